@@ -1,0 +1,96 @@
+"""`TrainConfig`: every setting of a training run, checked when it is made."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+
+from .errors import ConfigError
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Settings of a training run.
+
+    Parameters
+    ----------
+    epochs : int
+    batch_size : int or None
+        None trains on the full training set at each step.
+    learning_rate, momentum, weight_decay : float
+        As `torch.optim.SGD`: g is clipped, then weight_decay * w is added, then v = momentum * v + g.
+    nesterov : bool
+        Step along g + momentum * v instead of v.
+    clip_value : float or None
+        Clip every gradient element to [-clip_value, clip_value] (S4 uses 5).
+    seed : int
+        Of the initial weights and of the order of the samples.
+    shuffle : bool
+        A new seeded order every epoch; otherwise the stored order.
+    drop_last : bool
+        Leave out a partial last batch; by default it is trained with its own mean.
+    log_every : int
+        Steps between two looks at the loss (progress, not-finite check).
+    threads : int or None
+        CPU threads of rungs that use several; None takes every core this process may use.
+    """
+
+    epochs: int = 5
+    batch_size: int | None = 64
+    learning_rate: float = 0.01
+    momentum: float = 0.0
+    nesterov: bool = False
+    weight_decay: float = 0.0
+    clip_value: float | None = None
+    seed: int = 0
+    shuffle: bool = True
+    drop_last: bool = False
+    log_every: int = 100
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("epochs", 0), ("batch_size", 1), ("seed", 0), ("log_every", 1), ("threads", 1)):
+            value = getattr(self, name)
+            if value is None and name in ("batch_size", "threads"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ConfigError(f"{name} wants a whole number of at least {least}, got {value!r}")
+        for name in ("learning_rate", "momentum", "weight_decay", "clip_value"):
+            value = getattr(self, name)
+            if value is None and name == "clip_value":
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value >= 0):
+                raise ConfigError(f"{name} wants a finite number of at least 0, got {value!r}")
+        if self.clip_value == 0:
+            raise ConfigError("clip_value 0 would stop every update: leave it out for no clipping")
+        if self.nesterov and self.momentum == 0:
+            raise ConfigError("nesterov needs a momentum above 0")
+        if self.seed >= 2**32:
+            raise ConfigError(f"seed must be below 2^32, got {self.seed}")
+
+    def batch(self, samples: int) -> int:
+        """Samples in a full batch of a training set of this many samples."""
+        return samples if self.batch_size is None else min(self.batch_size, samples)
+
+    def steps(self, samples: int) -> int:
+        """Steps in one epoch: ceil(samples / batch), or floor with `drop_last`."""
+        batch = self.batch(samples)
+        return samples // batch if self.drop_last else -(-samples // batch)
+
+    def but(self, **changes: object) -> TrainConfig:
+        """A copy with these settings changed."""
+        known = {f.name for f in fields(self)}
+        for name in changes:
+            if name not in known:
+                raise ConfigError(f"there is no setting {name!r}; the settings are {', '.join(sorted(known))}")
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+
+#: How each report trains its net: what `train` and `climb` use where nothing else is asked for.
+RECIPES = {
+    "softmax": TrainConfig(epochs=20, batch_size=128, learning_rate=0.1),
+    "mlp": TrainConfig(epochs=10, batch_size=64, learning_rate=0.01),
+    "mlp10": TrainConfig(epochs=500, batch_size=None, learning_rate=0.1),
+    "cnn": TrainConfig(epochs=5, batch_size=64, learning_rate=0.01),
+    "autoencoder": TrainConfig(epochs=20, batch_size=1, learning_rate=0.001, clip_value=5.0),
+}

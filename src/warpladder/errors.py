@@ -1,0 +1,29 @@
+"""The errors a user can meet. Each message is one line: what, where, and what to do."""
+
+
+class WarpladderError(Exception):
+    """Base of every error that warpladder raises on purpose."""
+
+
+class NetError(WarpladderError, ValueError):
+    """A chain of layers that cannot work."""
+
+
+class ConfigError(WarpladderError, ValueError):
+    """A training setting that makes no sense."""
+
+
+class DataError(WarpladderError, ValueError):
+    """A data file or array that is missing, damaged or of the wrong kind."""
+
+
+class RungError(WarpladderError):
+    """A rung or peer that is unknown, not installed, or unable to train this net."""
+
+
+class CheckpointError(WarpladderError):
+    """A checkpoint that is missing, damaged, or belongs to another run."""
+
+
+class DivergedError(WarpladderError, ArithmeticError):
+    """Training produced a loss that is not finite."""

@@ -1,0 +1,275 @@
+"""Networks as data: layers, losses, `Net`, and the five nets of the ladder.
+
+Layers carry PyTorch's names, keyword arguments and meaning; input sizes are inferred. Shapes
+leave out the batch: an image is (channels, height, width), a flat vector is (features,).
+One multiply-add counts as two FLOPs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import ClassVar
+
+from .errors import NetError
+
+Shape = tuple[int, ...]
+
+
+def _image(layer: str, in_shape: Shape) -> tuple[int, int, int]:
+    if len(in_shape) != 3:
+        raise NetError(f"{layer} wants an image (channels, height, width), got {in_shape}")
+    return in_shape  # type: ignore[return-value]
+
+
+class Layer:
+    """What every layer can say about itself; a layer is data and holds no weights."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            least = 0 if field.name == "padding" else 1
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise NetError(f"{type(self).__name__}({field.name}={value!r}): wants a whole number of at least {least}")
+
+    def out_shape(self, in_shape: Shape) -> Shape:
+        """Shape of one sample's output; raises `NetError` where the input does not fit."""
+        return in_shape
+
+    def param_shapes(self, in_shape: Shape) -> dict[str, Shape]:
+        """Shapes of the layer's parameters in PyTorch's order: weight, bias; empty for none."""
+        return {}
+
+    def flops(self, in_shape: Shape) -> int:
+        """FLOPs of one sample's forward pass."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Linear(Layer):
+    """y = W x + b with W (out_features, in_features), as `torch.nn.Linear`."""
+
+    out_features: int
+
+    def out_shape(self, in_shape: Shape) -> Shape:
+        if len(in_shape) != 1:
+            raise NetError(f"Linear wants a flat input (features,), got {in_shape}: put Flatten() before it")
+        return (self.out_features,)
+
+    def param_shapes(self, in_shape: Shape) -> dict[str, Shape]:
+        return {"weight": (self.out_features, in_shape[0]), "bias": (self.out_features,)}
+
+    def flops(self, in_shape: Shape) -> int:
+        return 2 * in_shape[0] * self.out_features
+
+
+@dataclass(frozen=True)
+class Conv2d(Layer):
+    """Cross-correlation with W (out_channels, in_channels, k, k), as `torch.nn.Conv2d`; zero padding, square kernel."""
+
+    out_channels: int
+    kernel_size: int
+    stride: int = 1
+    padding: int = 0
+
+    def out_shape(self, in_shape: Shape) -> Shape:
+        _, h, w = _image("Conv2d", in_shape)
+        if min(h, w) + 2 * self.padding < self.kernel_size:
+            raise NetError(f"Conv2d wants at least {self.kernel_size}x{self.kernel_size} pixels (padding included), got {in_shape}")
+        oh = (h + 2 * self.padding - self.kernel_size) // self.stride + 1
+        ow = (w + 2 * self.padding - self.kernel_size) // self.stride + 1
+        return (self.out_channels, oh, ow)
+
+    def param_shapes(self, in_shape: Shape) -> dict[str, Shape]:
+        return {"weight": (self.out_channels, in_shape[0], self.kernel_size, self.kernel_size), "bias": (self.out_channels,)}
+
+    def flops(self, in_shape: Shape) -> int:
+        return 2 * in_shape[0] * self.kernel_size**2 * math.prod(self.out_shape(in_shape))
+
+
+@dataclass(frozen=True)
+class ReLU(Layer):
+    """y = max(x, 0); the derivative at 0 is 0."""
+
+
+@dataclass(frozen=True)
+class MaxPool2d(Layer):
+    """Maximum over windows, as `torch.nn.MaxPool2d`: incomplete windows at the far edges are dropped; among equals the first wins."""
+
+    kernel_size: int
+    stride: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.stride is None:
+            object.__setattr__(self, "stride", self.kernel_size)
+        super().__post_init__()
+
+    def out_shape(self, in_shape: Shape) -> Shape:
+        c, h, w = _image("MaxPool2d", in_shape)
+        if min(h, w) < self.kernel_size:
+            raise NetError(f"MaxPool2d wants at least {self.kernel_size}x{self.kernel_size} pixels, got {in_shape}")
+        assert self.stride is not None
+        return (c, (h - self.kernel_size) // self.stride + 1, (w - self.kernel_size) // self.stride + 1)
+
+
+@dataclass(frozen=True)
+class Upsample2d(Layer):
+    """Nearest-neighbour enlargement by a whole factor, as `torch.nn.Upsample(scale_factor=...)`."""
+
+    scale_factor: int = 2
+
+    def out_shape(self, in_shape: Shape) -> Shape:
+        c, h, w = _image("Upsample2d", in_shape)
+        return (c, h * self.scale_factor, w * self.scale_factor)
+
+
+@dataclass(frozen=True)
+class Flatten(Layer):
+    """(channels, height, width) to (features,), channel by channel, as `torch.nn.Flatten`."""
+
+    def out_shape(self, in_shape: Shape) -> Shape:
+        return (math.prod(in_shape),)
+
+
+@dataclass(frozen=True)
+class CrossEntropyLoss:
+    """Mean over the batch of -log softmax(x)[label], as `torch.nn.CrossEntropyLoss`."""
+
+    kind: ClassVar[str] = "classes"
+
+
+@dataclass(frozen=True)
+class MSELoss:
+    """Mean over the batch and all its elements of (x - target)^2, as `torch.nn.MSELoss`; the target is the input."""
+
+    kind: ClassVar[str] = "images"
+
+
+Loss = CrossEntropyLoss | MSELoss
+
+
+@dataclass(frozen=True)
+class Net:
+    """A chain of layers and a loss: data only, checked when it is made.
+
+    Parameters
+    ----------
+    name : str
+        What tables and files call it.
+    in_shape : tuple of int
+        Shape of one sample, (channels, height, width) or (features,).
+    layers : tuple of Layer
+    loss : CrossEntropyLoss or MSELoss
+
+    Raises
+    ------
+    NetError
+        Where a layer cannot take what the one before gives; the message names the layer's index,
+        its input shape and what it wanted.
+    """
+
+    name: str
+    in_shape: Shape
+    layers: tuple[Layer, ...]
+    loss: Loss
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "in_shape", tuple(self.in_shape))
+        object.__setattr__(self, "layers", tuple(self.layers))
+        if len(self.in_shape) not in (1, 3) or not all(isinstance(d, int) and d > 0 for d in self.in_shape):
+            raise NetError(f"net {self.name!r}: in_shape wants (features,) or (channels, height, width) of positive whole numbers, got {self.in_shape}")
+        for index, layer in enumerate(self.layers):
+            if not isinstance(layer, Layer):
+                raise NetError(f"net {self.name!r}, layer {index}: {layer!r} is not a layer")
+        if not isinstance(self.loss, (CrossEntropyLoss, MSELoss)):
+            raise NetError(f"net {self.name!r}: {self.loss!r} is not a loss")
+        shapes = self.shapes
+        if not any(layer.param_shapes(s) for layer, s in zip(self.layers, shapes, strict=False)):
+            raise NetError(f"net {self.name!r} has no layer with parameters: there is nothing to train")
+        if isinstance(self.loss, CrossEntropyLoss) and len(self.out_shape) != 1:
+            raise NetError(f"net {self.name!r}: CrossEntropyLoss wants logits (classes,), the last layer gives {self.out_shape}: end with Flatten() and Linear()")
+        if isinstance(self.loss, MSELoss) and math.prod(self.out_shape) != math.prod(self.in_shape):
+            raise NetError(f"net {self.name!r}: MSELoss compares the output with the input, but {self.out_shape} and {self.in_shape} differ in size")
+
+    @cached_property
+    def shapes(self) -> tuple[Shape, ...]:
+        """Per-sample shapes: shapes[i] enters layer i, shapes[-1] leaves the net."""
+        shapes = [self.in_shape]
+        for index, layer in enumerate(self.layers):
+            try:
+                shapes.append(layer.out_shape(shapes[-1]))
+            except NetError as error:
+                raise NetError(f"net {self.name!r}, layer {index}: {error}") from None
+        return tuple(shapes)
+
+    @property
+    def out_shape(self) -> Shape:
+        """Shape of one sample's output."""
+        return self.shapes[-1]
+
+    @cached_property
+    def param_count(self) -> int:
+        """Number of trained numbers."""
+        return sum(
+            math.prod(shape)
+            for layer, s in zip(self.layers, self.shapes, strict=False)
+            for shape in layer.param_shapes(s).values()
+        )
+
+    @cached_property
+    def first_trained(self) -> int:
+        """Index of the first layer with parameters; neither it nor any before it needs an input gradient."""
+        return next(i for i, layer in enumerate(self.layers) if layer.param_shapes(self.shapes[i]))
+
+    @cached_property
+    def flops(self) -> int:
+        """FLOPs of one sample's forward pass."""
+        return sum(layer.flops(s) for layer, s in zip(self.layers, self.shapes, strict=False))
+
+    @cached_property
+    def train_flops(self) -> int:
+        """FLOPs of one sample's training: forward, weight gradients, and input gradients where one is needed."""
+        total = 0
+        for index, (layer, s) in enumerate(zip(self.layers, self.shapes, strict=False)):
+            total += layer.flops(s) * (2 if index <= self.first_trained else 3)
+        return total
+
+
+def softmax(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
+    """S5's softmax regression; 7,850 parameters on 28x28 images."""
+    return Net("softmax", in_shape, (Flatten(), Linear(classes)), CrossEntropyLoss())
+
+
+def mlp(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
+    """S2's perceptron with 256 hidden units; 203,530 parameters on 28x28 images."""
+    return Net("mlp", in_shape, (Flatten(), Linear(256), ReLU(), Linear(classes)), CrossEntropyLoss())
+
+
+def mlp10(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
+    """S3's perceptron with 10 hidden units; 7,960 parameters on 28x28 images."""
+    return Net("mlp10", in_shape, (Flatten(), Linear(10), ReLU(), Linear(classes)), CrossEntropyLoss())
+
+
+def cnn(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
+    """S1's convolutional net; 50,890 parameters on 28x28 images."""
+    layers = (Conv2d(16, 3), ReLU(), Conv2d(32, 3), ReLU(), MaxPool2d(2), Flatten(), Linear(classes))
+    return Net("cnn", in_shape, layers, CrossEntropyLoss())
+
+
+def autoencoder(in_shape: Shape = (3, 32, 32)) -> Net:
+    """S4's convolutional autoencoder; 751,875 parameters on 3x32x32 images. Height and width must be multiples of 4."""
+    if len(in_shape) == 3 and (in_shape[1] % 4 or in_shape[2] % 4):
+        raise NetError(f"the autoencoder halves its images twice: height and width must be multiples of 4, got {in_shape}")
+    layers = (
+        Conv2d(256, 3, padding=1), ReLU(), MaxPool2d(2),
+        Conv2d(128, 3, padding=1), ReLU(), MaxPool2d(2),
+        Conv2d(128, 3, padding=1), ReLU(), Upsample2d(2),
+        Conv2d(256, 3, padding=1), ReLU(), Upsample2d(2),
+        Conv2d(in_shape[0], 3, padding=1),
+    )  # fmt: skip
+    return Net("autoencoder", in_shape, layers, MSELoss())
+
+
+#: The five nets, in the order of the reports' difficulty.
+ZOO = (softmax, mlp, mlp10, cnn, autoencoder)

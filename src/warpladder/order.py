@@ -1,0 +1,95 @@
+"""`Order`: the seeded order of the samples in an epoch, computable index by index.
+
+A Feistel network over 2h bits is a bijection whatever its round function; walking along its
+cycle until the value is below n makes it a bijection of 0..n-1. The same 32-bit integer
+arithmetic runs on the host and on a GPU, so that shuffling costs no transfer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+ROUNDS = 6
+_MASK32 = 0xFFFFFFFF
+
+
+def mix32(x: int) -> int:
+    """A 32-bit integer hash: the `lowbias32` constants of C. Wellons' hash-prospector (2018)."""
+    x &= _MASK32
+    x = ((x ^ (x >> 16)) * 0x7FEB352D) & _MASK32
+    x = ((x ^ (x >> 15)) * 0x846CA68B) & _MASK32
+    return x ^ (x >> 16)
+
+
+@dataclass(frozen=True)
+class Order:
+    """The permutation of one epoch.
+
+    Parameters
+    ----------
+    seed, epoch : int
+        Name the permutation; both below 2^32.
+    n : int
+        Number of samples, 1 to 2^31.
+    shuffle : bool
+        False gives the stored order.
+    """
+
+    seed: int
+    epoch: int
+    n: int
+    shuffle: bool = True
+
+    def __post_init__(self) -> None:
+        if not (0 < self.n <= 2**31 and 0 <= self.seed < 2**32 and 0 <= self.epoch < 2**32):
+            raise ValueError(f"an order wants 0 < n <= 2^31 and 32-bit seed and epoch, got {self}")
+
+    @cached_property
+    def half_bits(self) -> int:
+        """Bits in each half of the Feistel network, 1 to 16: the network spans at most 4n values."""
+        return max(1, ((self.n - 1).bit_length() + 1) // 2)
+
+    @cached_property
+    def keys(self) -> np.ndarray:
+        """(ROUNDS,) uint32: the round keys."""
+        key = mix32(self.seed ^ 0x9E3779B9)
+        key = mix32(key ^ self.epoch)
+        out = []
+        for r in range(ROUNDS):
+            key = mix32(key + 0x9E3779B9 + r)
+            out.append(key)
+        return np.array(out, np.uint32)
+
+    def indices(self, first: int, last: int) -> np.ndarray:
+        """(last - first,) int64: which samples stand at positions first..last-1."""
+        if not 0 <= first <= last <= self.n:
+            raise IndexError(f"positions {first}..{last} are outside an order of {self.n}")
+        position = np.arange(first, last, dtype=np.uint32)
+        if not self.shuffle:
+            return position.astype(np.int64)
+        out = self._network(position)
+        while True:
+            outside = np.flatnonzero(out >= self.n)
+            if not outside.size:
+                return out.astype(np.int64)
+            out[outside] = self._network(out[outside])
+
+    def __getitem__(self, position: int) -> int:
+        return int(self.indices(position, position + 1)[0])
+
+    def _network(self, x: np.ndarray) -> np.ndarray:
+        h = np.uint32(self.half_bits)
+        mask = np.uint32((1 << self.half_bits) - 1)
+        left, right = x >> h, x & mask
+        for key in self.keys:
+            left, right = right, left ^ (_mix32_array(right ^ key) & mask)
+        return (left << h) | right
+
+
+def _mix32_array(x: np.ndarray) -> np.ndarray:
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
+    x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)
+    return x ^ (x >> np.uint32(16))

@@ -1,0 +1,35 @@
+"""`Rung`: a named way to train, and what it says about itself. Peers use the same type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..config import TrainConfig
+from ..nets import Net
+from ..trainers.base import State, Trainer
+
+
+def trains_everything(net: Net, config: TrainConfig) -> str | None:
+    """For rungs that train any net: there is never a reason against it."""
+    return None
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A rung of the ladder, or a peer beside it.
+
+    name : what the command line calls it.
+    title : a few words for a table's head.
+    idea : the one idea, a sentence.
+    build : makes a trainer from (net, config, initial state).
+    unsupported : a reason why it cannot train this net with this config, or None. Also says what is not installed.
+    deviations : how a peer's training differs from ours where it cannot follow; empty for rungs.
+    """
+
+    name: str
+    title: str
+    idea: str
+    build: Callable[[Net, TrainConfig, State], Trainer]
+    unsupported: Callable[[Net, TrainConfig], str | None] = trains_everything
+    deviations: tuple[str, ...] = ()

@@ -1,0 +1,116 @@
+"""The seam between what trains and what asks for training.
+
+A `Trainer` runs a range of steps of an epoch, because graphs and whole-epoch kernels have no
+per-layer calls, and because resume, Ctrl-C and trajectories need the range.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..errors import ConfigError, DataError
+from ..nets import CrossEntropyLoss, Net
+from ..order import Order
+
+if TYPE_CHECKING:
+    from ..data.dataset import Dataset
+
+
+@dataclass(frozen=True)
+class StepLog:
+    """What a range of steps reports, one entry a step.
+
+    loss : (steps,) float64, each batch's mean loss before its update.
+    correct : (steps,) int64, samples whose largest logit is their label's; zeros for MSELoss.
+    size : (steps,) int64, samples in each batch.
+    """
+
+    loss: np.ndarray
+    correct: np.ndarray
+    size: np.ndarray
+
+
+@dataclass(frozen=True)
+class State:
+    """What training changes, as copies on the host, float32 (float64 from the reference).
+
+    params : (param_count,), laid out as `params.slots` says.
+    velocity : (param_count,), the momentum buffer; zeros before the first step or without momentum.
+    """
+
+    params: np.ndarray
+    velocity: np.ndarray
+
+
+class Trainer(ABC):
+    """A network in training: rungs and peers all keep this contract.
+
+    A trainer is built with initial `State`, given a dataset by `load`, and then asked for steps.
+    """
+
+    net: Net
+    config: TrainConfig
+
+    @abstractmethod
+    def load(self, dataset: Dataset) -> None:
+        """Take a training set. Must be called before `run`; may be called again with another set."""
+
+    @abstractmethod
+    def run(self, order: Order, first: int, last: int) -> StepLog:
+        """Train steps first..last-1 of the epoch that `order` names.
+
+        Step s takes the samples at positions s * batch to min((s + 1) * batch, n) of the order.
+        """
+
+    @abstractmethod
+    def state(self) -> State:
+        """A copy of parameters and momentum as they stand."""
+
+    @abstractmethod
+    def set_state(self, state: State) -> None:
+        """Replace parameters and momentum."""
+
+    @abstractmethod
+    def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
+        """(samples, *out_shape) float32: the net's output for any number of samples (uint8 or float32)."""
+
+    def memory(self) -> dict[str, int]:
+        """Bytes held, by component: parameters, input, activations, gradients, ... (what applies)."""
+        return {}
+
+    def spans(self) -> dict[str, float]:
+        """Seconds spent since the trainer was built, by named part (compile, upload, ...), where it keeps count."""
+        return {}
+
+    def close(self) -> None:
+        """Release what the trainer holds; it cannot be used afterwards."""
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def check_fit(net: Net, dataset: Dataset) -> None:
+    """Raise `DataError` where the dataset cannot train the net; every trainer's `load` calls it."""
+    if dataset.in_shape != net.in_shape:
+        raise DataError(f"net {net.name!r} takes samples of shape {net.in_shape}, {dataset.name} has {dataset.in_shape}")
+    if isinstance(net.loss, CrossEntropyLoss):
+        if dataset.train_y is None:
+            raise DataError(f"net {net.name!r} needs labels and {dataset.name} has none")
+        if dataset.classes > net.out_shape[0]:
+            raise DataError(f"net {net.name!r} has {net.out_shape[0]} outputs, but {dataset.name} has labels up to {dataset.classes - 1}")
+
+
+def check_range(config: TrainConfig, order: Order, samples: int, first: int, last: int) -> None:
+    """Raise where a range of steps does not exist; every trainer's `run` calls it."""
+    if order.n != samples:
+        raise ConfigError(f"the order is over {order.n} samples, the training set has {samples}")
+    if not 0 <= first <= last <= config.steps(samples):
+        raise ConfigError(f"steps {first}..{last} are outside an epoch of {config.steps(samples)}")
