@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from .errors import RungError
 from .rungs.base import Rung
 
 LADDER: tuple[Rung, ...] = ()
 PEERS: tuple[Rung, ...] = ()
+
+
+def find(name: str) -> Rung:
+    """The rung or peer of this name; `RungError` lists the names there are."""
+    for rung in LADDER + PEERS:
+        if rung.name == name:
+            return rung
+    names = ", ".join(rung.name for rung in LADDER + PEERS)
+    raise RungError(f"there is no rung {name!r}; there are {names}")
