@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from .errors import RungError
+from .rungs import numpy
 from .rungs.base import Rung
 
-LADDER: tuple[Rung, ...] = ()
+LADDER: tuple[Rung, ...] = (numpy.RUNG,)
 PEERS: tuple[Rung, ...] = ()
 
 

@@ -2,18 +2,29 @@
 
 After binding it allocates nothing, so that it can be captured in a graph. The arrays may be
 NumPy's or CuPy's; the first axis of activations is the batch's capacity, and every call says
-how many of its rows are in use.
+how many of its rows are in use. A loss, the update and the gathering of a batch are bound the
+same way, and an `OpTable` names one implementation of each.
 """
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..nets import Layer
+import numpy as np
+
+from ..config import TrainConfig
+from ..nets import CrossEntropyLoss, Layer, MSELoss, Shape
 
 Array = Any  # numpy.ndarray or cupy.ndarray
+
+
+def module_of(array: Array) -> Any:
+    """The module, numpy or cupy, that an array belongs to."""
+    return np if isinstance(array, np.ndarray) else sys.modules[type(array).__module__.partition(".")[0]]
 
 
 @dataclass(frozen=True)
@@ -35,7 +46,19 @@ class Buffers:
     db: Array | None = None
 
 
-class Op(ABC):
+class Bound:
+    """What is bound to buffers once, and counts the scratch memory that it takes for itself then."""
+
+    workspace: int = 0
+
+    def scratch(self, like: Array, shape: Shape, dtype: Any = np.float32) -> Array:
+        """An uninitialised array beside `like`; its bytes are added to `workspace`."""
+        out = module_of(like).empty(shape, dtype)
+        self.workspace += out.nbytes
+        return out
+
+
+class Op(Bound, ABC):
     """One layer's arithmetic on bound buffers."""
 
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
@@ -49,3 +72,63 @@ class Op(ABC):
     @abstractmethod
     def backward(self, n: int) -> None:
         """Fill dw and db (overwriting) and, where it is bound, dx[:n] from dy[:n]; follows a forward of the same n."""
+
+
+class LossOp(Bound, ABC):
+    """A loss over a batch, its gradient, and the count of correct samples.
+
+    x : (capacity, *out_shape), the net's output.
+    target : (capacity,) int32 labels, or (capacity, *in_shape), the images to reproduce.
+    dx : as x, the gradient of the mean loss by x.
+    loss, correct : (1,) float64 and (1,) int64, which `forward` writes.
+    """
+
+    def __init__(self, x: Array, target: Array, dx: Array) -> None:
+        xp = module_of(x)
+        self.x, self.target, self.dx = x, target, dx
+        self.loss = xp.zeros(1, np.float64)
+        self.correct = xp.zeros(1, np.int64)
+
+    @abstractmethod
+    def forward(self, n: int) -> None:
+        """Write the mean loss over the first n samples and how many of them are correct (0 where that means nothing)."""
+
+    @abstractmethod
+    def backward(self, n: int) -> None:
+        """Fill dx[:n]; follows a forward of the same n."""
+
+
+class UpdateOp(Bound, ABC):
+    """One optimiser step on flat buffers (param_count,): reads grads, which it may overwrite, and changes params and velocity."""
+
+    def __init__(self, config: TrainConfig, params: Array, grads: Array, velocity: Array) -> None:
+        self.config = config
+        self.params, self.grads, self.velocity = params, grads, velocity
+
+    @abstractmethod
+    def step(self) -> None:
+        """Change the parameters once."""
+
+
+class GatherOp(Bound, ABC):
+    """Rows of a data set (samples, *shape), uint8 or float32, multiplied by scale into x (capacity, *shape) float32."""
+
+    def __init__(self, source: Array, scale: float, x: Array) -> None:
+        self.source, self.scale, self.x = source, np.float32(scale), x
+
+    @abstractmethod
+    def rows(self, indices: Array) -> None:
+        """Fill x[:len(indices)] with the rows at these indices, (n,) int64."""
+
+
+@dataclass(frozen=True)
+class OpTable:
+    """One implementation of everything that a layer-by-layer training step needs.
+
+    Flatten is missing from `layers`: it is a reshaped view.
+    """
+
+    layers: Mapping[type[Layer], type[Op]]
+    losses: Mapping[type[CrossEntropyLoss] | type[MSELoss], type[LossOp]]
+    update: type[UpdateOp]
+    gather: type[GatherOp]

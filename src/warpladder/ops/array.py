@@ -1,0 +1,28 @@
+"""Every operation as array expressions on BLAS, for NumPy and for CuPy."""
+
+from __future__ import annotations
+
+from ..nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, ReLU, Upsample2d
+from .base import OpTable
+from .conv2d.array import ArrayConv2d
+from .cross_entropy.array import ArrayCrossEntropy
+from .gather.array import ArrayGather
+from .linear.array import ArrayLinear
+from .maxpool2d.array import ArrayMaxPool2d
+from .mse.array import ArrayMSE
+from .relu.array import ArrayReLU
+from .sgd.array import ArraySGD
+from .upsample2d.array import ArrayUpsample2d
+
+TABLE = OpTable(
+    layers={
+        Linear: ArrayLinear,
+        Conv2d: ArrayConv2d,
+        ReLU: ArrayReLU,
+        MaxPool2d: ArrayMaxPool2d,
+        Upsample2d: ArrayUpsample2d,
+    },
+    losses={CrossEntropyLoss: ArrayCrossEntropy, MSELoss: ArrayMSE},
+    update=ArraySGD,
+    gather=ArrayGather,
+)

@@ -1,0 +1,1 @@
+"""Two-dimensional cross-correlation with a bias."""

@@ -1,0 +1,1 @@
+"""Softmax and the negative log-likelihood of the labels, in one."""

@@ -1,0 +1,1 @@
+"""Rows of the data set, by index, scaled into a batch."""

@@ -1,0 +1,26 @@
+"""Gathering rows: a take, and a multiplication that turns bytes into floats."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..base import Array, GatherOp, module_of
+
+CHUNK = 1024  # rows at a time: a full batch of 60,000 images needs no second copy of the data set
+
+
+class ArrayGather(GatherOp):
+    """x[i] = source[indices[i]] * scale."""
+
+    def __init__(self, source: Array, scale: float, x: Array) -> None:
+        super().__init__(source, scale, x)
+        self.raw = self.scratch(source, (min(CHUNK, len(x)), *source.shape[1:]), source.dtype)
+        # NumPy takes straight into `out` only where it need not check the indices; an Order's are right.
+        self.unchecked = {"mode": "clip"} if module_of(source) is np else {}
+
+    def rows(self, indices: Array) -> None:
+        xp = module_of(self.source)
+        for first in range(0, len(indices), CHUNK):
+            some = indices[first : first + CHUNK]
+            raw = xp.take(self.source, some, axis=0, out=self.raw[: len(some)], **self.unchecked)
+            xp.multiply(raw, self.scale, out=self.x[first : first + len(some)], dtype=np.float32)

@@ -1,0 +1,59 @@
+"""Max-pooling as one pass over the whole batch for each position in the window."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...nets import Layer
+from ..base import Array, Buffers, Op, module_of
+
+
+class ArrayMaxPool2d(Op):
+    """Each output remembers which position of its window won; the gradient goes there.
+
+    x is (n, c, h, w), y (n, c, oh, ow). Position t = i * k + j of every window, seen as one array
+    of y's shape, is x[:, :, i::s, j::s] cut to (oh, ow).
+    """
+
+    def __init__(self, layer: Layer, buffers: Buffers) -> None:
+        super().__init__(layer, buffers)
+        self.k: int = layer.kernel_size  # type: ignore[attr-defined]
+        self.s: int = layer.stride  # type: ignore[attr-defined]
+        y = buffers.y
+        if buffers.dx is not None:
+            self.winner = self.scratch(y, y.shape, np.min_scalar_type(self.k**2 - 1))
+            self.mask = self.scratch(y, y.shape, np.bool_)
+            self.routed = self.scratch(y, y.shape)
+
+    def _position(self, image: Array, t: int) -> Array:
+        i, j = divmod(t, self.k)
+        oh, ow = self.buffers.y.shape[2:]
+        return image[:, :, i : i + (oh - 1) * self.s + 1 : self.s, j : j + (ow - 1) * self.s + 1 : self.s]
+
+    def forward(self, n: int) -> None:
+        t = self.buffers
+        xp, x, y = module_of(t.x), t.x[:n], t.y[:n]
+        y[...] = self._position(x, 0)
+        if t.dx is not None:
+            self.winner[:n] = 0
+        for number in range(1, self.k**2):
+            candidate = self._position(x, number)
+            if t.dx is not None:
+                better = xp.greater(candidate, y, out=self.mask[:n])
+                xp.copyto(self.winner[:n], self.winner.dtype.type(number), where=better)
+            xp.maximum(y, candidate, out=y)
+
+    def backward(self, n: int) -> None:
+        t = self.buffers
+        if t.dx is None:
+            return
+        xp, dx, dy, winner = module_of(t.dy), t.dx[:n], t.dy[:n], self.winner[:n]
+        apart = self.s >= self.k
+        dx[...] = 0
+        for number in range(self.k**2):
+            mine = xp.equal(winner, winner.dtype.type(number), out=self.mask[:n])
+            target = self._position(dx, number)
+            if apart:
+                xp.multiply(dy, mine, out=target)
+            else:
+                target += xp.multiply(dy, mine, out=self.routed[:n])

@@ -1,0 +1,1 @@
+"""The update: stochastic gradient descent with clipping, weight decay and momentum."""

@@ -1,0 +1,1 @@
+"""Nearest-neighbour enlargement by a whole factor."""

@@ -1,0 +1,51 @@
+"""Feeds: how a step's samples reach the buffers that the first layer and the loss read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..ops.base import GatherOp
+from ..order import Order
+
+if TYPE_CHECKING:
+    from ..data.dataset import Dataset
+
+
+class HostFeed:
+    """The data set stays in memory as it is stored; a step's rows are gathered and scaled.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    config : TrainConfig
+        For the batch size.
+    gather : type of GatherOp
+    x : ndarray
+        (capacity, *in_shape) float32, which `fill` writes.
+    labels : ndarray or None
+        (capacity,) int32, which `fill` writes too.
+    """
+
+    def __init__(self, dataset: Dataset, config: TrainConfig, gather: type[GatherOp], x: np.ndarray, labels: np.ndarray | None) -> None:
+        self.samples = len(dataset.train_x)
+        self.batch = config.batch(self.samples)
+        self.gather = gather(dataset.train_x, dataset.scale, x)
+        self.source_labels, self.labels = dataset.train_y, labels
+        self.bytes = dataset.train_x.nbytes + (dataset.train_y.nbytes if labels is not None and dataset.train_y is not None else 0)
+
+    def begin(self, order: Order, first: int, last: int) -> None:
+        """Look up which samples steps first..last-1 take."""
+        self.first = first
+        self.indices = order.indices(first * self.batch, min(last * self.batch, self.samples))
+
+    def fill(self, step: int) -> int:
+        """Bring in the samples of a step; returns how many there are."""
+        start = (step - self.first) * self.batch
+        some = self.indices[start : start + self.batch]
+        self.gather.rows(some)
+        if self.labels is not None and self.source_labels is not None:
+            np.take(self.source_labels, some, out=self.labels[: len(some)], mode="clip")
+        return len(some)

@@ -1,0 +1,168 @@
+"""Training layer by layer: the trainer of every rung whose unit of work is one layer of one batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..errors import DataError
+from ..nets import CrossEntropyLoss, Flatten, Net, ReLU
+from ..ops.base import Buffers, LossOp, Op, OpTable
+from ..order import Order
+from ..params import views
+from .base import State, StepLog, Trainer, check_fit, check_range
+from .feeds import HostFeed
+
+if TYPE_CHECKING:
+    from ..data.dataset import Dataset
+
+PREDICT_ROWS = 256  # samples at a time for a trainer that predicts before it was given data
+
+
+@dataclass
+class Batch:
+    """The buffers of one batch, and the ops that are bound to them.
+
+    activations : activations[i] enters layer i, the last leaves the net; float32, (capacity, *shape).
+    gradients : of the same shapes; None where nobody needs one.
+    """
+
+    capacity: int
+    activations: list[np.ndarray]
+    gradients: list[np.ndarray | None]
+    ops: list[tuple[int, Op]]
+
+
+class LayerwiseTrainer(Trainer):
+    """Walks the layers forward, then backward, then updates; everything is bound once.
+
+    Parameters
+    ----------
+    net, config, state
+        As every rung's `build` is given them.
+    table : OpTable
+        Which implementation of each operation to use.
+    """
+
+    def __init__(self, net: Net, config: TrainConfig, state: State, table: OpTable) -> None:
+        self.net, self.config, self.table = net, config, table
+        self.params, self.grads, self.velocity = (np.zeros(net.param_count, np.float32) for _ in range(3))
+        self.update = table.update(config, self.params, self.grads, self.velocity)
+        self.batch: Batch | None = None
+        self.feed: HostFeed | None = None
+        self.set_state(state)
+
+    def load(self, dataset: Dataset) -> None:
+        check_fit(self.net, dataset)
+        capacity = self.config.batch(len(dataset.train_x))
+        self.batch = self._bind(capacity, train=True)
+        x, y, dy = self.batch.activations[0], self.batch.activations[-1], self.batch.gradients[-1]
+        labels = np.zeros(capacity, np.int32) if isinstance(self.net.loss, CrossEntropyLoss) else None
+        self.feed = HostFeed(dataset, self.config, self.table.gather, x, labels)
+        self.loss: LossOp = self.table.losses[type(self.net.loss)](y, x if labels is None else labels, dy)
+
+    def _bind(self, capacity: int, train: bool) -> Batch:
+        net = self.net
+        count = len(net.layers)
+        activations = [np.zeros((capacity, *net.in_shape), np.float32)]
+        gradients: list[np.ndarray | None] = [None] * (count + 1)
+        reuses = [False] * count
+        untouchable = True  # the net's input is MSELoss's target, so nothing may overwrite it
+        for i, layer in enumerate(net.layers):
+            shape = (capacity, *net.shapes[i + 1])
+            if isinstance(layer, Flatten):
+                reuses[i] = True
+            else:
+                reuses[i] = isinstance(layer, ReLU) and not untouchable
+                untouchable = False
+            activations.append(activations[i].reshape(shape) if reuses[i] else np.zeros(shape, np.float32))
+        if train:
+            gradients[count] = np.zeros(activations[count].shape, np.float32)
+            for i in reversed(range(net.first_trained + 1, count)):
+                above = gradients[i + 1]
+                shape = activations[i].shape
+                gradients[i] = above.reshape(shape) if reuses[i] and above is not None else np.zeros(shape, np.float32)
+        w, dw = views(net, self.params), views(net, self.grads) if train else {}
+        ops = [
+            (i, self.table.layers[type(layer)](
+                layer,
+                Buffers(
+                    activations[i], activations[i + 1], gradients[i], gradients[i + 1],
+                    w.get(f"{i}.weight"), w.get(f"{i}.bias"), dw.get(f"{i}.weight"), dw.get(f"{i}.bias"),
+                ),
+            ))
+            for i, layer in enumerate(net.layers)
+            if not isinstance(layer, Flatten)
+        ]  # fmt: skip
+        return Batch(capacity, activations, gradients, ops)
+
+    def run(self, order: Order, first: int, last: int) -> StepLog:
+        if self.batch is None or self.feed is None:
+            raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
+        check_range(self.config, order, self.feed.samples, first, last)
+        log = StepLog(np.zeros(last - first), np.zeros(last - first, np.int64), np.zeros(last - first, np.int64))
+        trained = [op for i, op in reversed(self.batch.ops) if i >= self.net.first_trained]
+        self.feed.begin(order, first, last)
+        for row, step in enumerate(range(first, last)):
+            n = self.feed.fill(step)
+            for _, op in self.batch.ops:
+                op.forward(n)
+            self.loss.forward(n)
+            self.loss.backward(n)
+            for op in trained:
+                op.backward(n)
+            self.update.step()
+            log.loss[row], log.correct[row], log.size[row] = self.loss.loss[0], self.loss.correct[0], n
+        return log
+
+    def state(self) -> State:
+        return State(self.params.copy(), self.velocity.copy())
+
+    def set_state(self, state: State) -> None:
+        self.params[...] = state.params
+        self.velocity[...] = state.velocity
+
+    def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
+        if x.shape[1:] != self.net.in_shape:
+            raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
+        if self.batch is None:
+            self.batch = self._bind(PREDICT_ROWS, train=False)
+        batch = self.batch
+        out = np.empty((len(x), *self.net.out_shape), np.float32)
+        for first in range(0, len(x), batch.capacity):
+            some = x[first : first + batch.capacity]
+            n = len(some)
+            np.multiply(some, np.float32(scale), out=batch.activations[0][:n], dtype=np.float32)
+            for _, op in batch.ops:
+                op.forward(n)
+            out[first : first + n] = batch.activations[-1][:n]
+        return out
+
+    def memory(self) -> dict[str, int]:
+        held = {"parameters": self.params.nbytes, "gradients": self.grads.nbytes, "optimiser": self.velocity.nbytes + self.update.workspace}
+        if self.batch is not None:
+            held["input"] = self.batch.activations[0].nbytes
+            held["activations"] = _bytes(self.batch.activations[1:], self.batch.activations[0])
+            held["gradients"] += _bytes(self.batch.gradients)
+            held["workspace"] = sum(op.workspace for _, op in self.batch.ops)
+        if self.feed is not None:
+            held["workspace"] += self.loss.workspace + self.feed.gather.workspace
+            held["data"] = self.feed.bytes
+        return held
+
+    def close(self) -> None:
+        self.batch = self.feed = None
+
+
+def _bytes(arrays: list, *seen: np.ndarray) -> int:
+    """Bytes of distinct memory in a list of arrays, some of them views of each other or of `seen`."""
+    starts = {a.ctypes.data for a in seen}
+    total = 0
+    for a in arrays:
+        if a is not None and a.ctypes.data not in starts:
+            starts.add(a.ctypes.data)
+            total += a.nbytes
+    return total
