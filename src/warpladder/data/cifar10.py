@@ -1,0 +1,97 @@
+"""CIFAR-10: 60,000 colour photographs of 32 x 32 pixels (Krizhevsky 2009), the binary version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import DataError
+from .archive import members
+from .cifar_bin import SHAPE, read_batch
+from .dataset import Dataset
+from .fetch import Remote, fetch_all
+from .local import find, find_all
+from .reader import Reader, opened
+from .source import Request, Source
+
+FOLDERS = ("cifar-10-batches-bin", "cifar10/cifar-10-batches-bin", "cifar10", "cifar-10", "CIFAR10", ".")
+TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
+TEST = "test_batch.bin"
+ARCHIVE = "cifar-10-binary.tar.gz"
+_PICKLED = ("cifar-10-python.tar.gz", "cifar-10-batches-py")
+_MOST = 2**28  # bytes of one batch; the published ones have 30,730,000
+
+# The home of the set, the last address, has been throttled to some 50 kB/s since June 2026.
+REMOTE = Remote(
+    ARCHIVE,
+    "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+    (
+        "https://storage.googleapis.com/s4tf-hosted-binaries/datasets/CIFAR10/cifar-10-binary.tar.gz",
+        "https://mindspore-website.obs.cn-north-4.myhuaweicloud.com/notebook/datasets/cifar-10-binary.tar.gz",
+        "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+    ),
+)
+
+
+def load(request: Request) -> Dataset:
+    """50,000 training and 10,000 test images, (3, 32, 32) uint8."""
+    if request.root:
+        if archive := _archive(request.root):
+            return read_archive(archive)
+        if paths := find_all(request.root, FOLDERS, [(name,) for name in (*TRAIN, TEST)]):
+            return read_batches(paths)
+        if request.explicit:
+            pickled = next((p for f in FOLDERS for n in _PICKLED if (p := request.root / f / n).exists()), None)
+            hint = f"; {pickled} is the Python version, a pickle, which is never loaded" if pickled else ""
+            wanted = f"{ARCHIVE} or data_batch_1.bin to data_batch_5.bin and {TEST}"
+            raise DataError(f"{request.root}: holds no cifar10: {wanted} are wanted there or in {', '.join(FOLDERS[:-1])} below it{hint}")
+    return read_archive(fetch_all("cifar10", [REMOTE], progress=request.progress)[0])
+
+
+def read_batches(paths: list[Path]) -> Dataset:
+    """Read five training batches, in their order, and the test batch."""
+
+    def batch(path: Path) -> np.ndarray:
+        with opened(path) as reader:
+            return read_batch(reader)
+
+    return _dataset([batch(path) for path in paths[:-1]], batch(paths[-1]))
+
+
+def read_archive(path: Path) -> Dataset:
+    """Read the batches straight from the archive; nothing is unpacked to the disk."""
+    with opened(path) as reader:
+        batches = archived_batches(reader)
+    test = batches.pop(TEST)
+    return _dataset([batches.pop(name) for name in TRAIN], test)
+
+
+def archived_batches(reader: Reader) -> dict[str, np.ndarray]:
+    """The six batches of an archive by name, each (records, 3073) uint8."""
+    return {name: read_batch(batch) for name, batch in members(reader, (*TRAIN, TEST), _MOST)}
+
+
+def _archive(root: Path) -> Path | None:
+    names = (ARCHIVE, ARCHIVE.removesuffix(".gz"))
+    places: Iterator[Path | None] = (find(root / folder, names) for folder in FOLDERS)
+    return next((path for path in places if path), None)
+
+
+def _dataset(train: list[np.ndarray], test: np.ndarray) -> Dataset:
+    rows = sum(len(batch) for batch in train)
+    x = np.empty((rows, *SHAPE), np.uint8)
+    y = np.empty(rows, np.int32)
+    start = 0
+    while train:
+        # Each batch is let go once it is copied: at no time are there two whole copies.
+        batch = train.pop(0)
+        stop = start + len(batch)
+        x[start:stop] = batch[:, 1:].reshape(-1, *SHAPE)
+        y[start:stop] = batch[:, 0]
+        start = stop
+    return Dataset("cifar10", x, y, test[:, 1:].reshape(-1, *SHAPE), test[:, 0].astype(np.int32), 1 / 255)
+
+
+SOURCE = Source("cifar10", "60,000 colour photographs, 3 x 32 x 32, 10 classes", load, remote=True)

@@ -1,0 +1,176 @@
+"""Downloads: mirrors in turn, sha256 checked, kept in the user's cache.
+
+pooch writes to a temporary file and renames it when its sum is right, so the cache never holds
+half a file; it checks the sum again at every use.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from ..errors import DataError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+#: A mirror slower than this many bytes a second after this many seconds is left while there are others.
+SLOW_RATE = 100_000
+PATIENCE = 20.0
+_TIMEOUT = (10, 30)  # seconds to connect, seconds of silence
+_CHUNK = 2**16
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A file to download: its name in the cache, its sha256 and every address that serves it, best first."""
+
+    name: str
+    sha256: str
+    urls: tuple[str, ...]
+
+
+class _TooSlow(Exception):
+    """A mirror was left because others remain."""
+
+
+def cache_folder(dataset: str) -> Path:
+    """Where the downloads of a data set are kept: the user's cache folder of this system."""
+    import pooch
+
+    return Path(pooch.os_cache("warpladder")) / dataset
+
+
+def fetch_all(dataset: str, remotes: Sequence[Remote], *, progress: bool = True) -> list[Path]:
+    """Paths of a data set's files in the cache; what is missing or damaged there is downloaded."""
+    with _display(progress) as display:
+        return [_fetch(dataset, remote, display) for remote in remotes]
+
+
+def _fetch(dataset: str, remote: Remote, display: Progress | None) -> Path:
+    import pooch
+    import requests
+
+    folder = cache_folder(dataset)
+    troubles = []
+    for number, url in enumerate(remote.urls, start=1):
+        host = urlsplit(url).hostname or url
+        bar = _Bar(display, f"{remote.name} from {host}", leave_if_slow=number < len(remote.urls))
+        try:
+            with _quiet(pooch.get_logger()):
+                download = pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=_TIMEOUT, headers={"Accept-Encoding": "identity"})
+                return Path(pooch.retrieve(url, f"sha256:{remote.sha256}", remote.name, folder, downloader=download))
+        except requests.RequestException as error:
+            troubles.append(f"{host}: {_reason(error)}")
+        except _TooSlow:
+            troubles.append(f"{host}: too slow")
+        except ValueError:  # pooch's word for a sum that differs
+            troubles.append(f"{host}: sent something else (wrong sha256)")
+        except OSError as error:
+            raise DataError(f"{folder}: cannot be written ({error.strerror or error}): free some space there or give --data-dir") from None
+        finally:
+            bar.close()
+    raise DataError(
+        f"{dataset}: {remote.name} could not be downloaded ({'; '.join(troubles)}). Three ways out: give a folder that holds the files "
+        "with --data-dir or WARPLADDER_DATA; get online and try again; or use --data digits, which is embedded"
+    )
+
+
+def _reason(error: Exception) -> str:
+    import requests
+
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return f"HTTP {error.response.status_code}"
+    if isinstance(error, requests.Timeout):
+        return "no answer in time"
+    if isinstance(error, requests.exceptions.ChunkedEncodingError):
+        return "broke off"
+    if isinstance(error, requests.ConnectionError):
+        return "no connection"
+    return type(error).__name__
+
+
+@contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    """pooch's own lines about a download are left out: the progress bar says the same."""
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextmanager
+def _display(shown: bool) -> Iterator[Progress | None]:
+    """Progress bars on stderr, which appear with the first byte; None where none are wanted."""
+    if not shown:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    progress = Progress(*columns, console=Console(stderr=True))
+    try:
+        yield progress
+    finally:
+        if progress.live.is_started:
+            progress.stop()
+
+
+class _Bar:
+    """What pooch tells of a download: shows it, and leaves a slow mirror.
+
+    pooch sets `total` when the answer begins, calls `update` for each chunk, and fills the bar at
+    the end by `reset`, `update(total)` and `close`.
+    """
+
+    def __init__(self, display: Progress | None, title: str, *, leave_if_slow: bool) -> None:
+        self._display = display
+        self._title = title
+        self._leave_if_slow = leave_if_slow
+        self._task: TaskID | None = None
+        self._start = time.monotonic()
+        self._done = 0
+        self._total = 0
+
+    @property
+    def total(self) -> int:
+        """Bytes to come, as the server says; 0 where it does not."""
+        return self._total
+
+    @total.setter
+    def total(self, total: int) -> None:
+        self._total = total
+        self._start = time.monotonic()
+        if self._display is not None:
+            if not self._display.live.is_started:
+                self._display.start()
+            self._task = self._display.add_task(self._title, total=total or None)
+
+    def update(self, count: int) -> None:
+        """`count` more bytes came."""
+        self._done += count
+        if self._display is not None and self._task is not None:
+            self._display.update(self._task, completed=self._done)
+        seconds = time.monotonic() - self._start
+        if self._leave_if_slow and seconds > PATIENCE and self._done < SLOW_RATE * seconds:
+            raise _TooSlow
+
+    def reset(self) -> None:
+        """The download is complete; what follows only fills the bar."""
+        self._done = 0
+        self._leave_if_slow = False
+
+    def close(self) -> None:
+        """A bar that is not full when its download ends is taken away."""
+        if self._display is not None and self._task is not None and self._done < self._total:
+            self._display.remove_task(self._task)
+            self._task = None

@@ -1,0 +1,81 @@
+"""Finding the files of a data set in a folder that the user names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import DataError
+
+#: The environment variable that names a folder of data sets.
+VARIABLE = "WARPLADDER_DATA"
+
+
+def root(data_dir: str | os.PathLike[str] | None) -> Path | None:
+    """The folder to look in: `data_dir`, else what WARPLADDER_DATA names, else None."""
+    chosen = data_dir if data_dir is not None else os.environ.get(VARIABLE) or None
+    if chosen is None:
+        return None
+    whence = "--data-dir" if data_dir is not None else VARIABLE
+    folder = Path(chosen).expanduser()
+    try:
+        if not folder.is_dir():
+            what = "is a file, not a folder" if folder.exists() else "does not exist"
+            raise DataError(f"{folder}: {what}: {whence} wants the folder that holds the data files")
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be opened ({error.strerror or error}): {whence} wants a folder that may be read") from None
+    return folder
+
+
+def find(folder: Path, names: Sequence[str]) -> Path | None:
+    """The first of these names in a folder, plain or with .gz after it.
+
+    Some archives unpack each file into a folder of its own name; the file inside it is found too.
+    A folder alone is returned as it is, so that opening it says what is wrong.
+    """
+    spelt = [name + end for name in names for end in ("", ".gz")]
+    candidates = [folder / name for name in spelt]
+    nested = [folder / outer / inner for outer in spelt for inner in spelt]
+    try:
+        for path in (*candidates, *nested):
+            if path.exists() and not path.is_dir():
+                return path
+        return next((path for path in candidates if path.exists()), None)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be searched ({error.strerror or error}): check its permissions") from None
+
+
+def find_all(root: Path, folders: Sequence[str], files: Sequence[Sequence[str]]) -> list[Path] | None:
+    """All files of a data set from one folder below `root`.
+
+    Parameters
+    ----------
+    root : Path
+    folders : sequence of str
+        Where the set usually lies, most particular first; "." is `root` itself.
+    files : sequence of sequence of str
+        For each file the names that it goes by.
+
+    Returns
+    -------
+    list of Path or None
+        In the order of `files`, all from the first folder that has them; None where no folder has any.
+
+    Raises
+    ------
+    DataError
+        Where folders have some of the files, but none has all.
+    """
+    partial: DataError | None = None
+    for name in folders:
+        folder = root / name
+        found = [find(folder, names) for names in files]
+        if all(found):
+            return [path for path in found if path]
+        if any(found) and partial is None:
+            missing = ", ".join(names[0] for names, path in zip(files, found, strict=True) if path is None)
+            partial = DataError(f"{folder}: holds only a part of the data set: {missing} (plain or .gz) is missing")
+    if partial:
+        raise partial
+    return None

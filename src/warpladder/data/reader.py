@@ -1,0 +1,110 @@
+"""`Reader`: the bytes of one file, gunzipped where its content, not its name, says gzip."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NoReturn
+
+from ..errors import DataError
+
+#: Most bytes that one file may hold when unpacked, against gzip bombs: several times the largest set.
+LIMIT = 2**30
+_BLOCK = 2**20
+
+
+class Reader:
+    """A stream of bytes that turns every failure into a `DataError` naming the file.
+
+    Parameters
+    ----------
+    raw : BinaryIO
+        Seekable; read from its start.
+    name : str
+        What error messages call the file.
+    limit : int
+        Unpacked bytes above which reading stops with an error.
+    """
+
+    def __init__(self, raw: BinaryIO, name: str, limit: int = LIMIT) -> None:
+        self.name = name
+        self._limit = limit
+        self._left = limit
+        self._ahead = b""
+        self._stream: BinaryIO | gzip.GzipFile = raw
+        try:
+            self.gzipped = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+        except OSError as error:
+            self.fail(f"cannot be read ({error.strerror or error})")
+        if self.gzipped:
+            self._stream = gzip.GzipFile(fileobj=raw, mode="rb")
+
+    def fail(self, what: str) -> NoReturn:
+        """Raise `DataError`: the file's name, then what is wrong with it."""
+        raise DataError(f"{self.name}: {what}")
+
+    def peek(self, count: int) -> bytes:
+        """The next `count` bytes, which stay to be read."""
+        self._ahead = self.read(count)
+        return self._ahead
+
+    def read(self, count: int) -> bytes:
+        """The next `count` bytes; fewer only at the end of the file."""
+        ahead, self._ahead = self._ahead[:count], self._ahead[count:]
+        return ahead + self._pull(count - len(ahead)) if ahead else self._pull(count)
+
+    def _pull(self, count: int) -> bytes:
+        try:
+            block = self._stream.read(count)
+        except EOFError:
+            self.fail("truncated gzip, the data end too early: fetch the file again")
+        except (gzip.BadGzipFile, zlib.error) as error:
+            self.fail(f"damaged gzip ({error}): fetch the file again")
+        except OSError as error:
+            self.fail(f"cannot be read ({error.strerror or error})")
+        self._left -= len(block)
+        if self._left < 0:
+            self.fail(f"unpacks to more than {self._limit:,} bytes, which no data set here does: fetch the file again")
+        return block
+
+    def take(self, count: int) -> bytearray:
+        """Up to `count` bytes, read block by block: a count that lies costs no memory."""
+        out = bytearray()
+        while len(out) < count:
+            block = self.read(min(_BLOCK, count - len(out)))
+            if not block:
+                break
+            out += block
+        return out
+
+    def rest(self) -> bytearray:
+        """All bytes that are left."""
+        return self.take(self._left + len(self._ahead) + 1)
+
+
+def from_bytes(content: bytes, name: str = "input", limit: int = LIMIT) -> Reader:
+    """A reader of bytes in memory."""
+    return Reader(io.BytesIO(content), name, limit)
+
+
+@contextmanager
+def opened(path: Path, limit: int = LIMIT) -> Iterator[Reader]:
+    """Open a file for reading; `DataError` where it is no regular file or may not be read."""
+    try:
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            raise DataError(f"{path}: is a directory where a file is wanted")
+        if not stat.S_ISREG(mode):
+            raise DataError(f"{path}: is not a regular file")
+        raw = open(path, "rb")  # noqa: SIM115 (closed below; only its opening is guarded here)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be opened ({error.strerror or error}): check the path and its permissions") from None
+    with raw:
+        yield Reader(raw, str(path), limit)

@@ -1,0 +1,44 @@
+"""What a file looks like, for error messages: a name for its first bytes."""
+
+from __future__ import annotations
+
+#: (first bytes, what has them), the first match counts.
+_SIGNATURES = (
+    (b"\x1f\x8b", "gzip data (compressed twice?)"),
+    (b"PK\x03\x04", "a zip archive (unpack it first)"),
+    (b"PK\x05\x06", "an empty zip archive"),
+    (b"BZh", "bzip2 data (unpack it first)"),
+    (b"\xfd7zXZ\x00", "xz data (unpack it first)"),
+    (b"\x28\xb5\x2f\xfd", "zstd data (unpack it first)"),
+    (b"\x93NUMPY", "a NumPy array file"),
+    (b"\x89PNG", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"%PDF", "a PDF document"),
+    (b"version https://git-lfs", "a Git LFS pointer (run: git lfs pull)"),
+    (b"\x00\x00\x08\x01", "an IDX file of labels"),
+    (b"\x00\x00\x08\x03", "an IDX file of images"),
+)
+_PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+
+
+def looks_like(head: bytes) -> str:
+    """A few words for what starts with these bytes (some 300 are enough), e.g. "an HTML page"."""
+    if not head:
+        return "an empty file"
+    for signature, words in _SIGNATURES:
+        if head.startswith(signature):
+            return words
+    if head[257:262] == b"ustar":
+        return "a tar archive"
+    if head.startswith(_PICKLES):
+        return "a Python pickle (these are never loaded)"
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    if text.startswith((b"<!doctype html", b"<html", b"<head", b"<body")):
+        return "an HTML page, perhaps an error page saved under this name"
+    if text.startswith(b"<"):
+        return "an XML or HTML document"
+    if text.startswith((b"{", b"[")):
+        return "JSON text"
+    if all(32 <= byte < 127 or byte in b"\t\r\n" for byte in head):
+        return "plain text"
+    return f"unknown data (it starts with {head[:4].hex(' ')})"

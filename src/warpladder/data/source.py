@@ -1,0 +1,42 @@
+"""`Source`: a data set that can be loaded by name, and what its loader is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .dataset import Dataset
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a loader is asked.
+
+    Parameters
+    ----------
+    root : Path or None
+        A folder of files at hand.
+    explicit : bool
+        The folder was named for this call: what it lacks is an error, not a reason to download.
+    progress : bool
+        Show the progress of downloads on stderr.
+    shape : tuple of int or None
+        Shape of one sample, where the files do not say it.
+    """
+
+    root: Path | None = None
+    explicit: bool = False
+    progress: bool = True
+    shape: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set: its name, a line about it, whether it can be downloaded, and its loader."""
+
+    name: str
+    about: str
+    load: Callable[[Request], Dataset]
+    remote: bool = False
+    takes_shape: bool = False

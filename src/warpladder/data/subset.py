@@ -1,0 +1,47 @@
+"""Seeded choices of training rows: a validation set split off, and a limit on the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import DataError
+from .dataset import Dataset
+
+
+def split(dataset: Dataset, *, limit: int | None = None, validation: int = 0, seed: int = 0) -> Dataset:
+    """Split `validation` rows off the training set, then keep `limit` of those that are left.
+
+    The same seed gives the same rows on every platform, a smaller limit gives a part of the rows of
+    a larger one, and no row is in both sets. Chosen rows keep their stored order; the test set stays whole.
+
+    Raises
+    ------
+    DataError
+        Where there are fewer rows than asked for.
+    """
+    rows = len(dataset.train_x)
+    for what, number, least in (("limit", limit, 1), ("validation", validation, 0)):
+        if number is not None and not least <= number <= rows:
+            raise DataError(f"{dataset.name}: {what} must be {least} to {rows:,} (the training rows), got {number:,}")
+    if validation + (limit or 1) > rows:
+        raise DataError(f"{dataset.name}: {validation:,} rows for validation leave {rows - validation:,} for training, {limit or 1:,} are wanted")
+    if validation and dataset.valid_x is not None:
+        raise DataError(f"{dataset.name}: has a validation set already, another cannot be split off")
+    if not validation and limit in (None, rows):
+        return dataset
+    chosen = _permutation(rows, seed)
+    valid = np.sort(chosen[:validation])
+    train = np.sort(chosen[validation : None if limit is None else validation + limit])
+
+    def take(values: np.ndarray | None, which: np.ndarray) -> np.ndarray | None:
+        return None if values is None else values[which]
+
+    changes: dict[str, object] = {"train_x": dataset.train_x[train], "train_y": take(dataset.train_y, train)}
+    if validation:
+        changes |= {"valid_x": dataset.train_x[valid], "valid_y": take(dataset.train_y, valid)}
+    return dataset.but(**changes)
+
+
+def _permutation(n: int, seed: int) -> np.ndarray:
+    """(n,) the numbers below n in an order drawn from Philox's raw bits, which NumPy promises never to change."""
+    return np.argsort(np.random.Philox(key=[seed, n]).random_raw(n), kind="stable")
