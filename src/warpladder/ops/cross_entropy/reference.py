@@ -1,0 +1,24 @@
+"""Softmax cross-entropy, as the textbook has it. Shapes: x (n, classes) float64, label (n,) whole numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def forward(x: np.ndarray, label: np.ndarray) -> float:
+    """The mean over the batch of log(sum over c of exp(x[n, c])) - x[n, label[n]]."""
+    shifted = x - x.max(axis=1, keepdims=True)
+    return float(np.mean(np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(x)), label]))
+
+
+def backward(x: np.ndarray, label: np.ndarray) -> np.ndarray:
+    """dx = (softmax(x) - one-hot(label)) / n."""
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    dx = e / e.sum(axis=1, keepdims=True)
+    dx[np.arange(len(x)), label] -= 1
+    return dx / len(x)
+
+
+def correct(x: np.ndarray, label: np.ndarray) -> int:
+    """How many samples have their largest logit, the first among equals, at their label."""
+    return int(np.count_nonzero(x.argmax(axis=1) == label))

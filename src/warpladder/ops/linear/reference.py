@@ -1,0 +1,15 @@
+"""Linear, as the textbook has it. Shapes: x (n, in), w (out, in), b (out,), y (n, out); float64."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def forward(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """y[n, o] = b[o] + sum over i of x[n, i] w[o, i]."""
+    return x @ w.T + b
+
+
+def backward(x: np.ndarray, w: np.ndarray, dy: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Gradients (dx, dw, db) from dy (n, out)."""
+    return dy @ w, dy.T @ x, dy.sum(axis=0)

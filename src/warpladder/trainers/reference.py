@@ -1,0 +1,174 @@
+"""The truth: training in float64, with the reference operations and nothing clever."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..errors import DataError
+from ..nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Upsample2d
+from ..ops.conv2d import reference as conv2d
+from ..ops.cross_entropy import reference as cross_entropy
+from ..ops.gather import reference as gather
+from ..ops.linear import reference as linear
+from ..ops.maxpool2d import reference as maxpool2d
+from ..ops.mse import reference as mse
+from ..ops.relu import reference as relu
+from ..ops.sgd import reference as sgd
+from ..ops.upsample2d import reference as upsample2d
+from ..order import Order
+from ..params import views
+from .base import State, StepLog, Trainer, check_fit, check_range
+
+if TYPE_CHECKING:
+    from ..data.dataset import Dataset
+
+SLICE = 256  # samples that predict takes at a time
+
+
+class ReferenceTrainer(Trainer):
+    """The trainer that all others are compared with; its `State` arrays are float64.
+
+    Inputs are the float32 numbers that every rung sees, widened. Besides the contract it offers what
+    verification asks for: `activations`, `gradients` and `margins`.
+    """
+
+    def __init__(self, net: Net, config: TrainConfig, state: State) -> None:
+        self.net, self.config = net, config
+        self.dataset: Dataset | None = None
+        self.set_state(state)
+
+    def load(self, dataset: Dataset) -> None:
+        check_fit(self.net, dataset)
+        self.dataset = dataset
+
+    def run(self, order: Order, first: int, last: int) -> StepLog:
+        if self.dataset is None:
+            raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
+        samples = len(self.dataset.train_x)
+        check_range(self.config, order, samples, first, last)
+        batch = self.config.batch(samples)
+        log = StepLog(np.zeros(last - first), np.zeros(last - first, np.int64), np.zeros(last - first, np.int64))
+        for row, step in enumerate(range(first, last)):
+            x, y = self.batch(order.indices(step * batch, min((step + 1) * batch, samples)))
+            log.loss[row], log.correct[row], g = self.gradients(x, y)
+            log.size[row] = len(x)
+            self.params, self.velocity = sgd.step(self.params, g, self.velocity, self.config)
+        return log
+
+    def batch(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Samples of the loaded data set: x (n, *in_shape) float64 and their labels, or None."""
+        if self.dataset is None:
+            raise DataError(f"net {self.net.name!r} has no data: call load(dataset) first")
+        x = gather.rows(self.dataset.train_x, indices, self.dataset.scale).astype(np.float64)
+        return x, None if self.dataset.train_y is None else self.dataset.train_y[indices]
+
+    def activations(self, x: np.ndarray) -> list[np.ndarray]:
+        """From samples (n, *in_shape) float64: what enters each layer, and last what leaves the net."""
+        named = views(self.net, self.params)
+        out = [x]
+        for i, layer in enumerate(self.net.layers):
+            out.append(_forward(layer, out[-1], named.get(f"{i}.weight"), named.get(f"{i}.bias")))
+        return out
+
+    def gradients(self, x: np.ndarray, y: np.ndarray | None) -> tuple[float, int, np.ndarray]:
+        """Mean loss, number of correct samples (0 for MSELoss) and the loss's gradient (param_count,) at the present parameters.
+
+        x is (n, *in_shape) float64, y (n,) labels; MSELoss takes x for its target and ignores y.
+        """
+        entering = self.activations(x)
+        out = entering[-1]
+        if isinstance(self.net.loss, CrossEntropyLoss):
+            assert y is not None
+            loss, correct, d = cross_entropy.forward(out, y), cross_entropy.correct(out, y), cross_entropy.backward(out, y)
+        else:
+            target = x.reshape(out.shape)
+            loss, correct, d = mse.forward(out, target), 0, mse.backward(out, target)
+        flat = np.zeros(self.net.param_count)
+        w, dw = views(self.net, self.params), views(self.net, flat)
+        for i in reversed(range(self.net.first_trained, len(self.net.layers))):
+            d, *trained = _backward(self.net.layers[i], entering[i], w.get(f"{i}.weight"), d)
+            if trained:
+                dw[f"{i}.weight"][...], dw[f"{i}.bias"][...] = trained
+        return loss, correct, flat
+
+    def margins(self, x: np.ndarray) -> np.ndarray:
+        """(n,): how close each sample of x (n, *in_shape) float64 comes to a switch that rounding could flip.
+
+        The smallest, over all ReLUs and max-pools behind a trained layer, of the distance to the switch
+        (a ReLU's input from 0, a pool's winner from its runner-up) relative to the root mean square of
+        that sample's numbers there. Ahead of any trained layer there is no rounding, hence no switch.
+        """
+        closest = np.full(len(x), np.inf)
+        for i, a in enumerate(self.activations(x)[:-1]):
+            layer = self.net.layers[i]
+            if i > self.net.first_trained and isinstance(layer, ReLU):
+                closest = np.minimum(closest, relu.margin(a))
+            if i > self.net.first_trained and isinstance(layer, MaxPool2d):
+                closest = np.minimum(closest, maxpool2d.margin(a, layer.kernel_size, _stride(layer)))
+        return closest
+
+    def state(self) -> State:
+        return State(self.params.copy(), self.velocity.copy())
+
+    def set_state(self, state: State) -> None:
+        self.params, self.velocity = np.array(state.params, np.float64), np.array(state.velocity, np.float64)
+
+    def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
+        """(samples, *out_shape) float64: unlike the rungs', not rounded."""
+        if x.shape[1:] != self.net.in_shape:
+            raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
+        out = np.empty((len(x), *self.net.out_shape))
+        for first in range(0, len(x), SLICE):
+            some = np.arange(first, min(first + SLICE, len(x)))
+            out[some] = self.activations(gather.rows(x, some, scale).astype(np.float64))[-1]
+        return out
+
+    def memory(self) -> dict[str, int]:
+        return {"parameters": self.params.nbytes, "optimiser": self.velocity.nbytes}
+
+
+def _forward(layer: Layer, x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
+    match layer:
+        case Linear():
+            assert w is not None and b is not None
+            return linear.forward(x, w, b)
+        case Conv2d():
+            assert w is not None and b is not None
+            return conv2d.forward(x, w, b, layer.stride, layer.padding)
+        case ReLU():
+            return relu.forward(x)
+        case MaxPool2d():
+            return maxpool2d.forward(x, layer.kernel_size, _stride(layer))
+        case Upsample2d():
+            return upsample2d.forward(x, layer.scale_factor)
+        case Flatten():
+            return x.reshape(len(x), -1)
+    raise NotImplementedError(f"the reference has no {type(layer).__name__}")
+
+
+def _backward(layer: Layer, x: np.ndarray, w: np.ndarray | None, dy: np.ndarray) -> tuple[np.ndarray, ...]:
+    """(dx,) or (dx, dw, db)."""
+    match layer:
+        case Linear():
+            assert w is not None
+            return linear.backward(x, w, dy)
+        case Conv2d():
+            assert w is not None
+            return conv2d.backward(x, w, dy, layer.stride, layer.padding)
+        case ReLU():
+            return (relu.backward(x, dy),)
+        case MaxPool2d():
+            return (maxpool2d.backward(x, layer.kernel_size, _stride(layer), dy),)
+        case Upsample2d():
+            return (upsample2d.backward(layer.scale_factor, dy),)
+        case Flatten():
+            return (dy.reshape(x.shape),)
+    raise NotImplementedError(f"the reference has no {type(layer).__name__}")
+
+
+def _stride(layer: MaxPool2d) -> int:
+    assert layer.stride is not None
+    return layer.stride
