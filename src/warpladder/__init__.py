@@ -1,1 +1,95 @@
-"""warpladder trains small neural networks at the speed of the hardware, and shows where the speed comes from."""
+"""warpladder trains small neural networks at the speed of the hardware, and shows where the speed comes from.
+
+The public names below are imported when they are first used, so that `import warpladder` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from . import data, ladder, nets
+    from .bench import climb
+    from .config import TrainConfig
+    from .data.dataset import Dataset
+    from .errors import WarpladderError
+    from .nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
+    from .train import train
+    from .verify import verify
+
+    __version__: str
+
+__all__ = [
+    "Conv2d",
+    "CrossEntropyLoss",
+    "Dataset",
+    "Flatten",
+    "Linear",
+    "MSELoss",
+    "MaxPool2d",
+    "Net",
+    "ReLU",
+    "TrainConfig",
+    "Upsample2d",
+    "WarpladderError",
+    "__version__",
+    "climb",
+    "data",
+    "ladder",
+    "nets",
+    "train",
+    "verify",
+]
+
+#: Where each public name that is not a module lives.
+_HOMES = {
+    "Conv2d": "nets",
+    "CrossEntropyLoss": "nets",
+    "Dataset": "data.dataset",
+    "Flatten": "nets",
+    "Linear": "nets",
+    "MSELoss": "nets",
+    "MaxPool2d": "nets",
+    "Net": "nets",
+    "ReLU": "nets",
+    "TrainConfig": "config",
+    "Upsample2d": "nets",
+    "WarpladderError": "errors",
+    "climb": "bench",
+    "train": "train",
+    "verify": "verify",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: object = version("warpladder")
+    elif name in _HOMES:
+        value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    elif name in ("data", "ladder", "nets"):
+        value = import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """Keeps `warpladder.train` and `warpladder.verify` the functions once the modules of these names are imported."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in ("train", "verify") and isinstance(value, ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
