@@ -9,14 +9,15 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Collection, Iterator
 
-from .reader import LIMIT, Reader, from_bytes
+from .reader import LIMIT, Reader
 from .sniff import looks_like
 
 _MOST_MEMBERS = 1000
+_BLOCK = 2**20
 
 
-def members(reader: Reader, wanted: Collection[str], limit: int) -> Iterator[tuple[str, Reader]]:
-    """Yield (name, reader) of the wanted files, in the archive's order.
+def members(reader: Reader, wanted: Collection[str], limit: int) -> Iterator[tuple[str, bytearray]]:
+    """Yield (name, content) of the wanted files, in the archive's order.
 
     Parameters
     ----------
@@ -45,8 +46,7 @@ def members(reader: Reader, wanted: Collection[str], limit: int) -> Iterator[tup
                 if member.size > limit:
                     reader.fail(f"its {name} claims {member.size:,} bytes, more than any batch has: fetch it again")
                 left.discard(name)
-                content = archive.extractfile(member)
-                yield name, from_bytes(content.read() if content else b"", f"{reader.name}, {name}", limit)
+                yield name, _content(archive, member)
                 if not left:
                     return
     except (tarfile.TarError, EOFError) as error:
@@ -54,3 +54,11 @@ def members(reader: Reader, wanted: Collection[str], limit: int) -> Iterator[tup
         what = "damaged or cut off" if kind == "a tar archive" else f"no tar archive, it looks like {kind}"
         reader.fail(f"is {what} ({error}): fetch the file again")
     reader.fail(f"does not hold {', '.join(sorted(left))}")
+
+
+def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytearray:
+    out = bytearray()
+    if file := archive.extractfile(member):
+        while block := file.read(_BLOCK):
+            out += block
+    return out

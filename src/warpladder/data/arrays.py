@@ -56,9 +56,7 @@ def arrays(
             raise DataError(f"{name}: {part} labels must have shape (samples,), got {y.shape}: give class numbers, not one-hot rows")
         if y is not None and pixels[part] is None:
             raise DataError(f"{name}: there are {part} labels, but no {part} samples")
-    return Dataset(
-        name, pixels["train"], labels["train"], pixels["test"], labels["test"], float(scale), pixels["valid"], labels["valid"]
-    )
+    return Dataset(name, pixels["train"], labels["train"], pixels["test"], labels["test"], float(scale), pixels["valid"], labels["valid"])
 
 
 def _pixels(name: str, part: str, values: Any) -> np.ndarray:

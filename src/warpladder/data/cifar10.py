@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from ..errors import DataError
 from .archive import members
-from .cifar_bin import SHAPE, read_batch
+from .cifar_bin import RECORD, SHAPE, parse_batch
 from .dataset import Dataset
 from .fetch import Remote, fetch_all
 from .local import find, find_all
@@ -55,7 +54,7 @@ def read_batches(paths: list[Path]) -> Dataset:
 
     def batch(path: Path) -> np.ndarray:
         with opened(path) as reader:
-            return read_batch(reader)
+            return parse_batch(reader.rest(), reader.name)
 
     return _dataset([batch(path) for path in paths[:-1]], batch(paths[-1]))
 
@@ -70,13 +69,12 @@ def read_archive(path: Path) -> Dataset:
 
 def archived_batches(reader: Reader) -> dict[str, np.ndarray]:
     """The six batches of an archive by name, each (records, 3073) uint8."""
-    return {name: read_batch(batch) for name, batch in members(reader, (*TRAIN, TEST), _MOST)}
+    return {name: parse_batch(content, f"{reader.name}, {name}") for name, content in members(reader, (*TRAIN, TEST), _MOST)}
 
 
 def _archive(root: Path) -> Path | None:
     names = (ARCHIVE, ARCHIVE.removesuffix(".gz"))
-    places: Iterator[Path | None] = (find(root / folder, names) for folder in FOLDERS)
-    return next((path for path in places if path), None)
+    return next((path for folder in FOLDERS if (path := find(root / folder, names))), None)
 
 
 def _dataset(train: list[np.ndarray], test: np.ndarray) -> Dataset:
@@ -88,7 +86,7 @@ def _dataset(train: list[np.ndarray], test: np.ndarray) -> Dataset:
         # Each batch is let go once it is copied: at no time are there two whole copies.
         batch = train.pop(0)
         stop = start + len(batch)
-        x[start:stop] = batch[:, 1:].reshape(-1, *SHAPE)
+        x[start:stop].reshape(-1, RECORD - 1)[:] = batch[:, 1:]
         y[start:stop] = batch[:, 0]
         start = stop
     return Dataset("cifar10", x, y, test[:, 1:].reshape(-1, *SHAPE), test[:, 0].astype(np.int32), 1 / 255)

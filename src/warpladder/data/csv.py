@@ -30,7 +30,8 @@ def load(request: Request) -> Dataset:
     paths = find_all(request.root, FOLDERS, _NAMES)
     if paths is None:
         raise DataError(f"{request.root}: holds no train.csv and test.csv (plain or .gz), nor does digit-recognizer or csv below it")
-    return read(*paths, shape=request.shape)
+    train, test = paths
+    return read(train, test, request.shape)
 
 
 def read(train: Path, test: Path, shape: tuple[int, ...] | None = None) -> Dataset:

@@ -64,7 +64,9 @@ def _fetch(dataset: str, remote: Remote, display: Progress | None) -> Path:
         bar = _Bar(display, f"{remote.name} from {host}", leave_if_slow=number < len(remote.urls))
         try:
             with _quiet(pooch.get_logger()):
-                download = pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=_TIMEOUT, headers={"Accept-Encoding": "identity"})
+                download = pooch.HTTPDownloader(
+                    progressbar=bar, chunk_size=_CHUNK, timeout=_TIMEOUT, headers={"Accept-Encoding": "identity"}
+                )
                 return Path(pooch.retrieve(url, f"sha256:{remote.sha256}", remote.name, folder, downloader=download))
         except requests.RequestException as error:
             troubles.append(f"{host}: {_reason(error)}")

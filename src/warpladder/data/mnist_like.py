@@ -31,8 +31,7 @@ _LABELS = {
 def remotes(mirrors: Sequence[str], sums: Sequence[str]) -> tuple[Remote, ...]:
     """The four .gz files at each mirror (an address that ends in "/"), with their sha256 in the order of `NAMES`."""
     return tuple(
-        Remote(f"{name}.gz", sha256, tuple(f"{mirror}{name}.gz" for mirror in mirrors))
-        for name, sha256 in zip(NAMES, sums, strict=True)
+        Remote(f"{name}.gz", sha256, tuple(f"{mirror}{name}.gz" for mirror in mirrors)) for name, sha256 in zip(NAMES, sums, strict=True)
     )
 
 

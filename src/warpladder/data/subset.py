@@ -24,7 +24,9 @@ def split(dataset: Dataset, *, limit: int | None = None, validation: int = 0, se
         if number is not None and not least <= number <= rows:
             raise DataError(f"{dataset.name}: {what} must be {least} to {rows:,} (the training rows), got {number:,}")
     if validation + (limit or 1) > rows:
-        raise DataError(f"{dataset.name}: {validation:,} rows for validation leave {rows - validation:,} for training, {limit or 1:,} are wanted")
+        raise DataError(
+            f"{dataset.name}: {validation:,} rows for validation leave {rows - validation:,} for training, {limit or 1:,} are wanted"
+        )
     if validation and dataset.valid_x is not None:
         raise DataError(f"{dataset.name}: has a validation set already, another cannot be split off")
     if not validation and limit in (None, rows):

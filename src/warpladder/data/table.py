@@ -34,7 +34,7 @@ def read_table(reader: Reader) -> Table:
     if not text.strip():
         reader.fail("is empty where a CSV table is wanted")
     kind = looks_like(text[:300])
-    if b"\0" in text[:300] or kind not in ("plain text", "JSON text") and not kind.startswith("unknown"):
+    if b"\0" in text[:300] or (kind not in ("plain text", "JSON text") and not kind.startswith("unknown")):
         reader.fail(f"looks like {kind} where a CSV table is wanted")
     while text:
         end = text.rfind(b"\n") + 1
