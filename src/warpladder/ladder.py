@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .errors import RungError
-from .rungs import numpy
+from .rungs import loops, numpy
 from .rungs.base import Rung
 
-LADDER: tuple[Rung, ...] = (numpy.RUNG,)
+LADDER: tuple[Rung, ...] = (loops.RUNG, numpy.RUNG)
 PEERS: tuple[Rung, ...] = ()
 
 

@@ -38,12 +38,12 @@ class Buffers:
 
     x: Array
     y: Array
-    dx: Array | None = None
-    dy: Array | None = None
-    w: Array | None = None
-    b: Array | None = None
-    dw: Array | None = None
-    db: Array | None = None
+    dx: Array = None
+    dy: Array = None
+    w: Array = None
+    b: Array = None
+    dw: Array = None
+    db: Array = None
 
 
 class Bound:

@@ -35,6 +35,9 @@ class ReferenceTrainer(Trainer):
     verification asks for: `activations`, `gradients` and `margins`.
     """
 
+    params: np.ndarray
+    velocity: np.ndarray
+
     def __init__(self, net: Net, config: TrainConfig, state: State) -> None:
         self.net, self.config = net, config
         self.dataset: Dataset | None = None

@@ -1,0 +1,28 @@
+"""Every operation as nested loops, compiled, on one thread."""
+
+from __future__ import annotations
+
+from ..nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, ReLU, Upsample2d
+from .base import OpTable
+from .conv2d.loops import LoopsConv2d
+from .cross_entropy.loops import LoopsCrossEntropy
+from .gather.loops import LoopsGather
+from .linear.loops import LoopsLinear
+from .maxpool2d.loops import LoopsMaxPool2d
+from .mse.loops import LoopsMSE
+from .relu.loops import LoopsReLU
+from .sgd.loops import LoopsSGD
+from .upsample2d.loops import LoopsUpsample2d
+
+TABLE = OpTable(
+    layers={
+        Linear: LoopsLinear,
+        Conv2d: LoopsConv2d,
+        ReLU: LoopsReLU,
+        MaxPool2d: LoopsMaxPool2d,
+        Upsample2d: LoopsUpsample2d,
+    },
+    losses={CrossEntropyLoss: LoopsCrossEntropy, MSELoss: LoopsMSE},
+    update=LoopsSGD,
+    gather=LoopsGather,
+)
