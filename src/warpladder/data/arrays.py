@@ -66,7 +66,8 @@ def _pixels(name: str, part: str, values: Any) -> np.ndarray:
     if x.dtype == np.uint8 or not x.size:
         return x
     if np.issubdtype(x.dtype, np.floating):
-        x = x.astype(np.float32, copy=False)
+        with np.errstate(over="ignore"):
+            x = x.astype(np.float32, copy=False)
         if not np.isfinite(x).all():
             raise DataError(f"{name}: {part} samples hold values that are not finite in float32: clean them first")
         return x

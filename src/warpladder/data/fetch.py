@@ -76,8 +76,7 @@ def _fetch(dataset: str, remote: Remote, display: Progress | None) -> Path:
             troubles.append(f"{host}: sent something else (wrong sha256)")
         except OSError as error:
             raise DataError(f"{folder}: cannot be written ({error.strerror or error}): free some space there or give --data-dir") from None
-        finally:
-            bar.close()
+        bar.remove()
     raise DataError(
         f"{dataset}: {remote.name} could not be downloaded ({'; '.join(troubles)}). Three ways out: give a folder that holds the files "
         "with --data-dir or WARPLADDER_DATA; get online and try again; or use --data digits, which is embedded"
@@ -172,7 +171,10 @@ class _Bar:
         self._leave_if_slow = False
 
     def close(self) -> None:
-        """A bar that is not full when its download ends is taken away."""
-        if self._display is not None and self._task is not None and self._done < self._total:
+        """Called by pooch at the end of a download, before it checks the sum."""
+
+    def remove(self) -> None:
+        """The mirror failed: its bar goes."""
+        if self._display is not None and self._task is not None:
             self._display.remove_task(self._task)
             self._task = None

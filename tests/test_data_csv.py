@@ -1,0 +1,210 @@
+"""CSV: Kaggle's digit-recognizer and its like, errors with line numbers, and the file of predictions."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warpladder.data import csv, load, table, write_submission
+from warpladder.data.reader import from_bytes
+from warpladder.errors import DataError
+
+
+def text(rows: np.ndarray, header: str | None = None, newline: str = "\n") -> str:
+    lines = [] if header is None else [header]
+    return newline.join(lines + [",".join(map(str, row)) for row in rows.tolist()]) + newline
+
+
+def header(pixels: int, label: bool = True) -> str:
+    return ",".join((["label"] if label else []) + [f"pixel{i}" for i in range(pixels)])
+
+
+def write(folder: Path, pixels: int = 784, labelled_test: bool = False, rows: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(pixels)
+    train = np.column_stack([rng.integers(0, 10, rows), rng.integers(0, 256, (rows, pixels))])
+    test = np.column_stack([rng.integers(0, 10, 7), rng.integers(0, 256, (7, pixels))])
+    (folder / "train.csv").write_text(text(train, header(pixels)))
+    (folder / "test.csv").write_text(text(test, header(pixels)) if labelled_test else text(test[:, 1:], header(pixels, False)))
+    return train, test
+
+
+def test_kaggle_files(tmp_path):
+    train, test = write(tmp_path)
+    data = load("csv", data_dir=tmp_path)
+    assert np.array_equal(data.train_x.reshape(40, -1), train[:, 1:]) and np.array_equal(data.train_y, train[:, 0])
+    assert np.array_equal(data.test_x.reshape(7, -1), test[:, 1:]) and data.test_y is None
+    assert data.train_x.shape == (40, 1, 28, 28) and data.train_x.dtype == np.uint8 and data.train_y.dtype == np.int32
+    assert data.scale == 1 / 255
+
+
+def test_a_labelled_test_file(tmp_path):
+    _, test = write(tmp_path, labelled_test=True)
+    data = load("csv", data_dir=tmp_path)
+    assert np.array_equal(data.test_y, test[:, 0]) and np.array_equal(data.test_x.reshape(7, -1), test[:, 1:])
+
+
+@pytest.mark.parametrize("name", ["digit-recognizer/train.csv", "train.csv.gz", "mnist_train.csv"])
+def test_layouts(tmp_path, name):
+    train, _ = write(tmp_path)
+    content = {file: (tmp_path / file).read_bytes() for file in ("train.csv", "test.csv")}
+    for file, raw in content.items():
+        (tmp_path / file).unlink()
+        path = tmp_path / name.replace("train.csv", file)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+    assert np.array_equal(load("csv", data_dir=tmp_path).train_y, train[:, 0])
+
+
+def test_shapes(tmp_path):
+    write(tmp_path, pixels=12)
+    assert load("csv", data_dir=tmp_path).in_shape == (12,)
+    assert load("csv", data_dir=tmp_path, shape=(3, 2, 2)).in_shape == (3, 2, 2)
+    with pytest.raises(DataError, match=r"12 pixels a row, which do not make the stated shape \(1, 3, 3\)"):
+        load("csv", data_dir=tmp_path, shape=(1, 3, 3))
+
+
+def test_without_a_folder_there_is_nothing_to_download(monkeypatch):
+    monkeypatch.delenv("WARPLADDER_DATA", raising=False)
+    with pytest.raises(DataError, match="csv: there is no download: give the folder"):
+        load("csv")
+
+
+# The table itself
+
+cells = st.integers(0, 255)
+
+
+@given(
+    st.integers(1, 6).flatmap(lambda columns: st.lists(st.lists(cells, min_size=columns, max_size=columns), min_size=1, max_size=30)),
+    st.data(),
+)
+def test_any_table_is_read_back(rows, data):
+    columns = len(rows[0])
+    titles = data.draw(st.sampled_from([None, header(columns, False)]))
+    newline = data.draw(st.sampled_from(["\n", "\r\n"]))
+    content = text(np.array(rows), titles, newline).encode()
+    if data.draw(st.booleans()):
+        content = content.rstrip()
+    read = table.read_table(from_bytes(content))
+    assert read.cells.tolist() == rows and (read.header is None) == (titles is None)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"a,b\n1,2\n3,4\n",
+        b"a,b\r\n1,2\r\n3,4",
+        b"\xef\xbb\xbfa,b\n1,2\n3,4\n",
+        b'"a","b"\n"1","2"\n"3","4"\n',
+        b"a, b\n 1 ,2\n3,\t4 \n",
+        b"a,b\n1.0,2.\n+3,004\n",
+        b"\n\na,b\n\n1,2\n\n3,4\n\n\n",
+    ],
+)
+def test_harmless_oddities(content):
+    read = table.read_table(from_bytes(content))
+    assert read.header == ("a", "b") and read.cells.tolist() == [[1, 2], [3, 4]]
+
+
+def test_blocks_meet_without_a_seam(monkeypatch):
+    rows = np.arange(3000).reshape(-1, 3) % 256
+    content = text(rows, "a,b,c").encode()
+    for size in (1, 7, 64, 1000):
+        monkeypatch.setattr(table, "_BLOCK", size)
+        assert np.array_equal(table.read_table(from_bytes(content)).cells, rows)
+
+
+GOOD = b"label,p0,p1\n" + b"1,2,3\n" * 20_000
+
+
+def at_line(number: int, line: bytes) -> bytes:
+    lines = GOOD.split(b"\n")
+    lines[number - 1] = line
+    return b"\n".join(lines)
+
+
+BAD = {
+    "empty": (b"", "is empty where a CSV table is wanted"),
+    "blank": (b" \n\n", "is empty where a CSV table is wanted"),
+    "header only": (b"label,p0\n", "has a header but no rows"),
+    "missing": (at_line(17, b"1,,3"), "line 17, column 2 ('p0'): the cell is empty"),
+    "missing label": (at_line(17, b",2,3"), "line 17, column 1 ('label'): the cell is empty"),
+    "not a number": (at_line(15_000, b"1,2,x"), "line 15000, column 3 ('p1'): 'x' is not a whole number 0 to 255"),
+    "nan": (at_line(20_001, b"nan,2,3"), "line 20001, column 1 ('label'): 'nan' is not"),
+    "fraction": (at_line(2, b"1,2.5,3"), "line 2, column 2 ('p0'): '2.5' is not"),
+    "too large": (at_line(3, b"1,256,3"), "line 3, column 2 ('p0'): '256' is not"),
+    "huge": (at_line(3, b"1," + b"9" * 5000 + b",3"), "line 3, column 2 ('p0'): '999"),
+    "negative": (at_line(4, b"1,-1,3"), "line 4, column 2 ('p0'): '-1' is not"),
+    "too few": (at_line(5, b"1,2"), "line 5 has 2 cells where the lines before it have 3"),
+    "too many": (at_line(19_999, b"1,2,3,4"), "line 19999 has 4 cells"),
+    "shifted": (GOOD.replace(b"1,2,3\n1,2,3\n", b"1,2\n3,1,2,3\n", 1), "line 2 has 2 cells"),
+    "semicolons": (GOOD.replace(b",", b";"), "line 2, column 1"),
+    "html": (b"<html><body>Sign in</body></html>", "looks like an HTML page"),
+    "binary": (b"\x01\0\x02" * 50, "looks like unknown data"),
+    "utf-16": ("label,p0\n1,2\n".encode("utf-16"), "looks like unknown data"),
+    "image file": (b"\0\0\x08\x03" + bytes(100), "an IDX file of images"),
+    "one endless line": (b"1," * 3_000_000, "line 1 is longer than 1,048,576 bytes"),
+    "truncated gzip": (gzip.compress(GOOD)[:-9], "truncated gzip"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_tables_are_named_with_their_line(tmp_path, case):
+    content, words = BAD[case]
+    write(tmp_path, pixels=2)
+    (tmp_path / "train.csv").write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        load("csv", data_dir=tmp_path)
+    message = str(caught.value)
+    assert words in message and str(tmp_path / "train.csv") in message and "\n" not in message and len(message) < 400
+
+
+def test_tables_that_do_not_fit_each_other(tmp_path):
+    write(tmp_path, pixels=9)
+    (tmp_path / "test.csv").write_text("1,2,3\n")
+    with pytest.raises(DataError, match=r"has 3 columns, .*train.csv has 10"):
+        load("csv", data_dir=tmp_path)
+    (tmp_path / "test.csv").write_text(text(np.zeros((2, 9), int), header(8)))
+    with pytest.raises(DataError, match="has a label and 8 pixels"):
+        load("csv", data_dir=tmp_path)
+    (tmp_path / "train.csv").write_text("p0,label\n1,2\n")
+    with pytest.raises(DataError, match="column 2 is the label where the first column is wanted"):
+        load("csv", data_dir=tmp_path)
+    (tmp_path / "train.csv").write_text("label\n1\n")
+    with pytest.raises(DataError, match="a single column"):
+        load("csv", data_dir=tmp_path)
+
+
+# Predictions
+
+
+def test_a_submission(tmp_path):
+    write_submission(tmp_path / "submission.csv", np.array([3, 0, 9]))
+    assert (tmp_path / "submission.csv").read_text() == "ImageId,Label\n1,3\n2,0\n3,9\n"
+    assert os.listdir(tmp_path) == ["submission.csv"]
+
+
+def test_a_submission_appears_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "submission.csv"
+    path.write_text("old")
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(csv.os, "fsync", full)
+    with pytest.raises(DataError, match=r"cannot be written \(No space left on device\)"):
+        write_submission(path, np.array([1]))
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["submission.csv"]
+
+
+def test_a_submission_that_cannot_be(tmp_path):
+    with pytest.raises(DataError, match="whole numbers of shape"):
+        write_submission(tmp_path / "s.csv", np.array([0.5]))
+    with pytest.raises(DataError, match="cannot be written"):
+        write_submission(tmp_path / "nowhere" / "s.csv", np.array([1]))
