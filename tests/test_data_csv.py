@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpladder.data import csv, load, table, write_submission
+from warpladder.data import load, table, write_submission
 from warpladder.data.reader import from_bytes
 from warpladder.errors import DataError
 
@@ -37,6 +37,7 @@ def write(folder: Path, pixels: int = 784, labelled_test: bool = False, rows: in
 def test_kaggle_files(tmp_path):
     train, test = write(tmp_path)
     data = load("csv", data_dir=tmp_path)
+    assert data.train_y is not None
     assert np.array_equal(data.train_x.reshape(40, -1), train[:, 1:]) and np.array_equal(data.train_y, train[:, 0])
     assert np.array_equal(data.test_x.reshape(7, -1), test[:, 1:]) and data.test_y is None
     assert data.train_x.shape == (40, 1, 28, 28) and data.train_x.dtype == np.uint8 and data.train_y.dtype == np.int32
@@ -46,7 +47,7 @@ def test_kaggle_files(tmp_path):
 def test_a_labelled_test_file(tmp_path):
     _, test = write(tmp_path, labelled_test=True)
     data = load("csv", data_dir=tmp_path)
-    assert np.array_equal(data.test_y, test[:, 0]) and np.array_equal(data.test_x.reshape(7, -1), test[:, 1:])
+    assert data.test_y is not None and np.array_equal(data.test_y, test[:, 0]) and np.array_equal(data.test_x.reshape(7, -1), test[:, 1:])
 
 
 @pytest.mark.parametrize("name", ["digit-recognizer/train.csv", "train.csv.gz", "mnist_train.csv"])
@@ -58,7 +59,8 @@ def test_layouts(tmp_path, name):
         path = tmp_path / name.replace("train.csv", file)
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
-    assert np.array_equal(load("csv", data_dir=tmp_path).train_y, train[:, 0])
+    data = load("csv", data_dir=tmp_path)
+    assert data.train_y is not None and np.array_equal(data.train_y, train[:, 0])
 
 
 def test_shapes(tmp_path):
@@ -197,7 +199,7 @@ def test_a_submission_appears_whole_or_not_at_all(tmp_path, monkeypatch):
     def full(descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(csv.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(DataError, match=r"cannot be written \(No space left on device\)"):
         write_submission(path, np.array([1]))
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["submission.csv"]

@@ -56,7 +56,7 @@ class Mirrors(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server(tmp_path, monkeypatch) -> Iterator[str]:
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of the mirrors; the cache is a folder of this test."""
     monkeypatch.setattr(fetch, "cache_folder", lambda dataset: tmp_path / "cache" / dataset)
     monkeypatch.delenv("WARPLADDER_DATA", raising=False)

@@ -8,23 +8,28 @@ import os
 import pickle
 import struct
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from warpladder.data import cifar10, load, mnist_like, reader
+from warpladder.data import Dataset, cifar10, load, mnist_like, reader
 from warpladder.errors import DataError
 
 HTML = b"<!DOCTYPE html>\n<html><head><title>404 Not Found</title></head></html>\n"
-RAW, ZIPPED = (lambda content: content), gzip.compress
+Pack = Callable[[bytes], bytes]
+RAW: Pack = bytes
+ZIPPED: Pack = gzip.compress
 
 
 def idx(values: np.ndarray) -> bytes:
     return struct.pack(f">BBBB{values.ndim}I", 0, 0, 8, values.ndim, *values.shape) + values.tobytes()
 
 
-def write_mnist(folder: Path, pack=RAW, end: str = "", dot: bool = False, train: int = 30, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def write_mnist(
+    folder: Path, pack: Pack = RAW, end: str = "", dot: bool = False, train: int = 30, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """Four files in a folder; returns the training images and labels."""
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True, exist_ok=True)
@@ -60,7 +65,7 @@ def test_every_layout_of_mnist_and_fashion_is_found(tmp_path, set_name, folder, 
     data = load(set_name, data_dir=tmp_path)
     assert data.name == set_name
     assert np.array_equal(data.train_x, x[:, None]) and data.train_x.dtype == np.uint8
-    assert np.array_equal(data.train_y, y) and data.train_y.dtype == np.int32
+    assert data.train_y is not None and np.array_equal(data.train_y, y) and data.train_y.dtype == np.int32
     assert data.test_x.shape == (8, 1, 28, 28) and data.scale == 1 / 255
 
 
@@ -266,7 +271,8 @@ def archive(files: dict[str, bytes], prefix: str = "cifar-10-batches-bin/") -> b
     return out.getvalue()
 
 
-def check_cifar(data) -> None:
+def check_cifar(data: Dataset) -> None:
+    assert data.train_y is not None and data.test_y is not None
     assert data.train_x.shape == (20, 3, 32, 32) and data.test_x.shape == (4, 3, 32, 32)
     stored = np.concatenate([np.frombuffer(BATCHES[name], np.uint8).reshape(-1, 3073) for name in cifar10.TRAIN])
     assert np.array_equal(data.train_x.reshape(20, -1), stored[:, 1:]) and np.array_equal(data.train_y, stored[:, 0])
@@ -291,6 +297,18 @@ def test_the_archive_of_cifar10_is_read_without_unpacking(tmp_path, order, unzip
     (tmp_path / "cifar-10-binary.tar.gz").write_bytes(gzip.decompress(content) if unzip else content)
     check_cifar(load("cifar10", data_dir=tmp_path))
     assert os.listdir(tmp_path) == ["cifar-10-binary.tar.gz"]
+
+
+def test_batches_come_before_the_archive_and_the_archive_before_a_part_of_them(tmp_path):
+    (tmp_path / "cifar-10-binary.tar.gz").write_bytes(b"damaged")
+    for name, content in BATCHES.items():
+        (tmp_path / name).write_bytes(content)
+    check_cifar(load("cifar10", data_dir=tmp_path))
+    (tmp_path / "data_batch_2.bin").unlink()
+    (tmp_path / "cifar-10-binary.tar.gz").write_bytes(archive(BATCHES))
+    check_cifar(load("cifar10", data_dir=tmp_path))
+    (tmp_path / "cifar-10-binary.tar.gz").unlink()
+    assert "data_batch_2.bin (plain or .gz) is missing" in refusal("cifar10", tmp_path)
 
 
 def test_an_archive_cannot_write_outside(tmp_path):

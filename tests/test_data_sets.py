@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from warpladder.data import NAMES, SOURCES, arrays, load, split
+from warpladder.data import NAMES, SOURCES, Dataset, arrays, load, split
 from warpladder.errors import DataError
 
 
@@ -16,6 +16,7 @@ def test_digits_needs_nothing():
     data = load("digits")
     assert data.train_x.shape == (1437, 1, 8, 8) and data.test_x.shape == (360, 1, 8, 8)
     assert data.train_x.dtype == np.uint8 and data.train_x.max() == 16 and data.scale == 1 / 16
+    assert data.train_y is not None and data.test_y is not None
     assert data.train_y.dtype == np.int32 and data.classes == 10
     assert set(data.train_y) == set(data.test_y) == set(range(10))
 
@@ -42,12 +43,13 @@ def test_import_is_light():
 # Rows
 
 
-def numbered(rows: int = 100):
+def numbered(rows: int = 100) -> Dataset:
     x = np.arange(rows, dtype=np.uint8)[:, None, None, None] * np.ones((1, 1, 2, 2), np.uint8)
     return arrays(x, np.arange(rows) % 10, x[:5], np.arange(5))
 
 
-def rows_of(x) -> list[int]:
+def rows_of(x: np.ndarray | None) -> list[int]:
+    assert x is not None
     return x[:, 0, 0, 0].tolist()
 
 
@@ -56,6 +58,7 @@ def test_limit_and_validation_take_different_rows():
     train, valid = rows_of(data.train_x), rows_of(data.valid_x)
     assert len(train) == 30 and len(valid) == 20 and not set(train) & set(valid)
     assert train == sorted(train) and valid == sorted(valid)
+    assert data.train_y is not None and data.valid_y is not None
     assert data.train_y.tolist() == [r % 10 for r in train] and data.valid_y.tolist() == [r % 10 for r in valid]
     assert len(data.test_x) == 5
 
@@ -96,7 +99,7 @@ def test_nothing_asked_for_nothing_done():
 
 def test_unlabelled_rows_are_split_too():
     data = split(numbered().but(train_y=None), validation=10)
-    assert data.train_y is None and data.valid_y is None and len(data.valid_x) == 10
+    assert data.train_y is None and data.valid_y is None and len(rows_of(data.valid_x)) == 10
 
 
 @pytest.mark.parametrize(
@@ -107,10 +110,11 @@ def test_unlabelled_rows_are_split_too():
         ({"limit": -1}, "limit must be 1 to 100"),
         ({"validation": -1}, "validation must be 0 to 100"),
         ({"validation": 100}, "leave 0 for training"),
+        ({"seed": -1}, "seed must be 0 to"),
         ({"validation": 50, "limit": 51}, "leave 50 for training, 51 are wanted"),
     ],
 )
-def test_more_rows_than_there_are(options, words):
+def test_choices_that_cannot_be(options, words):
     with pytest.raises(DataError, match=words):
         split(numbered(), **options)
 
@@ -122,7 +126,7 @@ def test_a_second_validation_set():
 
 def test_load_passes_rows_on():
     data = load("digits", limit=100, validation=50, seed=7)
-    assert len(data.train_x) == 100 and len(data.valid_x) == 50 and len(data.test_x) == 360
+    assert data.valid_x is not None and len(data.train_x) == 100 and len(data.valid_x) == 50 and len(data.test_x) == 360
 
 
 # Arrays
@@ -131,7 +135,8 @@ def test_load_passes_rows_on():
 def test_bytes_stay_bytes_and_are_not_copied():
     x = np.zeros((6, 3, 4, 4), np.uint8)
     data = arrays(x, range(6), x, None)
-    assert data.train_x is x and data.scale == 1 / 255 and data.test_y is None and data.train_y.dtype == np.int32
+    assert data.train_x is x and data.scale == 1 / 255 and data.test_y is None
+    assert data.train_y is not None and data.train_y.dtype == np.int32
 
 
 def test_floats_become_float32():
@@ -150,6 +155,7 @@ def test_grey_images_gain_their_channel():
 
 def test_a_stated_scale_and_a_validation_set():
     data = arrays([[1]], [0], [[2]], [0], valid_x=[[3]], valid_y=[1], scale=0.5, name="mine")
+    assert data.valid_x is not None and data.valid_y is not None
     assert data.scale == 0.5 and data.name == "mine" and data.valid_x.tolist() == [[3]] and data.valid_y.tolist() == [1]
 
 

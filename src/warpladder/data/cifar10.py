@@ -37,10 +37,8 @@ REMOTE = Remote(
 def load(request: Request) -> Dataset:
     """50,000 training and 10,000 test images, (3, 32, 32) uint8."""
     if request.root:
-        if archive := _archive(request.root):
-            return read_archive(archive)
-        if paths := find_all(request.root, FOLDERS, [(name,) for name in (*TRAIN, TEST)]):
-            return read_batches(paths)
+        if found := _at_hand(request.root):
+            return read_archive(found[0]) if len(found) == 1 else read_batches(found)
         if request.explicit:
             pickled = next((p for f in FOLDERS for n in _PICKLED if (p := request.root / f / n).exists()), None)
             hint = f"; {pickled} is the Python version, a pickle, which is never loaded" if pickled else ""
@@ -72,9 +70,17 @@ def archived_batches(reader: Reader) -> dict[str, np.ndarray]:
     return {name: parse_batch(content, f"{reader.name}, {name}") for name, content in members(reader, (*TRAIN, TEST), _MOST)}
 
 
-def _archive(root: Path) -> Path | None:
+def _at_hand(root: Path) -> list[Path] | None:
+    """The six batches; or the archive alone, where the batches are not all there; or None."""
     names = (ARCHIVE, ARCHIVE.removesuffix(".gz"))
-    return next((path for folder in FOLDERS if (path := find(root / folder, names))), None)
+    archive = next((path for folder in FOLDERS if (path := find(root / folder, names))), None)
+    try:
+        if paths := find_all(root, FOLDERS, [(name,) for name in (*TRAIN, TEST)]):
+            return paths
+    except DataError:
+        if archive is None:
+            raise
+    return [archive] if archive else None
 
 
 def _dataset(train: list[np.ndarray], test: np.ndarray) -> Dataset:

@@ -17,9 +17,11 @@ def split(dataset: Dataset, *, limit: int | None = None, validation: int = 0, se
     Raises
     ------
     DataError
-        Where there are fewer rows than asked for.
+        Where there are fewer rows than asked for, or the seed is not a 32-bit number from 0.
     """
     rows = len(dataset.train_x)
+    if not 0 <= seed < 2**32:
+        raise DataError(f"{dataset.name}: seed must be 0 to 2^32 - 1, got {seed}")
     for what, number, least in (("limit", limit, 1), ("validation", validation, 0)):
         if number is not None and not least <= number <= rows:
             raise DataError(f"{dataset.name}: {what} must be {least} to {rows:,} (the training rows), got {number:,}")
