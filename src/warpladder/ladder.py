@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .errors import RungError
-from .rungs import loops, numpy
+from .rungs import loops, native, numpy
 from .rungs.base import Rung
 
-LADDER: tuple[Rung, ...] = (loops.RUNG, numpy.RUNG)
+LADDER: tuple[Rung, ...] = (loops.RUNG, numpy.RUNG, native.RUNG)
 PEERS: tuple[Rung, ...] = ()
 
 

@@ -1,0 +1,22 @@
+"""The native rung."""
+
+from __future__ import annotations
+
+from ..config import TrainConfig
+from ..nets import Net
+from ..trainers.base import State, Trainer
+from .base import Rung
+
+
+def build(net: Net, config: TrainConfig, state: State) -> Trainer:
+    from ..trainers.native.trainer import NativeTrainer
+
+    return NativeTrainer(net, config, state)
+
+
+RUNG = Rung(
+    name="native",
+    title="fused, vectorised, all cores",
+    idea="A whole epoch in compiled code: register tiles of vector arithmetic, layers fused, samples in blocks that stay in the cache, all cores.",
+    build=build,
+)

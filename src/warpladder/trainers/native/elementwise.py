@@ -1,0 +1,209 @@
+"""Everything that moves or compares activations instead of multiplying them. Views are described in views.py."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ops.compiled import compiled
+from .views import CHANNELS, HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
+
+
+@compiled(nogil=True, inline="never")
+def place(view, sample, row, column):  # type: ignore[no-untyped-def]
+    """Where a pixel's channels begin."""
+    return view[OFFSET] + sample * view[SAMPLE] + row * view[ROW] + column * view[PIXEL]
+
+
+@compiled(nogil=True)
+def gather(pixels_u8, pixels_f32, indices, scale, target, y, channels, first, last):  # type: ignore[no-untyped-def]
+    """y[first:last] = pixels[indices] * scale, from (channels, height, width) to channels-last. One of the two sources is empty."""
+    area = y[HEIGHT] * y[WIDTH_]
+    bytes_ = pixels_u8.shape[0] > 0
+    for sample in range(first, last):
+        index = indices[sample]
+        for row in range(y[HEIGHT]):
+            start = place(y, sample, row, 0)
+            if channels == 1 and y[PIXEL] == 1:
+                out = target[start : start + y[WIDTH_]]
+                at = row * y[WIDTH_]
+                if bytes_:
+                    line = pixels_u8[index, at : at + y[WIDTH_]]
+                    for column in range(y[WIDTH_]):
+                        out[column] = np.float32(line[column]) * scale
+                else:
+                    floats = pixels_f32[index, at : at + y[WIDTH_]]
+                    for column in range(y[WIDTH_]):
+                        out[column] = floats[column] * scale
+            else:
+                for channel in range(channels):
+                    at = channel * area + row * y[WIDTH_]
+                    for column in range(y[WIDTH_]):
+                        value = np.float32(pixels_u8[index, at + column]) if bytes_ else pixels_f32[index, at + column]
+                        target[start + column * y[PIXEL] + channel] = value * scale
+
+
+@compiled(nogil=True)
+def gather_rows(pixels_u8, pixels_f32, indices, scale, target, y, features, first, last):  # type: ignore[no-untyped-def]
+    """y[first:last] = pixels[indices] * scale for flat samples."""
+    bytes_ = pixels_u8.shape[0] > 0
+    for sample in range(first, last):
+        start = place(y, sample, 0, 0)
+        out = target[start : start + features]
+        if bytes_:
+            line = pixels_u8[indices[sample]]
+            for i in range(features):
+                out[i] = np.float32(line[i]) * scale
+        else:
+            floats = pixels_f32[indices[sample]]
+            for i in range(features):
+                out[i] = floats[i] * scale
+
+
+@compiled(nogil=True)
+def relu(source, x, target, y, first, last):  # type: ignore[no-untyped-def]
+    """y = x where x is not below 0 (a NaN passes), else 0, for samples in a range."""
+    for sample in range(first, last):
+        for row in range(x[HEIGHT]):
+            for column in range(x[WIDTH_]):
+                start, out = place(x, sample, row, column), place(y, sample, row, column)
+                line, result = source[start : start + x[CHANNELS]], target[out : out + x[CHANNELS]]
+                for channel in range(x[CHANNELS]):
+                    result[channel] = np.float32(0) if line[channel] < 0 else line[channel]
+
+
+@compiled(nogil=True)
+def relu_gradient(source, y, slopes, dy, target, dx, first, last):  # type: ignore[no-untyped-def]
+    """dx = dy where the output y is above 0, else 0."""
+    for sample in range(first, last):
+        for row in range(y[HEIGHT]):
+            for column in range(y[WIDTH_]):
+                start, slope, out = place(y, sample, row, column), place(dy, sample, row, column), place(dx, sample, row, column)
+                line = source[start : start + y[CHANNELS]]
+                above = slopes[slope : slope + y[CHANNELS]]
+                result = target[out : out + y[CHANNELS]]
+                for channel in range(y[CHANNELS]):
+                    result[channel] = above[channel] if line[channel] > 0 else np.float32(0)
+
+
+@compiled(nogil=True)
+def pool(source, x, target, y, winners, winners_at, size, stride, first, last):  # type: ignore[no-untyped-def]
+    """y = largest of each window; winners (sample, pixel, channel) uint8 keeps which of its size * size pixels that is, the first among equals."""
+    area = y[HEIGHT] * y[WIDTH_]
+    channels = y[CHANNELS]
+    for sample in range(first, last):
+        for row in range(y[HEIGHT]):
+            for column in range(y[WIDTH_]):
+                out = place(y, sample, row, column)
+                best = target[out : out + channels]
+                at = winners_at + ((sample * area) + row * y[WIDTH_] + column) * channels
+                which = winners[at : at + channels]
+                start = place(x, sample, row * stride, column * stride)
+                line = source[start : start + channels]
+                for channel in range(channels):
+                    best[channel] = line[channel]
+                    which[channel] = 0
+                for tap in range(1, size * size):
+                    start = place(x, sample, row * stride + tap // size, column * stride + tap % size)
+                    line = source[start : start + channels]
+                    for channel in range(channels):
+                        # a NaN wins, so that it is seen
+                        larger = not (line[channel] <= best[channel])
+                        best[channel] = line[channel] if larger else best[channel]
+                        which[channel] = np.uint8(tap) if larger else which[channel]
+
+
+@compiled(nogil=True)
+def pool_gradient(slopes, dy, winners, winners_at, size, stride, gates, gate, mask, target, dx, first, last):  # type: ignore[no-untyped-def]
+    """dx = dy at each window's winner, summed where windows overlap, else 0; with `mask`, 0 where the pool's input was not above 0.
+
+    gate : the pool's output: the winner's value, and so all that the mask needs.
+    """
+    area = dy[HEIGHT] * dy[WIDTH_]
+    channels = dy[CHANNELS]
+    apart = size == stride
+    for sample in range(first, last):
+        if not apart or dy[HEIGHT] * size < dx[HEIGHT] or dy[WIDTH_] * size < dx[WIDTH_]:
+            for row in range(dx[HEIGHT]):
+                for column in range(dx[WIDTH_]):
+                    out = place(dx, sample, row, column)
+                    target[out : out + channels] = np.float32(0)
+        for row in range(dy[HEIGHT]):
+            for column in range(dy[WIDTH_]):
+                slope, value = place(dy, sample, row, column), place(gate, sample, row, column)
+                above = slopes[slope : slope + channels]
+                best = gates[value : value + channels]
+                at = winners_at + ((sample * area) + row * dy[WIDTH_] + column) * channels
+                which = winners[at : at + channels]
+                for tap in range(size * size):
+                    out = place(dx, sample, row * stride + tap // size, column * stride + tap % size)
+                    result = target[out : out + channels]
+                    for channel in range(channels):
+                        won = which[channel] == tap and (not mask or best[channel] > 0)
+                        given = above[channel] if won else np.float32(0)
+                        result[channel] = given if apart else result[channel] + given
+
+
+@compiled(nogil=True)
+def upsample(source, x, target, y, scale, first, last):  # type: ignore[no-untyped-def]
+    """Every pixel of x becomes scale x scale pixels of y."""
+    for sample in range(first, last):
+        for row in range(y[HEIGHT]):
+            for column in range(y[WIDTH_]):
+                start, out = place(x, sample, row // scale, column // scale), place(y, sample, row, column)
+                target[out : out + x[CHANNELS]] = source[start : start + x[CHANNELS]]
+
+
+@compiled(nogil=True)
+def upsample_gradient(slopes, dy, target, dx, scale, first, last):  # type: ignore[no-untyped-def]
+    """dx = sum of dy over each pixel's copies."""
+    for sample in range(first, last):
+        for row in range(dx[HEIGHT]):
+            for column in range(dx[WIDTH_]):
+                out = place(dx, sample, row, column)
+                result = target[out : out + dx[CHANNELS]]
+                result[:] = 0
+                for tap in range(scale * scale):
+                    slope = place(dy, sample, row * scale + tap // scale, column * scale + tap % scale)
+                    above = slopes[slope : slope + dx[CHANNELS]]
+                    for channel in range(dx[CHANNELS]):
+                        result[channel] += above[channel]
+
+
+@compiled(nogil=True)
+def flatten(source, x, target, y, channels, first, last):  # type: ignore[no-untyped-def]
+    """(row, column, channel) images to rows in PyTorch's order (channel, row, column)."""
+    area = x[HEIGHT] * x[WIDTH_]
+    for sample in range(first, last):
+        out = place(y, sample, 0, 0)
+        for row in range(x[HEIGHT]):
+            for column in range(x[WIDTH_]):
+                start = place(x, sample, row, column)
+                at = out + row * x[WIDTH_] + column
+                for channel in range(channels):
+                    target[at + channel * area] = source[start + channel]
+
+
+@compiled(nogil=True)
+def unflatten(source, x, target, y, channels, first, last):  # type: ignore[no-untyped-def]
+    """The way back: rows x in PyTorch's order to images y."""
+    area = y[HEIGHT] * y[WIDTH_]
+    for sample in range(first, last):
+        start = place(x, sample, 0, 0)
+        for row in range(y[HEIGHT]):
+            for column in range(y[WIDTH_]):
+                out = place(y, sample, row, column)
+                at = start + row * y[WIDTH_] + column
+                for channel in range(channels):
+                    target[out + channel] = source[at + channel * area]
+
+
+@compiled(nogil=True)
+def read_out(source, x, channels, out, first, last):  # type: ignore[no-untyped-def]
+    """(row, column, channel) images to rows of `out` (samples, features) in PyTorch's order."""
+    area = x[HEIGHT] * x[WIDTH_]
+    for sample in range(first, last):
+        for row in range(x[HEIGHT]):
+            for column in range(x[WIDTH_]):
+                start = place(x, sample, row, column)
+                for channel in range(channels):
+                    out[sample, channel * area + row * x[WIDTH_] + column] = source[start + channel]

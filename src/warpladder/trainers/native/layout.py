@@ -1,0 +1,106 @@
+"""How the native trainer stores parameters, and the way to and from PyTorch's order.
+
+Wide layers: panels (out / WIDTH, kernel row, kernel column, input channel, WIDTH) so that a tile
+reads its weights as one stream. Thin Linear layers: rows (out, pitch), as PyTorch stores them.
+Padding holds zeros and stays zero, because its gradients are zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...nets import Linear, Net
+from ...params import Slot, slots
+from .simd import WIDTH
+
+
+def padded(count: int) -> int:
+    """Rounded up to whole panels."""
+    return -(-count // WIDTH) * WIDTH
+
+
+def is_thin(outputs: int) -> bool:
+    """Whether panels would waste more than rows of vectors along the inputs do."""
+    return outputs <= 32 and 4 * outputs <= 3 * padded(outputs)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One layer's parameters in the native buffer, in elements.
+
+    weight, bias : where they begin; stop : where the next layer begins.
+    inputs, outputs : channels with padding (thin: outputs as they are). taps : kernel_size, 1 for Linear.
+    """
+
+    weight: int
+    bias: int
+    stop: int
+    inputs: int
+    outputs: int
+    taps: int
+    thin: bool
+
+
+class Layout:
+    """All parameters of a net in native order."""
+
+    def __init__(self, net: Net) -> None:
+        self.layers: dict[int, Stored] = {}
+        pairs: dict[int, list[Slot]] = {}
+        for slot in slots(net):
+            pairs.setdefault(slot.layer, []).append(slot)
+        places = []
+        start = 0
+        for index, (weight, bias) in pairs.items():
+            stored, where = _store(net, index, weight, start)
+            places.append(where)
+            places.append(_pad_to(np.arange(bias.start, bias.stop), stored.stop - stored.bias))
+            self.layers[index] = stored
+            start = stored.stop
+        self.count = start
+        #: for each native element which element of the flat buffer it is, -1 for padding
+        self.place = np.concatenate(places)
+        self._real = np.flatnonzero(self.place >= 0)
+
+    def to_flat(self, native: np.ndarray) -> np.ndarray:
+        """Native order to the flat buffer of params.py, a copy."""
+        flat = np.empty(self._real.size, np.float32)
+        flat[self.place[self._real]] = native[self._real]
+        return flat
+
+    def from_flat(self, flat: np.ndarray, native: np.ndarray) -> None:
+        """Fill `native` from the flat buffer; padding becomes 0."""
+        native[:] = 0
+        native[self._real] = flat[self.place[self._real]]
+
+
+def _store(net: Net, index: int, weight: Slot, start: int) -> tuple[Stored, np.ndarray]:
+    layer = net.layers[index]
+    numbers = np.arange(weight.start, weight.stop).reshape(weight.shape)
+    out = weight.shape[0]
+    if isinstance(layer, Linear):
+        inputs = padded(weight.shape[1])
+        if is_thin(out):
+            where = _pad(numbers, (out, inputs))
+            bias = start + where.size
+            return Stored(start, bias, bias + padded(out), inputs, out, 1, True), where.ravel()
+        numbers = numbers[:, :, None, None]
+        taps = 1
+    else:
+        taps = weight.shape[2]
+        # an image that enters the net keeps its few channels, everything else is padded
+        inputs = weight.shape[1] if index <= net.first_trained else padded(weight.shape[1])
+    wide = _pad(numbers, (padded(out), inputs, taps, taps))
+    where = wide.reshape(-1, WIDTH, inputs, taps, taps).transpose(0, 3, 4, 2, 1)
+    bias = start + where.size
+    return Stored(start, bias, bias + padded(out), inputs, padded(out), taps, False), where.ravel()
+
+
+def _pad(numbers: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return np.pad(numbers, [(0, want - have) for want, have in zip(shape, numbers.shape, strict=True)], constant_values=-1)
+
+
+def _pad_to(numbers: np.ndarray, count: int) -> np.ndarray:
+    return np.pad(numbers, (0, count - numbers.size), constant_values=-1)

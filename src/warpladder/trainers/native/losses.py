@@ -1,0 +1,67 @@
+"""The losses, with the gradient they send back. Each sample's loss is summed in float64."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...ops.compiled import compiled
+from .simd import LANES, exponentials
+from .views import HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
+
+
+@compiled(nogil=True)
+def cross_entropy(source, x, labels, indices, classes, slopes, dx, share, first, last):  # type: ignore[no-untyped-def]
+    """Sum over samples of -log softmax(x)[label] and the count of right answers; dx = (softmax - onehot) * share.
+
+    x : rows of logits, padded beyond `classes`. share : 1 / samples in the whole batch.
+    """
+    loss = 0.0
+    correct = 0
+    for sample in range(first, last):
+        start = x[OFFSET] + sample * x[SAMPLE]
+        logits = source[start : start + classes]
+        label = labels[indices[sample]]
+        best = 0
+        for i in range(1, classes):
+            if logits[i] > logits[best]:
+                best = i
+        largest = logits[best]
+        correct += best == label
+        out = dx[OFFSET] + sample * dx[SAMPLE]
+        for at in range(0, classes, LANES):
+            exponentials(source, start + at, largest, slopes, out + at)
+        parts = slopes[out : out + classes]
+        total = np.float32(0)
+        for i in range(classes):
+            total += parts[i]
+        loss += math.log(total) + largest - logits[label]
+        factor = share / total
+        for i in range(classes):
+            parts[i] *= factor
+        parts[label] -= share
+        # the rest of the last vector is padding again
+        rest = slopes[out + classes : out + (classes + LANES - 1) // LANES * LANES]
+        rest[:] = np.float32(0)
+    return loss, correct
+
+
+@compiled(nogil=True)
+def squared_error(source, x, goals, goal, channels, slopes, dx, share, first, last):  # type: ignore[no-untyped-def]
+    """Sum over elements of (x - goal)^2; dx = 2 (x - goal) * share. share : 1 / elements in the whole batch."""
+    loss = 0.0
+    factor = np.float32(2) * share
+    for sample in range(first, last):
+        for row in range(x[HEIGHT]):
+            for column in range(x[WIDTH_]):
+                start = x[OFFSET] + sample * x[SAMPLE] + row * x[ROW] + column * x[PIXEL]
+                aim = goal[OFFSET] + sample * goal[SAMPLE] + row * goal[ROW] + column * goal[PIXEL]
+                out = dx[OFFSET] + sample * dx[SAMPLE] + row * dx[ROW] + column * dx[PIXEL]
+                for channel in range(channels):
+                    difference = source[start + channel] - goals[aim + channel]
+                    loss += difference * difference
+                    slopes[out + channel] = factor * difference
+    return loss
+
+

@@ -1,0 +1,365 @@
+"""From a net to its program: which tensors there are, where they lie, and what runs in which order.
+
+A `Plan` is made for a number of threads and a batch size. It decides three things that speed
+hangs on: which layers are fused (a ReLU into the layer before it, upsampling into the convolution
+after it, the update into a weight gradient), how threads share the work, and how many samples go
+through the layers at once so that their activations stay in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...config import TrainConfig
+from ...nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Upsample2d
+from . import operations as do
+from .conv import CHUNK, MASK, ROWS, STORE
+from .conv import RELU as WITH_RELU
+from .layout import Layout, Stored, padded
+from .program import OPERANDS, PACKED, WEIGHTS, Sections
+from .simd import WIDTH
+from .tensors import Arena, Tensor
+from .views import FIELDS, View
+
+CACHE = 96 * 1024  # floats of activations that a block may have: about what a second-level cache holds
+SMALL = 64 * 1024  # parameters up to which every thread keeps a gradient of its own
+
+
+#: an operation and its operands
+Row = tuple[Callable, list[int]]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operation of the program's forward pass.
+
+    layer, index : the layer (of a folded pair, the convolution). x, y : boundaries it leads from and to, where
+    boundary i is the input of layer i. relu : a ReLU is part of it. folded : so is the upsampling before it.
+    """
+
+    layer: Layer
+    index: int
+    x: int
+    y: int
+    relu: bool = False
+    folded: bool = False
+
+
+def fuse(net: Net) -> tuple[int, list[Node]]:
+    """The boundary at which samples enter (a leading Flatten costs nothing) and the operations from there."""
+    layers = net.layers
+    enter = 1 if isinstance(layers[0], Flatten) else 0
+    nodes = []
+    i = enter
+    while i < len(layers):
+        x = i
+        after = layers[i + 1] if i + 1 < len(layers) else None
+        folded = layers[i] == Upsample2d(2) and isinstance(after, Conv2d) and after == Conv2d(after.out_channels, 3, 1, 1)
+        i += folded
+        index = i
+        relu = isinstance(layers[i], (Linear, Conv2d)) and i + 1 < len(layers) and isinstance(layers[i + 1], ReLU)
+        i += 1 + relu
+        nodes.append(Node(layers[index], index, x, i, relu, folded))
+    return enter, nodes
+
+
+class Plan:
+    """A net's program for `threads` threads and batches of `batch` samples.
+
+    rows : the table. sections : where its parts begin and end.
+    together, block : how threads share the work, and samples a block (see run.py).
+    activations, winners, gradients, packed : sizes of the buffers, in elements.
+    out : the net's output, as a tensor.
+    """
+
+    def __init__(self, net: Net, config: TrainConfig, threads: int, batch: int) -> None:
+        self.net = net
+        self.layout = Layout(net)
+        work = net.train_flops * batch / net.param_count
+        self.together = batch < 2 * threads or (self.layout.count > SMALL and work < 2000)
+        self.block = 1
+        self.steps_weights = False
+        self._build()
+        if self.together:
+            self.block = batch
+        else:
+            self.block = max(1, min(CACHE // self.activations, -(-batch // threads)))
+        self.steps_weights = (
+            self.together and batch <= CHUNK and config.momentum == 0 and config.learning_rate > 0
+        )  # a Linear layer's gradient then never reaches memory
+        self._build()
+
+    # ------------------------------------------------------------------ tensors
+
+    def _build(self) -> None:
+        net = self.net
+        self.arena = Arena(self.block)
+        self.winners = 0
+        self.packed = 0
+        self.gradients = self.layout.count
+        self.stepped: list[tuple[int, int]] = []
+        self._winners_of: dict[int, int] = {}
+        self._folded_at: dict[int, int] = {}
+        self.enter, self.nodes = fuse(net)
+        consumers = {node.x: node for node in self.nodes}
+        producers = {node.y: node for node in self.nodes}
+        self.rectified = {node.y for node in self.nodes if node.relu}
+        self.values: dict[int, Tensor] = {}
+        self.slopes: dict[int, Tensor] = {}
+        for at in [self.enter, *producers]:
+            shape = net.shapes[at]
+            border = self._border(consumers.get(at))
+            self.values[at] = self._tensor(shape, at, border, border, 1)
+            if at > net.first_trained:
+                self.slopes[at] = self._tensor(shape, at, *self._slope_border(producers[at]))
+        self.out = self.values[len(net.layers)]
+        prepare: list[Row] = []
+        forward = [self._gather(self.values[self.enter])]
+        backward = self._loss()
+        collect: list[Row] = []
+        for node in self.nodes:
+            forward += self._forward(node, prepare)
+        for node in reversed(self.nodes):
+            if node.y in self.slopes:
+                backward += self._backward(node, prepare, collect)
+        self.rows: list[Row] = []
+        ranges = []
+        for part in (prepare, forward, backward, collect, self._updates()):
+            ranges.append((len(self.rows), len(self.rows) + len(part)))
+            self.rows += part
+        self.sections = Sections(*ranges)
+        self.activations = self.arena.size
+
+    def _tensor(self, shape: tuple[int, ...], at: int, before: int, after: int, apart: int) -> Tensor:
+        if len(shape) == 1:
+            return self.arena.flat(shape[0])
+        # what no trained layer has made keeps its few channels
+        channels = shape[0] if at <= self.net.first_trained else padded(shape[0])
+        return self.arena.image(shape, channels, before, after, apart)
+
+    @staticmethod
+    def _border(consumer: Node | None) -> int:
+        return consumer.layer.padding if consumer is not None and isinstance(consumer.layer, Conv2d) else 0
+
+    def _slope_border(self, producer: Node) -> tuple[int, int, int]:
+        """Zeros around (and between) a convolution's output gradients, so that its input gradient is a plain convolution of them."""
+        layer = producer.layer
+        if not isinstance(layer, Conv2d) or not self._wants_slopes(producer.x):
+            return 0, 0, 1
+        if producer.folded:
+            return 1, 1, 1
+        height, width = self.net.shapes[producer.index][1:]
+        out_height, out_width = self.net.shapes[producer.index + 1][1:]
+        reach = [size + layer.padding - ((out - 1) * layer.stride + 1) for size, out in ((height, out_height), (width, out_width))]
+        return max(0, layer.kernel_size - 1 - layer.padding), max(0, *reach), layer.stride
+
+    def _wants_slopes(self, at: int) -> bool:
+        return at > self.net.first_trained
+
+    # ------------------------------------------------------------------ rows
+
+    def _gather(self, to: Tensor) -> Row:
+        if to.flat:
+            return _row(do.gather_rows, [to.view], to.shape[0])
+        return _row(do.gather, [to.view], to.shape[0])
+
+    def _loss(self) -> list[Row]:
+        last = len(self.net.layers)
+        x, dx = self.values[last], self.slopes[last]
+        rows = []
+        if isinstance(self.net.loss, CrossEntropyLoss):
+            rows.append(_row(do.cross_entropy, [x.view, dx.view], x.shape[0]))
+        else:
+            goal = self.values[self.enter]
+            if goal.shape != x.shape:
+                goal = self._tensor(x.shape, 0, 0, 0, 1)
+                rows.append(self._gather(goal))
+            rows.append(_row(do.squared_error, [x.view, goal.view, dx.view], x.shape[0]))
+        return rows + self._masked(last)
+
+    def _masked(self, at: int) -> list[Row]:
+        """Rows that send a boundary's gradient through the ReLU fused in front of it."""
+        if at not in self.rectified:
+            return []
+        slopes = self.slopes[at].view
+        return [_row(do.relu_gradient, [self.values[at].view, slopes, slopes])]
+
+    def _forward(self, node: Node, prepare: list[Row]) -> list[Row]:
+        x, y, layer = self.values[node.x], self.values[node.y], node.layer
+        stored = self.layout.layers.get(node.index)
+        if isinstance(layer, Linear):
+            assert stored is not None
+            if stored.thin:
+                return [_row(do.thin_forward, [x.view, y.view], stored.weight, stored.inputs, x.shape[0], stored.outputs, stored.bias, node.relu)]
+            finish = WITH_RELU if node.relu else STORE
+            panels = stored.outputs // WIDTH
+            views = [x.samples_as_pixels(), y.samples_as_pixels(), y.samples_as_pixels()]
+            # the same thread meets the same weights in both passes, so that they stay in its cache
+            return [_row(do.convolve, views, 1, 1, 1, 1, WEIGHTS, stored.weight, stored.bias, finish, panels, panels > 1)]
+        if isinstance(layer, Conv2d):
+            assert stored is not None
+            return self._forward_conv(node, stored, x, y, prepare)
+        if isinstance(layer, ReLU):
+            return [_row(do.relu, [x.view, y.view])]
+        if isinstance(layer, MaxPool2d):
+            assert layer.stride is not None
+            self._winners_of[node.index] = self.winners
+            self.winners += self.block * y.view.height * y.view.width * y.view.channels
+            return [_row(do.pool, [x.view, y.view], self._winners_of[node.index], layer.kernel_size, layer.stride)]
+        if isinstance(layer, Upsample2d):
+            return [_row(do.upsample, [x.view, y.view], layer.scale_factor)]
+        assert isinstance(layer, Flatten)
+        if x.flat:
+            return [_row(do.relu, [x.view, y.view])]
+        return [_row(do.flatten, [x.view, y.view], x.shape[0])]
+
+    def _forward_conv(self, node: Node, stored: Stored, x: Tensor, y: Tensor, prepare: list[Row]) -> list[Row]:
+        layer = node.layer
+        assert isinstance(layer, Conv2d)
+        finish = WITH_RELU if node.relu else STORE
+        panels = stored.outputs // WIDTH
+        if not node.folded:
+            view = _moved(x.view, -layer.padding)
+            operands = (WEIGHTS, stored.weight, stored.bias, finish, panels, 0)
+            return [_row(do.convolve, [view, y.view, y.view], 0, layer.kernel_size, layer.kernel_size, layer.stride, *operands)]
+        folded = self._pack(16 * stored.inputs * stored.outputs)
+        self._folded_at[node.index] = folded
+        prepare.append(_row(do.fold_weights, [], stored.weight, stored.inputs, panels, folded))
+        rows = []
+        for parity in range(4):
+            p, q = divmod(parity, 2)
+            weights = folded + parity * 4 * stored.inputs * stored.outputs
+            small, large = _moved(x.view, p - 1, q - 1), y.view.every_second(p, q)
+            rows.append(_row(do.convolve, [small, large, large], 0, 2, 2, 1, PACKED, weights, stored.bias, finish, panels, 0))
+        return rows
+
+    def _backward(self, node: Node, prepare: list[Row], collect: list[Row]) -> list[Row]:
+        x, y, dy, layer = self.values[node.x], self.values[node.y], self.slopes[node.y], node.layer
+        dx = self.slopes.get(node.x)
+        stored = self.layout.layers.get(node.index)
+        mask = node.x in self.rectified
+        if isinstance(layer, Linear):
+            assert stored is not None
+            return self._backward_linear(stored, x, dx, dy, mask, prepare)
+        if isinstance(layer, Conv2d):
+            assert stored is not None
+            return self._backward_conv(node, stored, x, dx, dy, mask, prepare, collect)
+        if dx is None:
+            return []
+        if isinstance(layer, MaxPool2d):
+            assert layer.stride is not None
+            operands = (self._winners_of[node.index], layer.kernel_size, layer.stride, mask)
+            return [_row(do.pool_gradient, [dy.view, dx.view, y.view], *operands)]
+        if isinstance(layer, ReLU):
+            rows = [_row(do.relu_gradient, [y.view, dy.view, dx.view])]
+        elif isinstance(layer, Upsample2d):
+            rows = [_row(do.upsample_gradient, [dy.view, dx.view], layer.scale_factor)]
+        elif x.flat:
+            raise AssertionError("a Flatten of flat samples has no program")
+        else:
+            rows = [_row(do.unflatten, [dy.view, dx.view], x.shape[0])]
+        return rows + self._masked(node.x)
+
+    def _backward_linear(self, at: Stored, x: Tensor, dx: Tensor | None, dy: Tensor, mask: bool, prepare: list[Row]) -> list[Row]:
+        rows = []
+        steps = self.steps_weights
+        if at.thin:
+            if dx is not None:
+                rows.append(_row(do.thin_input_gradient, [dy.view, dx.view, x.view], at.weight, at.inputs, at.outputs, mask))
+            rows.append(_row(do.thin_weight_gradient, [x.view, dy.view], at.weight, at.inputs, at.outputs, at.inputs // WIDTH, steps))
+        else:
+            if dx is not None:
+                weights = self._transposed(at, prepare)
+                views = [dy.samples_as_pixels(), dx.samples_as_pixels(), x.samples_as_pixels()]
+                finish, panels = (MASK if mask else STORE), at.inputs // WIDTH
+                rows.append(_row(do.convolve, views, 1, 1, 1, 1, PACKED, weights, -1, finish, panels, panels > 1))
+            views = [x.samples_as_pixels(), dy.samples_as_pixels()]
+            rows.append(_row(do.weight_gradient, views, 1, 1, 1, 1, at.weight, -(-at.inputs // ROWS), steps))
+        if steps:
+            self.stepped.append((at.weight, at.bias))
+        rows.append(_row(do.bias_gradient, [dy.samples_as_pixels()], 1, at.bias, padded(at.outputs)))
+        return rows
+
+    def _backward_conv(
+        self, node: Node, at: Stored, x: Tensor, dx: Tensor | None, dy: Tensor, mask: bool, prepare: list[Row], collect: list[Row]
+    ) -> list[Row]:
+        layer = node.layer
+        assert isinstance(layer, Conv2d)
+        rows = []
+        size = layer.kernel_size
+        if node.folded:
+            return self._backward_folded(node, at, x, dx, dy, mask, prepare, collect)
+        if dx is not None:
+            weights = self._transposed(at, prepare)
+            # dx[i] = sum over k of w[k] dy[(i + padding - k) / stride], on gradients `stride` apart
+            pixel, row = dy.view.pixel // layer.stride, dy.view.row // layer.stride
+            back = layer.padding - (size - 1)
+            view = View(dy.view.offset + back * (row + pixel), dy.view.sample, row, pixel, 0, 0, dy.view.channels)
+            finish, panels = (MASK if mask else STORE), at.inputs // WIDTH
+            rows.append(_row(do.convolve, [view, dx.view, x.view], 0, size, size, 1, PACKED, weights, -1, finish, panels, 0))
+        tiles = -(-size * size * at.inputs // ROWS)
+        view = _moved(x.view, -layer.padding)
+        rows.append(_row(do.weight_gradient, [view, dy.view], 0, size, size, layer.stride, at.weight, tiles, 0))
+        rows.append(_row(do.bias_gradient, [dy.view], 0, at.bias, at.outputs))
+        return rows
+
+    def _backward_folded(
+        self, node: Node, at: Stored, x: Tensor, dx: Tensor | None, dy: Tensor, mask: bool, prepare: list[Row], collect: list[Row]
+    ) -> list[Row]:
+        rows = []
+        set_size = 4 * at.inputs * at.outputs
+        if dx is not None:
+            weights = self._pack(16 * at.inputs * at.outputs)
+            blocks = 16 * at.inputs // WIDTH * at.outputs // WIDTH
+            prepare.append(_row(do.transpose_folded, [], self._folded_at[node.index], at.inputs, at.outputs, weights, blocks))
+            finish, panels = (MASK if mask else STORE), at.inputs // WIDTH
+            rows.append(_row(do.convolve, [_moved(dy.view, -1), dx.view, x.view], 0, 4, 4, 2, PACKED, weights, -1, finish, panels, 0))
+        gradient = self.gradients
+        self.gradients += 4 * set_size
+        for parity in range(4):
+            p, q = divmod(parity, 2)
+            views = [_moved(x.view, p - 1, q - 1), dy.view.every_second(p, q)]
+            rows.append(_row(do.weight_gradient, views, 0, 2, 2, 1, gradient + parity * set_size, -(-4 * at.inputs // ROWS), 0))
+        rows.append(_row(do.bias_gradient, [dy.view], 0, at.bias, at.outputs))
+        collect.append(_row(do.unfold_gradients, [], gradient, at.inputs, at.outputs // WIDTH, at.weight))
+        return rows
+
+    def _transposed(self, at: Stored, prepare: list[Row]) -> int:
+        """Where the weights of a layer's input gradient are put at the start of every step."""
+        size = at.taps * at.taps * at.inputs * at.outputs
+        target = self._pack(size)
+        prepare.append(_row(do.transpose, [], at.weight, at.taps, at.taps, at.inputs, at.outputs, target, size // (WIDTH * WIDTH)))
+        return target
+
+    def _pack(self, floats: int) -> int:
+        self.packed += floats
+        return self.packed - floats
+
+    def _updates(self) -> list[Row]:
+        """SGD on everything that no weight gradient has stepped already."""
+        rows, start = [], 0
+        for first, last in [*sorted(self.stepped), (self.layout.count, self.layout.count)]:
+            if first > start:
+                rows.append(_row(do.sgd, [], start, first))
+            start = last
+        return rows
+
+
+def _moved(view: View, rows: int, columns: int | None = None) -> View:
+    """The same pixels seen from another corner, so that a border comes first."""
+    columns = rows if columns is None else columns
+    return View(
+        view.offset + rows * view.row + columns * view.pixel, view.sample, view.row, view.pixel, view.height, view.width, view.channels
+    )
+
+
+def _row(operation: Callable, views: list[View], *operands: int) -> Row:
+    """One instruction; missing views are zeros, and the operands are those that the operation's docstring lists."""
+    numbers: list[int] = []
+    for view in views:
+        numbers += view.ints()
+    numbers += [0] * (FIELDS * (3 - len(views)))
+    numbers += [int(operand) for operand in operands]
+    assert len(numbers) < OPERANDS
+    return operation, numbers + [0] * (OPERANDS - 1 - len(numbers))

@@ -1,0 +1,80 @@
+"""Linear layers with few outputs, where panels of WIDTH columns would be mostly padding.
+
+Shapes: x (samples, inputs), w (outputs, pitch) as PyTorch stores it, with rows padded by zeros
+to `pitch`, a multiple of WIDTH; y (samples, outputs) inside rows of WIDTH. The forward product
+runs its vectors along the inputs; the gradients run theirs along the inputs too, so nothing is
+ever transposed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ops.compiled import compiled
+from .simd import SPAN, WIDTH, make_dot, make_tile
+from .views import OFFSET, SAMPLE
+
+SAMPLES, OUTPUTS = 2, 5  # a tile of the forward product
+ROWS = 6
+
+_dot = make_dot(SAMPLES, OUTPUTS)
+_five_store = make_tile(5, 2, "zero", "store")
+_five_add = make_tile(5, 2, "add", "store")
+_five_sgd = make_tile(5, 2, "zero", "sgd")
+_six_store = make_tile(ROWS, 2, "zero", "store")
+_six_mask = make_tile(ROWS, 2, "zero", "mask")
+
+
+@compiled(nogil=True)
+def forward(at, sums, source, x, weights, w_at, pitch, inputs, outputs, target, y, biases, bias_at, relu, first, last):  # type: ignore[no-untyped-def]
+    """y[first:last] = x w^T + b, with a ReLU if asked for."""
+    for sample in range(first, last, SAMPLES):
+        for i in range(SAMPLES):
+            at[i] = x[OFFSET] + min(sample + i, last - 1) * x[SAMPLE]
+        for output in range(0, outputs, OUTPUTS):
+            for j in range(OUTPUTS):
+                at[SAMPLES + j] = w_at + min(output + j, outputs - 1) * pitch
+            _dot(source, weights, at, inputs, sums)
+            for i in range(min(SAMPLES, last - sample)):
+                row = y[OFFSET] + (sample + i) * y[SAMPLE] + output
+                for j in range(min(OUTPUTS, outputs - output)):
+                    value = sums[i * OUTPUTS + j] + biases[bias_at + output + j]
+                    if relu and value < 0:
+                        value = np.float32(0)
+                    target[row + j] = value
+
+
+@compiled(nogil=True)
+def input_gradient(at, slopes, dy, weights, w_at, pitch, outputs, target, dx, gates, gate, mask, first, last):  # type: ignore[no-untyped-def]
+    """dx[first:last] = dy w; with `mask`, 0 where the gate's activations are not above 0."""
+    nothing = np.float32(0)
+    for sample in range(first, last, ROWS):
+        for i in range(ROWS):
+            row = min(sample + i, last - 1)
+            at[i] = dy[OFFSET] + row * dy[SAMPLE]
+            at[SPAN + i] = dx[OFFSET] + row * dx[SAMPLE]
+            at[2 * SPAN + i] = gate[OFFSET] + row * gate[SAMPLE]
+        for column in range(0, pitch, WIDTH):
+            if mask:
+                _six_mask(at, 0, slopes, 0, 1, 0, weights, w_at + column, pitch, 0, outputs, 1, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
+            else:
+                _six_store(at, 0, slopes, 0, 1, 0, weights, w_at + column, pitch, 0, outputs, 1, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
+
+
+@compiled(nogil=True)
+def weight_gradient(at, source, x, slopes, dy, samples, target, w_at, pitch, outputs, add, panel_range, rate, clip, decay):  # type: ignore[no-untyped-def]
+    """dw = dy^T x for columns in a range of panels; `add` and `rate` as in conv.weight_gradient."""
+    nothing = np.float32(0)
+    for column in range(panel_range[0] * WIDTH, panel_range[1] * WIDTH, WIDTH):
+        for output in range(0, outputs, OUTPUTS):
+            for i in range(OUTPUTS):
+                row = min(output + i, outputs - 1)
+                at[i] = dy[OFFSET] + row
+                at[SPAN + i] = w_at + row * pitch
+            b_at = x[OFFSET] + column
+            if rate > 0:
+                _five_sgd(at, 0, slopes, 0, dy[SAMPLE], 0, source, b_at, x[SAMPLE], 0, samples, 1, target, column, target, 0, rate, clip, decay)  # fmt: skip
+            elif add:
+                _five_add(at, 0, slopes, 0, dy[SAMPLE], 0, source, b_at, x[SAMPLE], 0, samples, 1, target, column, target, 0, nothing, nothing, nothing)  # fmt: skip
+            else:
+                _five_store(at, 0, slopes, 0, dy[SAMPLE], 0, source, b_at, x[SAMPLE], 0, samples, 1, target, column, target, 0, nothing, nothing, nothing)  # fmt: skip

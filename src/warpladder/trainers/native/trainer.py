@@ -1,0 +1,153 @@
+"""`NativeTrainer`: the contract of trainers/base.py on the compiled program."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import types, typeof
+
+from ...config import TrainConfig
+from ...nets import CrossEntropyLoss, Net
+from ...order import Order
+from ..base import State, StepLog, Trainer, check_fit, check_range
+from . import run
+from .plan import Plan
+from .program import Call, Memory, Rates, Samples, address
+from .simd import SPAN
+from .update import BLOCK
+
+if TYPE_CHECKING:
+    from ...data.dataset import Dataset
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class NativeTrainer(Trainer):
+    """Trains in compiled code on all cores; between `run` and its return Python does nothing."""
+
+    def __init__(self, net: Net, config: TrainConfig, state: State) -> None:
+        self.net = net
+        self.config = config
+        self.threads = config.threads or usable_cores()
+        self._pool = ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
+        self._spans = {"compile": 0.0}
+        self._samples: Samples | None = None
+        self._plan_for(config.batch_size or 1)
+        self.set_state(state)
+
+    def _plan_for(self, batch: int) -> None:
+        """Plan and allocate for this batch size; weights are zero until `set_state`."""
+        plan = Plan(self.net, self.config, self.threads, batch)
+        self.plan = plan
+        self.batch = batch
+        shares = 1 if plan.together else self.threads
+        self.memory = Memory(
+            activations=np.zeros((shares, plan.activations + 64), np.float32),
+            winners=np.zeros((shares, plan.winners + 64), np.uint8),
+            gradients=np.zeros((shares, plan.gradients + 64), np.float32),
+            weights=np.zeros(plan.layout.count + 64, np.float32),
+            velocity=np.zeros(plan.layout.count + 64, np.float32),
+            packed=np.zeros(plan.packed + 64, np.float32),
+            offsets=np.zeros((self.threads, 3 * SPAN), np.int64),
+            scratch=np.zeros((self.threads, BLOCK), np.float32),
+            sync=np.zeros(16, np.int64),
+            loss=np.zeros((self.threads, 0)),
+            correct=np.zeros((self.threads, 0), np.int64),
+        )
+
+        self._program: np.ndarray | None = None
+
+    def load(self, dataset: Dataset) -> None:
+        check_fit(self.net, dataset)
+        batch = self.config.batch(len(dataset.train_x))
+        if batch != self.batch:
+            state = self.state()
+            self._plan_for(batch)
+            self.set_state(state)
+        self._samples = _samples(dataset.train_x, dataset.train_y, dataset.scale)
+
+    def run(self, order: Order, first: int, last: int) -> StepLog:
+        if self._samples is None:
+            raise RuntimeError("load a dataset before running steps")
+        check_range(self.config, order, len(self._samples.labels), first, last)
+        indices = order.indices(first * self.batch, min(last * self.batch, order.n))
+        steps = last - first
+        memory = self.memory._replace(loss=np.zeros((self.threads, steps)), correct=np.zeros((self.threads, steps), np.int64))
+        terms = 1 if isinstance(self.net.loss, CrossEntropyLoss) else int(np.prod(self.net.out_shape))
+        plan = self.plan
+        common = (self.threads, plan.together, plan.block, self._table(self._samples), plan.sections, memory, self._samples, indices, self.batch, terms, _rates(self.config))
+        self._everywhere(run.train, common)
+        size = np.minimum(self.batch, indices.size - np.arange(steps) * self.batch)
+        return StepLog(memory.loss.sum(axis=0) / size, memory.correct.sum(axis=0), size)
+
+    def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
+        samples = _samples(x, None, scale)
+        out = np.empty((len(x), int(np.prod(self.net.out_shape))), np.float32)
+        plan = self.plan
+        view = np.array(plan.out.view.ints(), np.int64)
+        common = (self.threads, plan.together, plan.block, self._table(samples), plan.sections, self.memory, samples, np.arange(len(x)), view, plan.out.shape[0], out, _rates(self.config))
+        self._everywhere(run.predict, common)
+        return out.reshape(len(x), *self.net.out_shape)
+
+    def state(self) -> State:
+        layout = self.plan.layout
+        return State(layout.to_flat(self.memory.weights), layout.to_flat(self.memory.velocity))
+
+    def set_state(self, state: State) -> None:
+        layout = self.plan.layout
+        layout.from_flat(state.params.astype(np.float32), self.memory.weights)
+        layout.from_flat(state.velocity.astype(np.float32), self.memory.velocity)
+
+    def spans(self) -> dict[str, float]:
+        return dict(self._spans)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def _table(self, samples: Samples) -> np.ndarray:
+        """The program with its operations' addresses; compiles them, or fetches them from the cache, at the first call."""
+        if self._program is None:
+            started = time.perf_counter()
+            call = Call(0, 0, 0, 1, 0, 0, np.empty(0, np.int64), samples, _rates(self.config), np.float32(0))
+            signature = (types.int64[::1], typeof(self.memory), typeof(call))
+            where = {operation: address(operation, signature) for operation, _ in self.plan.rows}
+            self._program = np.array([[where[operation], *operands] for operation, operands in self.plan.rows], np.int64)
+            self._spans["compile"] += time.perf_counter() - started
+        return self._program
+
+    def _everywhere(self, function: Callable, common: tuple) -> None:
+        """Call a compiled function on every thread, with the thread's number first."""
+        if not function.signatures:  # type: ignore[attr-defined]
+            # once, before the threads meet in it
+            started = time.perf_counter()
+            function.compile(tuple(typeof(value) for value in (0, *common)))  # type: ignore[attr-defined]
+            self._spans["compile"] += time.perf_counter() - started
+        others = [self._pool.submit(function, thread, *common) for thread in range(1, self.threads)] if self._pool else []
+        function(0, *common)
+        for other in others:
+            other.result()
+
+
+def _rates(config: TrainConfig) -> Rates:
+    clip = np.inf if config.clip_value is None else config.clip_value
+    return Rates(np.float32(config.learning_rate), np.float32(config.momentum), config.nesterov, np.float32(config.weight_decay), np.float32(clip))
+
+
+def _samples(x: np.ndarray, labels: np.ndarray | None, scale: float) -> Samples:
+    x = np.ascontiguousarray(x).reshape(len(x), -1)
+    no_bytes, no_floats = np.empty((0, 1), np.uint8), np.empty((0, 1), np.float32)
+    if labels is None:
+        labels = np.zeros(len(x), np.int32)
+    if x.dtype == np.uint8:
+        return Samples(x, no_floats, labels, np.float32(scale))
+    return Samples(no_bytes, x.astype(np.float32, copy=False), labels, np.float32(scale))
