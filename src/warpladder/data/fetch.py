@@ -61,7 +61,7 @@ def _fetch(dataset: str, remote: Remote, display: Progress | None) -> Path:
     troubles = []
     for number, url in enumerate(remote.urls, start=1):
         host = urlsplit(url).hostname or url
-        bar = _Bar(display, f"{remote.name} from {host}", leave_if_slow=number < len(remote.urls))
+        bar = _Bar(display, remote.name, leave_if_slow=number < len(remote.urls))
         try:
             with _quiet(pooch.get_logger()):
                 download = pooch.HTTPDownloader(
@@ -115,9 +115,10 @@ def _display(shown: bool) -> Iterator[Progress | None]:
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    # Within 80 columns also for the longest name.
+    columns = (TextColumn("{task.description}"), BarColumn(20), DownloadColumn(), TransferSpeedColumn())
     progress = Progress(*columns, console=Console(stderr=True))
     try:
         yield progress
