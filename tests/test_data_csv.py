@@ -82,6 +82,7 @@ def test_without_a_folder_there_is_nothing_to_download(monkeypatch):
 cells = st.integers(0, 255)
 
 
+@settings(deadline=None)
 @given(
     st.integers(1, 6).flatmap(lambda columns: st.lists(st.lists(cells, min_size=columns, max_size=columns), min_size=1, max_size=30)),
     st.data(),

@@ -43,7 +43,9 @@ class Dataset:
             if x.dtype not in (np.uint8, np.float32):
                 raise DataError(f"{self.name}: {part} pixels must be uint8 or float32, got {x.dtype}")
             if x.ndim not in (2, 4):
-                raise DataError(f"{self.name}: {part} pixels must have shape (samples, features) or (samples, channels, height, width), got {x.shape}")
+                raise DataError(
+                    f"{self.name}: {part} pixels must have shape (samples, features) or (samples, channels, height, width), got {x.shape}"
+                )
             if not x.flags.c_contiguous:
                 object.__setattr__(self, part + "_x", np.ascontiguousarray(x))
             if x.shape[1:] != self.train_x.shape[1:]:
