@@ -1,0 +1,60 @@
+"""Samples to predict, from one file: IDX images, a CIFAR batch, or a CSV table with or without labels."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import DataError
+from .cifar_bin import SHAPE, parse_batch
+from .idx import read_images
+from .reader import opened
+from .table import read_table
+
+_LIMIT = 2**32  # bytes of text, unpacked
+_IDX_IMAGES = b"\x00\x00\x08\x03"
+
+
+def load_samples(path: str | os.PathLike[str], shape: tuple[int, ...]) -> np.ndarray:
+    """The samples of a file for a net that takes samples of this shape.
+
+    Parameters
+    ----------
+    path : path
+        Plain or gzipped; content decides what it is. A label column of a table, the first one, is left out.
+    shape : tuple of int
+        Of one sample.
+
+    Returns
+    -------
+    ndarray
+        (samples, *shape) uint8.
+
+    Raises
+    ------
+    DataError
+        Where the file is missing, damaged, or holds samples of another size.
+    """
+    path = Path(path)
+    with opened(path, _LIMIT) as reader:
+        if reader.peek(4) == _IDX_IMAGES:
+            x = read_images(reader)
+        elif shape == SHAPE and ".bin" in path.suffixes:
+            x = parse_batch(reader.rest(), reader.name)[:, 1:]
+        else:
+            table = read_table(reader)
+            x = table.cells
+            if x.shape[1] == math.prod(shape) + 1:
+                if table.header and table.header[0].lower() != "label":
+                    reader.fail(
+                        f"has {x.shape[1]} columns where {x.shape[1] - 1} pixels are wanted, and the first is {table.header[0]!r}, not the label"
+                    )
+                x = x[:, 1:]
+    fits = math.prod(x.shape[1:]) == math.prod(shape) and (x.ndim == 2 or len(shape) == 1 or x.shape[1:] == shape[1:])
+    if not fits:
+        found, wanted = (" x ".join(map(str, dims)) for dims in (x.shape[1:], shape))
+        raise DataError(f"{path}: holds samples of {found} pixels, the net takes {wanted}")
+    return np.ascontiguousarray(x).reshape(len(x), *shape)
