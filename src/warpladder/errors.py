@@ -27,3 +27,7 @@ class CheckpointError(WarpladderError):
 
 class DivergedError(WarpladderError, ArithmeticError):
     """Training produced a loss that is not finite."""
+
+
+class ResultsError(WarpladderError, ValueError):
+    """A results file that is missing, damaged or of another version."""

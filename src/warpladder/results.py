@@ -1,0 +1,361 @@
+"""What a climb found, as frozen data, and its JSON file: written atomically, checked when it is read.
+
+Seconds are wall-clock seconds, memory is in bytes, rates are per second. None means not measured
+(or, for an error, not finite); a reason beside it says why.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+import types
+import typing
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import ResultsError
+
+#: Grows whenever a field is added, removed or changes its meaning.
+SCHEMA = 1
+
+#: What became of a rung: timed; not able to train this net; failed the check or broke; or timed, but its time is not believed.
+STATUSES = ("timed", "unsupported", "failed", "refused")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the figures were taken on.
+
+    cpu, target : the model's name, and LLVM's name of its kind of core.
+    cores : cores that this process may use. threads : threads that the rungs were allowed.
+    features : vector instruction sets.
+    fma_peak : measured float32 FLOP/s of `threads` threads that do nothing but multiply and add.
+    bandwidth : measured bytes/s of `threads` threads that copy arrays larger than the caches, reads plus writes.
+    packages : versions of what is installed and bears on the figures.
+    commit, dirty : of the checkout that warpladder runs from, and whether it was changed since; None outside a checkout.
+    load_average : runnable processes over the last minute when the climb began: above about 0.5, others were at work.
+    """
+
+    cpu: str
+    target: str
+    cores: int
+    threads: int
+    features: tuple[str, ...]
+    memory_bytes: int | None
+    fma_peak: float
+    bandwidth: float
+    system: str
+    python: str
+    packages: dict[str, str]
+    commit: str | None
+    dirty: bool | None
+    load_average: float | None
+
+
+@dataclass(frozen=True)
+class NetFacts:
+    """The network: `train_flops` are FLOPs of one sample's training step."""
+
+    name: str
+    in_shape: tuple[int, ...]
+    layers: tuple[str, ...]
+    loss: str
+    parameters: int
+    train_flops: int
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """The data set: numbers of samples, and how they are stored."""
+
+    name: str
+    train: int
+    test: int
+    in_shape: tuple[int, ...]
+    dtype: str
+    classes: int
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the check against the float64 reference said: worst normwise relative error of an update, its bound, and a line."""
+
+    passed: bool
+    error: float | None
+    bound: float | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Raw samples of a rung's time, one entry a repetition.
+
+    seconds, cpu_seconds : wall-clock time, and processor time of the whole process over the same stretch.
+    steps, samples : how many training steps and samples each repetition took.
+    epoch_steps, epoch_samples : how many there are in one epoch.
+    """
+
+    seconds: tuple[float, ...]
+    cpu_seconds: tuple[float, ...]
+    steps: int
+    samples: int
+    epoch_steps: int
+    epoch_samples: int
+
+    def __post_init__(self) -> None:
+        if not self.seconds or len(self.cpu_seconds) != len(self.seconds):
+            raise ResultsError("a timing wants at least one repetition, and processor time for each")
+        if min(self.seconds) <= 0 or min(self.cpu_seconds) < 0:
+            raise ResultsError("a timing wants times above 0")
+        if min(self.steps, self.samples, self.epoch_steps, self.epoch_samples) < 1:
+            raise ResultsError("a timing wants at least one step and one sample")
+
+    @property
+    def scaled(self) -> bool:
+        """True where only a part of the epoch was timed and seconds per epoch are extrapolated from it."""
+        return self.steps < self.epoch_steps
+
+    @property
+    def epochs(self) -> tuple[float, ...]:
+        """Seconds per epoch of each repetition; scaled by the number of samples where it took fewer or more than one epoch."""
+        return tuple(s * self.epoch_samples / self.samples for s in self.seconds)
+
+    @property
+    def seconds_per_epoch(self) -> float:
+        """The median over the repetitions."""
+        return statistics.median(self.epochs)
+
+    @property
+    def spread(self) -> float:
+        """Slowest less fastest repetition, as a share of the median."""
+        return (max(self.epochs) - min(self.epochs)) / self.seconds_per_epoch
+
+    @property
+    def samples_per_second(self) -> float:
+        """Training samples per second, by the median."""
+        return self.epoch_samples / self.seconds_per_epoch
+
+
+@dataclass(frozen=True)
+class RungResult:
+    """One rung or peer of a climb.
+
+    status : one of `STATUSES`; `reason` says why it is not "timed", or else remarks on the figures; it may be empty.
+    deviations : how a peer's training differs from ours, by its own declaration.
+    build_seconds, load_seconds, first_seconds : making the trainer (imports, compilation), taking the data, and the first steps.
+    spans : the trainer's own account of such parts.
+    same_bits : whether an untimed run of the timed steps ended in the same bits; None where it did not come to that.
+    flops : what the rung declares to compute for one sample's training. floor_seconds : an epoch of them at the machine's FMA peak.
+    test_loss, test_accuracy : after `trained_epochs` epochs from the initial weights; accuracy is None for a net without classes.
+    peak_rss_bytes : largest resident set of a fresh process that holds such a data set and trains with this rung alone.
+    held_bytes : what the trainer itself says it holds, by component.
+    """
+
+    name: str
+    title: str
+    idea: str
+    peer: bool
+    deviations: tuple[str, ...] = ()
+    status: str = "unsupported"
+    reason: str = ""
+    check: Checked | None = None
+    build_seconds: float | None = None
+    load_seconds: float | None = None
+    first_seconds: float | None = None
+    spans: dict[str, float] | None = None
+    timing: Timing | None = None
+    same_bits: bool | None = None
+    flops: int | None = None
+    floor_seconds: float | None = None
+    trained_epochs: int | None = None
+    test_loss: float | None = None
+    test_accuracy: float | None = None
+    peak_rss_bytes: int | None = None
+    held_bytes: dict[str, int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.status not in STATUSES:
+            raise ResultsError(f"rung {self.name!r}: status wants one of {', '.join(STATUSES)}, got {self.status!r}")
+        if (self.timing is not None) != (self.status == "timed"):
+            raise ResultsError(f"rung {self.name!r}: a timing belongs to the status 'timed' and to no other, got {self.status!r}")
+
+
+@dataclass(frozen=True)
+class Results:
+    """A whole climb. `config` holds the fields of `TrainConfig`; `command` repeats the climb."""
+
+    schema: int
+    created: str
+    command: str
+    machine: Machine
+    net: NetFacts
+    data: DataFacts
+    config: dict[str, bool | int | float | str | None]
+    epochs: int
+    repeats: int
+    rungs: tuple[RungResult, ...]
+
+    def timed(self) -> list[RungResult]:
+        """The rungs and peers that have a time, in order."""
+        return [rung for rung in self.rungs if rung.timing is not None]
+
+    def fastest(self) -> RungResult | None:
+        """The rung (not a peer) with the least time per epoch."""
+        return min((r for r in self.timed() if not r.peer), key=_seconds, default=None)
+
+    def over_first(self, rung: RungResult) -> float | None:
+        """How many times faster than the first timed rung of the ladder; None where either has no time."""
+        first = next((r for r in self.timed() if not r.peer), None)
+        return _seconds(first) / _seconds(rung) if first and rung.timing else None
+
+    def over_below(self, rung: RungResult) -> float | None:
+        """How many times faster than the nearest timed rung below; None for peers, which stand on no ladder, and for the first."""
+        ladder = [r for r in self.timed() if not r.peer]
+        at = next((i for i, r in enumerate(ladder) if r.name == rung.name), 0)
+        return _seconds(ladder[at - 1]) / _seconds(rung) if at > 0 and not rung.peer else None
+
+    def share(self, rung: RungResult) -> float | None:
+        """The rung's own FLOPs per second as a share of the machine's measured peak."""
+        if rung.timing is None or rung.flops is None:
+            return None
+        return rung.flops * rung.timing.samples_per_second / self.machine.fma_peak
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the JSON file: the old one stays whole until the new one is on the disk."""
+        path = Path(path)
+        text = json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            with open(fresh, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(fresh, path)
+        except BaseException:
+            with suppress(OSError):
+                fresh.unlink()
+            raise
+
+
+def _seconds(rung: RungResult) -> float:
+    assert rung.timing is not None
+    return rung.timing.seconds_per_epoch
+
+
+def load(path: str | os.PathLike[str]) -> Results:
+    """Read a results file.
+
+    Raises
+    ------
+    ResultsError
+        One line that names the file and the first thing wrong in it: missing, not JSON, another schema,
+        or a field that is missing, unknown, of the wrong type or out of range.
+    """
+    name = os.fspath(path)
+    try:
+        with open(path, "rb") as file:
+            raw = file.read()
+        return parse(raw)
+    except OSError as error:
+        raise ResultsError(f"{name}: {error.strerror or error}") from None
+    except ResultsError as error:
+        raise ResultsError(f"{name}: {error}") from None
+
+
+def parse(raw: bytes) -> Results:
+    """Check the bytes of a results file and make a `Results` of them; `ResultsError` as in `load`."""
+    try:
+        tree = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+    except UnicodeDecodeError:
+        raise ResultsError("is not a results file: its bytes are not UTF-8 text") from None
+    except json.JSONDecodeError as error:
+        raise ResultsError(f"is not a results file: {error.msg} in line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise ResultsError("is not a results file: it is nested too deeply") from None
+    except ValueError as error:
+        raise ResultsError(f"is not a results file: {_line(error)}") from None
+    if not isinstance(tree, dict) or "schema" not in tree:
+        raise ResultsError("is not a results file: it has no schema")
+    if tree["schema"] != SCHEMA or isinstance(tree["schema"], (bool, float)):
+        raise ResultsError(f"has schema {_short(tree['schema'])}, this warpladder reads {SCHEMA}: run the climb again")
+    results = _read(Results, tree, "")
+    names = [rung.name for rung in results.rungs]
+    if len(set(names)) != len(names):
+        raise ResultsError("rungs: two have the same name")
+    if not results.machine.fma_peak > 0:
+        raise ResultsError("machine.fma_peak wants a number above 0")
+    return results
+
+
+def _no_constant(token: str) -> float:
+    raise ValueError(f"{token} is not a number that JSON knows")
+
+
+def _read(kind: Any, value: Any, where: str) -> Any:
+    """`value`, out of JSON, as the annotated type `kind`: a dataclass, tuple[X, ...], dict[str, X], a union or a plain type."""
+    if is_dataclass(kind):
+        return _read_record(kind, value, where)
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise _wrong(where, "a list", value)
+        return tuple(_read(args[0], item, f"{where}[{i}]") for i, item in enumerate(value))
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise _wrong(where, "an object", value)
+        return {_read(str, key, f"a key of {where}"): _read(args[1], item, f"{where}.{_short(key)}") for key, item in value.items()}
+    if origin is types.UnionType:
+        if value is None and type(None) in args:
+            return None
+        kinds = [kind for kind in args if kind is not type(None)]
+        exact = [kind for kind in kinds if type(value) is kind]
+        return _read((exact or kinds)[0], value, where)
+    if kind is float and type(value) in (int, float):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise _wrong(where, "a finite number", value)
+        return number
+    if type(value) is not kind:
+        raise _wrong(where, {float: "a number", int: "a whole number", bool: "true or false", str: "text"}[kind], value)
+    if kind is str and not value.isprintable():
+        raise _wrong(where, "one line of printable text", value)
+    return value
+
+
+def _read_record(kind: Any, value: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise _wrong(where, "an object", value)
+    hints = typing.get_type_hints(kind)
+    known = [field.name for field in fields(kind)]
+    prefix = f"{where}." if where else ""
+    for name in value:
+        if name not in known:
+            raise ResultsError(f"{prefix}{_short(name)} is not a field of schema {SCHEMA}")
+    for name in known:
+        if name not in value:
+            raise ResultsError(f"{prefix}{name} is missing")
+    return kind(**{name: _read(hints[name], value[name], prefix + name) for name in known})
+
+
+def _wrong(where: str, wanted: str, value: Any) -> ResultsError:
+    return ResultsError(f"{where} wants {wanted}, got {_short(value)}")
+
+
+def _short(value: Any) -> str:
+    """A value in an error's line: printable, and no longer than a few words."""
+    try:
+        text = ascii(value)
+    except (ValueError, RecursionError):  # Python refuses to print whole numbers of thousands of digits
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
