@@ -1,0 +1,214 @@
+"""Facts about this machine, measured where a figure rests on them: its peak of multiply-adds and its memory bandwidth."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+#: Packages whose versions bear on a time.
+PACKAGES = ("warpladder", "numpy", "numba", "llvmlite", "scikit-learn", "scipy", "torch", "jax")
+
+#: Instruction sets worth telling, by LLVM's names.
+FEATURES = ("avx", "avx2", "fma", "avx512f", "avx512vl", "avx512bf16", "amx-tile", "neon", "dotprod", "sve", "sve2")
+
+BURST = 5e-4  # seconds that one measurement takes: shorter than a scheduler's slice, so that some go undisturbed on a busy machine
+BURSTS = 24
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS and Windows bind no process to cores
+        return os.cpu_count() or 1
+
+
+def facts(threads: int | None = None) -> dict[str, Any]:
+    """What this machine is and can do, by the field names of `results.Machine`; takes about a second of all its cores.
+
+    Parameters
+    ----------
+    threads : int or None
+        Threads that the peak and the bandwidth are measured with; None takes every core this process may use.
+    """
+    threads = threads or cores()
+    target, features = _llvm_host()
+    commit, dirty = _checkout()
+    return {
+        "cpu": _cpu(),
+        "target": target,
+        "cores": cores(),
+        "threads": threads,
+        "features": tuple(name for name in FEATURES if name in features),
+        "memory_bytes": _memory(),
+        "fma_peak": fma_peak(threads),
+        "bandwidth": bandwidth(threads),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "packages": _versions(),
+        "commit": commit,
+        "dirty": dirty,
+        "load_average": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+    }
+
+
+def fma_peak(threads: int | None = None) -> float:
+    """Measured float32 FLOP/s of threads that do nothing but multiply and add in registers.
+
+    Each thread repeats bursts of half a millisecond while the others do the same, and its best one
+    counts: a burst that another process interrupts is slower, none can be faster than the core.
+    """
+    multiply_add, flops = _kernel()
+    threads = threads or cores()
+    rounds = 20_000
+    rounds = max(1, int(rounds * BURST / _best(lambda: multiply_add(rounds), 1)))
+    return threads * rounds * flops / _mean_best(lambda _: multiply_add(rounds), threads)
+
+
+def bandwidth(threads: int | None = None, size: int = 96 << 20) -> float:
+    """Measured bytes/s, reads plus writes, of threads that each copy their part of an array of `size` bytes, larger than the caches."""
+    threads = threads or cores()
+    source = np.ones(size // threads * threads, np.uint8).reshape(threads, -1)
+    target = np.zeros_like(source)  # touched, so that no page is first mapped while the clock runs
+    return 2 * source.size / threads * threads / _mean_best(lambda i: np.copyto(target[i], source[i]), threads, 5)
+
+
+def _best(work: Callable[[], object], times: int) -> float:
+    best = float("inf")
+    for _ in range(times):
+        start = perf_counter()
+        work()
+        best = min(best, perf_counter() - start)
+    return best
+
+
+def _mean_best(work: Callable[[int], object], threads: int, times: int = BURSTS) -> float:
+    """Harmonic mean over the threads of each one's best time for its `work(i)`, while all of them work."""
+    gate = threading.Barrier(threads)
+    found = [0.0] * threads
+
+    def measure(i: int) -> None:
+        work(i)  # warm
+        gate.wait()
+        found[i] = _best(lambda: work(i), times)
+
+    workers = [threading.Thread(target=measure, args=(i,)) for i in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return threads / sum(1 / seconds for seconds in found)
+
+
+@cache
+def _kernel() -> tuple[Callable[[int], float], int]:
+    """A compiled function of a number of rounds, and the FLOPs of one round.
+
+    The accumulators are independent of each other and as many as hide the latency of a multiply-add
+    (4 cycles on 2 pipes, or on 4 narrower ones) without leaving the registers. Calls release the GIL.
+    """
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target, features = _llvm_host()
+    lanes, chains = 4, 12
+    if "avx512f" in features:
+        lanes, chains = 16, 24
+    elif "avx" in features:
+        lanes = 8
+    elif "neon" in features:
+        chains = 24
+    machine = llvm.Target.from_default_triple().create_target_machine(cpu=target, features=llvm.get_host_cpu_features().flatten(), opt=3)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(_assembly(lanes, chains)), machine)
+    engine.finalize_object()
+    compiled = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64, ctypes.c_float, ctypes.c_float)(engine.get_function_address("multiply_add"))
+
+    def multiply_add(rounds: int, _engine: object = engine) -> float:  # the code lives as long as its engine
+        return float(compiled(rounds, 0.5, 0.25))
+
+    return multiply_add, 2 * lanes * chains
+
+
+def _assembly(lanes: int, chains: int) -> str:
+    """LLVM IR of x = x * a + b over vectors of `lanes` floats, `chains` of them in a round."""
+    vector = f"<{lanes} x float>"
+    lines = [
+        f"declare {vector} @llvm.fmuladd.v{lanes}f32({vector}, {vector}, {vector})",
+        "define float @multiply_add(i64 %rounds, float %a, float %b) {",
+        "start:",
+    ]
+    for name in "ab":
+        lines.append(f"  %{name}.0 = insertelement {vector} poison, float %{name}, i32 0")
+        lines.append(f"  %{name}.all = shufflevector {vector} %{name}.0, {vector} poison, <{lanes} x i32> zeroinitializer")
+    lines += ["  br label %round", "round:", "  %i = phi i64 [0, %start], [%next, %round]"]
+    lines += [f"  %x{k} = phi {vector} [%a.all, %start], [%y{k}, %round]" for k in range(chains)]
+    lines += [f"  %y{k} = call {vector} @llvm.fmuladd.v{lanes}f32({vector} %x{k}, {vector} %a.all, {vector} %b.all)" for k in range(chains)]
+    lines += ["  %next = add i64 %i, 1", "  %more = icmp ult i64 %next, %rounds", "  br i1 %more, label %round, label %end", "end:"]
+    lines += [f"  %s{k} = fadd {vector} {'%y0' if k == 1 else f'%s{k - 1}'}, %y{k}" for k in range(1, chains)]
+    lines += [f"  %sum = extractelement {vector} %s{chains - 1}, i32 0", "  ret float %sum", "}"]
+    return "\n".join(lines)
+
+
+@cache
+def _llvm_host() -> tuple[str, frozenset[str]]:
+    import llvmlite.binding as llvm
+
+    return llvm.get_host_cpu_name(), frozenset(name for name, present in llvm.get_host_cpu_features().items() if present)
+
+
+def _cpu() -> str:
+    if sys.platform == "linux":
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return " ".join(line.partition(":")[2].split())
+    if sys.platform == "darwin":
+        return _output("sysctl", "-n", "machdep.cpu.brand_string") or platform.processor()
+    return platform.processor() or platform.machine()
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _checkout() -> tuple[str | None, bool | None]:
+    """Commit of the checkout that this package runs from, and whether the package was changed since; None where it is installed otherwise."""
+    folder = Path(__file__).resolve().parent
+    if _output("git", "-C", str(folder), "ls-files", "--error-unmatch", "__init__.py") is None:
+        return None, None  # no checkout, or one that merely has the package lying inside it
+    changes = _output("git", "-C", str(folder), "status", "--porcelain", "--", ".")
+    return _output("git", "-C", str(folder), "rev-parse", "HEAD"), None if changes is None else bool(changes)
+
+
+def _output(*command: str) -> str | None:
+    """What a program prints, or None where it is missing, fails or takes too long."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return None
+    return done.stdout.strip()
