@@ -1,0 +1,71 @@
+"""The proof of a trainer: its steps against the float64 reference, at identical states, tensor by tensor.
+
+`verify` takes whatever builds a trainer, ours or a peer's, and never a name. docs/verify.md says
+what is checked and why.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..data.dataset import Dataset
+from ..nets import Net
+from ..trainers.base import check_fit
+from .cases import Cases
+from .proof import REQUIRED, Build, Proof
+from .specimens import TooManySwitches
+from .verdict import Ledger, Refuted, Row, Verdict, conclude
+
+__all__ = ["Row", "Verdict", "verify"]
+
+
+def verify(build: Build, net: Net, config: TrainConfig, *, seed: int = 0, dataset: Dataset | None = None, bitwise: bool = True) -> Verdict:
+    """Prove that what `build` makes trains this net with these settings, or say where it does not.
+
+    Parameters
+    ----------
+    build : callable
+        From (net, config, state) to a `Trainer`. It is called with these settings, and with settings
+        that differ in learning rate, clip value and weight decay alone, which make a fault visible.
+    net : Net
+    config : TrainConfig
+        The settings to prove.
+    seed : int
+        Of states, samples and orders.
+    dataset : Dataset or None
+        What the trainer is going to train on. Samples are then taken from it, besides random ones, and one case has as many as it has.
+    bitwise : bool
+        Whether the trainer must repeat itself bit for bit; False for a peer that declares that it cannot: it is held to the bounds instead.
+
+    Returns
+    -------
+    Verdict
+        Whatever the trainer does, exceptions included, ends in a verdict.
+
+    Raises
+    ------
+    RungError
+        From `build`, where it cannot train this net here.
+    DataError
+        Where the net cannot be trained on `dataset`.
+    """
+    began = time.perf_counter()
+    if dataset is not None:
+        check_fit(net, dataset)
+    ledger = Ledger()
+    refuted: Refuted | None = None
+    rng = np.random.default_rng([seed, 1])
+    try:
+        proof = Proof(build, net, config, Cases(net, config, rng, seed, dataset), rng, bitwise, ledger)
+        try:
+            proof.run()
+        finally:
+            proof.close()
+    except Refuted as error:
+        refuted = error
+    except TooManySwitches as error:
+        refuted = Refuted("specimens", str(error))
+    return conclude(ledger, REQUIRED, refuted, time.perf_counter() - began)

@@ -1,0 +1,94 @@
+"""The cases of a proof, and the settings at which faults show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..data.dataset import Dataset
+from ..nets import Net
+from ..params import views
+from .draws import Draw, Noise, Quarters, Samples
+from .specimens import Case, Maker
+
+FULL = 97  # samples where the batch is the full training set
+FAR = 70_001  # samples of the far case where no data set says how many there are: more than 16 bits can count
+FAR_BYTES = 1 << 26  # of its pixels, at most
+FAR_ACTIVATIONS = 1 << 30  # bytes of activations and their gradients that a full batch may take there
+LEAST_RATE = 64.0  # at which updates are compared; or a higher power of two, at which they outweigh the weights
+
+
+class Cases:
+    """What a trainer is proven on.
+
+    exact : two full batches and a partial one, computed without rounding ahead of the last switch.
+    zeros : a state of zeros, at which all logits tie and no unit is active.
+    floats : float32 samples, in the stored order, one sample more than a batch.
+    stored : as `exact` in size; general bytes, or samples of the data set as they are.
+    far : as many samples as the data set has, and steps in the middle and at the end of its epoch.
+
+    Parameters
+    ----------
+    net, config
+    rng : numpy.random.Generator
+    seed : int
+        Of the initial weights.
+    data : Dataset or None
+    """
+
+    def __init__(self, net: Net, config: TrainConfig, rng: np.random.Generator, seed: int, data: Dataset | None) -> None:
+        self.net, self.config = net, config
+        make = Maker(net, config, rng, seed)
+        self.distinct, self.start = make.distinct, make.start.astype(np.float32)
+        self.batch = b = config.batch_size or FULL
+        part = (b * 3 // 5 | 1) if b > 2 else b - 1
+        usual = (2 if make.distinct >= b else 1) * b + part
+        bytes_like: Draw = Noise(net, np.uint8) if data is None else Samples(net, data)
+        quarters = Quarters(net, np.uint8, data)
+        far = self._far(data)
+        steps = config.steps(far)
+
+        self.exact = make.case("exact", usual, [quarters])
+        self.zeros = make.case("zeros", b, [quarters], steps=[0], start=np.zeros_like(make.start))
+        self.floats = make.case("floats", b + 1, [Noise(net, np.float32), Quarters(net, np.float32)], shuffle=False)
+        self.stored = make.case("stored", usual, [bytes_like, Noise(net, np.uint8), quarters])
+        self.far = make.case(
+            "far", far, [quarters], steps=sorted({steps // 2, steps - 1}), distinct=min(make.distinct, 8) if config.batch_size else None
+        )
+        self.draws: tuple[Draw, ...] = (Noise(net, np.float32), bytes_like)
+
+    def _far(self, data: Dataset | None) -> int:
+        count = min(FAR, FAR_BYTES // math.prod(self.net.in_shape)) if data is None else len(data.train_x)
+        if self.config.batch_size is None:
+            count = min(count, FAR_ACTIVATIONS // (8 * sum(map(math.prod, self.net.shapes))))
+        return max(self.batch, count)
+
+    def __iter__(self) -> Iterator[Case]:
+        return iter((self.exact, self.zeros, self.floats, self.stored, self.far))
+
+    def strong(self) -> TrainConfig:
+        """The settings at a rate, a power of two, at which the update of every tensor outweighs the tensor."""
+        rate, one = LEAST_RATE, self.config.but(learning_rate=1.0)
+        for specimen in (specimen for case in self for specimen in case.specimens):
+            before = specimen.state.params.astype(np.float64)
+            weights = views(self.net, before)
+            for name, update in views(self.net, specimen.after(one)[0] - before).items():
+                if np.any(update):
+                    rate = max(rate, float(np.linalg.norm(weights[name]) / np.linalg.norm(update)))
+        return self.config.but(learning_rate=2.0 ** math.ceil(math.log2(rate)))
+
+    def biting(self) -> TrainConfig | None:
+        """`strong`, and clip value and weight decay, where they are in use, such that they show; None where neither is."""
+        config, specimen = self.strong(), self.exact.specimens[0]
+        if config.clip_value is None and not config.weight_decay:
+            return None
+        if config.clip_value is not None:
+            sizes = [float(np.sqrt(np.mean(g**2))) for g in views(self.net, specimen.gradient).values()]
+            config = config.but(clip_value=float(np.median(sizes)))
+        if config.weight_decay:
+            share = float(np.linalg.norm(specimen.gradient) / np.linalg.norm(specimen.state.params))
+            config = config.but(weight_decay=max(config.weight_decay, share / 4))
+        return config

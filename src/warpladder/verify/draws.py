@@ -1,0 +1,75 @@
+"""Where the samples of a proof come from: dense random numbers, and real samples where there are some."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from ..data.dataset import Dataset, pixels
+from ..nets import CrossEntropyLoss, Net
+
+
+class Draw(ABC):
+    """Draws samples as a data set stores them, with labels.
+
+    dtype, scale : of the samples.
+    exact : whether x * scale is one of 0, 1/4, 1/2, 3/4, without rounding.
+    """
+
+    exact = False
+
+    def __init__(self, net: Net, dtype: np.dtype, scale: float) -> None:
+        self.shape = net.in_shape
+        self.classes = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else 1
+        self.dtype, self.scale = dtype, scale
+
+    @abstractmethod
+    def __call__(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Samples (count, *in_shape) of `dtype`, and labels (count,) int32."""
+
+    def labels(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        return rng.integers(0, self.classes, count, np.int32)
+
+
+class Noise(Draw):
+    """Dense noise: every byte, or floats from -1 to 1; scaled by no power of two, so that each product rounds."""
+
+    def __init__(self, net: Net, dtype: type) -> None:
+        super().__init__(net, np.dtype(dtype), 1 / 255 if dtype is np.uint8 else 0.7)
+
+    def __call__(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+        size = (count, *self.shape)
+        x = rng.integers(0, 256, size, np.uint8) if self.dtype == np.uint8 else rng.uniform(-1, 1, size).astype(np.float32)
+        return x, self.labels(rng, count)
+
+
+class Samples(Draw):
+    """Training samples of a data set, as they are."""
+
+    def __init__(self, net: Net, source: Dataset) -> None:
+        super().__init__(net, source.train_x.dtype, source.scale)
+        self.source = source
+
+    def __call__(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+        rows = rng.integers(0, len(self.source.train_x), count)
+        y = self.source.train_y
+        return self.source.train_x[rows], self.labels(rng, count) if y is None else y[rows]
+
+
+class Quarters(Draw):
+    """Noise of four levels; or training samples of a data set cut to these levels, blank corners and all."""
+
+    exact = True
+
+    def __init__(self, net: Net, dtype: type, source: Dataset | None = None) -> None:
+        super().__init__(net, np.dtype(dtype), 1 / 256 if dtype is np.uint8 else 1 / 4)
+        self.real = None if source is None else Samples(net, source)
+
+    def __call__(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+        if self.real is None:
+            level, y = rng.integers(0, 4, (count, *self.shape)), self.labels(rng, count)
+        else:
+            x, y = self.real(rng, count)
+            level = np.clip(np.floor(4 * pixels(x, self.real.scale)), 0, 3)
+        return (level * (64 if self.dtype == np.uint8 else 1)).astype(self.dtype), y

@@ -1,0 +1,307 @@
+"""The checks of a proof, in the order in which they are made."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..data.dataset import Dataset
+from ..errors import RungError
+from ..nets import Net
+from ..order import Order
+from ..params import slots, views
+from ..tolerance import bound
+from ..trainers.base import State, StepLog, Trainer
+from ..trainers.reference import ReferenceTrainer
+from .cases import LEAST_RATE, Cases
+from .specimens import Case, Specimen, roundings
+from .verdict import Ledger, Refuted
+
+Build = Callable[[Net, TrainConfig, State], Trainer]
+
+UPDATE_ROUNDINGS = 8  # loss gradient, clip, decay, momentum, rate, subtraction
+
+#: The checks without which nothing passes.
+REQUIRED = (
+    "update", "velocity", "loss", "correct", "size", "log", "state", "predict", "output",
+    "repeat", "rebuild", "range", "disturbance", "empty range", "round trip", "copy", "data",
+)  # fmt: skip
+
+
+class Watched:
+    """A trainer whose exceptions are findings, and whose caller keeps no hold on it: it is given copies, which are then spoilt."""
+
+    def __init__(self, build: Build, net: Net, config: TrainConfig, state: State) -> None:
+        self.config = config
+        mine = copied(state)
+        self.trainer: Trainer = self._watch("build", build, net, config, mine)
+        spoil(mine)
+
+    def _watch(self, name: str, function: Callable[..., Any], *args: object) -> Any:
+        try:
+            return function(*args)
+        except RungError:
+            raise
+        except Exception as error:
+            raise Refuted("crash", f"crash: {name} raised {type(error).__name__}: {error}") from error
+
+    def load(self, dataset: Dataset) -> None:
+        self._watch("load", self.trainer.load, dataset)
+
+    def run(self, order: Order, first: int, last: int) -> StepLog:
+        return self._watch(f"run of steps {first}..{last}", self.trainer.run, order, first, last)
+
+    def state(self) -> State:
+        return self._watch("state", self.trainer.state)
+
+    def set_state(self, state: State) -> None:
+        mine = copied(state)
+        self._watch("set_state", self.trainer.set_state, mine)
+        spoil(mine)
+
+    def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
+        return self._watch(f"predict of {len(x)} samples", self.trainer.predict, x, scale)
+
+
+class Proof:
+    """Proves one trainer on its cases; `run` raises `Refuted` at the first check that fails."""
+
+    def __init__(
+        self, build: Build, net: Net, config: TrainConfig, cases: Cases, rng: np.random.Generator, bitwise: bool, ledger: Ledger
+    ) -> None:
+        self.build, self.net, self.config, self.cases, self.rng = build, net, config, cases, rng
+        self.bitwise, self.ledger = bitwise, ledger
+        self.trainers: list[Watched] = []
+
+    def run(self) -> None:
+        cases = self.cases
+        before = [_checksum(case.dataset) for case in cases]
+
+        strong = self._make(cases.strong(), cases.exact.specimens[0].state)
+        self._steps(strong, cases.exact, built=True)
+        self._steps(strong, cases.zeros)
+        self._steps(strong, cases.floats)
+        self._steps(strong, cases.stored, poisoned=True)
+        self._steps(strong, cases.far)
+        biting = cases.biting()
+        if biting is not None:
+            self._steps(self._make(biting, cases.exact.specimens[0].state), cases.exact, built=True)
+
+        start = cases.stored.specimens[0].state
+        own = self._make(self.config, start)
+        self._predictions(own, "before any data")
+        own.set_state(start)
+        self._steps(own, cases.stored, built=True)
+        self._predictions(own, "after training")
+        self._steps(own, cases.exact)
+        self._repeats(own, strong, cases.exact, cases.floats)
+        self._states(own, cases.exact)
+
+        after = [_checksum(case.dataset) for case in cases]
+        self.ledger.holds("data", before == after, "data: a data set is not what it was before training")
+
+    def close(self) -> None:
+        """Close every trainer that was built."""
+        for watched in self.trainers:
+            watched._watch("close", watched.trainer.close)
+
+    def _make(self, config: TrainConfig, state: State) -> Watched:
+        trainer = Watched(self.build, self.net, config, state)
+        self.trainers.append(trainer)
+        return trainer
+
+    def _steps(self, trainer: Watched, case: Case, *, built: bool = False, poisoned: bool = False) -> None:
+        """Every specimen of a case, each from its own state; `built`: the trainer already stands at the first."""
+        trainer.load(case.dataset)
+        for number, specimen in enumerate(case.specimens):
+            where = f"{case.name} data, step {specimen.step}, batch of {specimen.size}, learning rate {trainer.config.learning_rate:g}"
+            if poisoned:
+                self._poison(trainer, case, specimen)
+                where += ", after a step of NaN"
+            if number or poisoned or not built:
+                trainer.set_state(specimen.state)
+            log = trainer.run(case.order, specimen.step, specimen.step + 1)
+            self._log(log, 1, where)
+            self._step(trainer, specimen, log, where)
+
+    def _step(self, trainer: Watched, specimen: Specimen, log: StepLog, where: str) -> None:
+        net, ledger, config = self.net, self.ledger, trainer.config
+        ledger.holds("size", log.size[0] == specimen.size, f"size: the log has {log.size[0]} samples: {where}")
+        correct = f"correct: the log has {log.correct[0]}, the reference {specimen.correct}: {where}"
+        ledger.holds("correct", log.correct[0] == specimen.correct, correct)
+        length = roundings(net, len(net.layers)) + specimen.size
+        ledger.near("loss", where, {"the batch": (log.loss, np.array([specimen.loss]))}, {"the batch": bound("float32", length)})
+
+        before = specimen.state.params.astype(np.float64)
+        after, (params, velocity) = self._state(trainer, where), specimen.after(config)
+        free_params, free_velocity = specimen.after(config.but(clip_value=None))  # clipping shrinks a gradient, but not its errors
+        bounds = bounds_of(net, specimen.size)
+        stored = views(net, params) if config.learning_rate < LEAST_RATE else None
+        updates = pairs(net, after.params - before, params - before)
+        ledger.near("update", where, updates, bounds, views(net, free_params - before), stored)
+        if config.momentum:
+            ledger.near("velocity", where, pairs(net, after.velocity, velocity), bounds, views(net, free_velocity))
+        else:
+            ledger.holds("velocity", not np.any(after.velocity), f"velocity: it is not zero, and there is no momentum: {where}")
+
+    def _poison(self, trainer: Watched, case: Case, specimen: Specimen) -> None:
+        """Leave NaN in every buffer that a step writes; a trainer that refuses to train on NaN stays clean."""
+        bad = np.full(self.net.param_count, np.nan, np.float32)
+        with np.errstate(all="ignore"):
+            try:
+                trainer.trainer.set_state(State(bad, bad.copy() if self.config.momentum else np.zeros_like(bad)))
+                trainer.trainer.run(case.order, specimen.step, specimen.step + 1)
+                trainer.trainer.predict(case.dataset.train_x[: self.cases.batch], case.dataset.scale)
+            except (ArithmeticError, ValueError):
+                return
+
+    def _predictions(self, trainer: Watched, when: str) -> None:
+        """Outputs for numbers of samples unlike the batch's, and earlier outputs left as they were."""
+        net, rng, ledger, b = self.net, self.rng, self.ledger, self.cases.batch
+        state = State(self.cases.start, np.zeros_like(self.cases.start))
+        trainer.set_state(state)
+        reference = ReferenceTrainer(net, self.config, state)
+        bounds = {"the output": bound("float32", roundings(net, len(net.layers)))}
+        kept: list[tuple[np.ndarray, np.ndarray]] = []
+        for draw, sizes in zip(self.cases.draws, ((2, b + 1), (1, 2 * b + 3)), strict=True):
+            pool, _ = draw(rng, min(self.cases.distinct, 2 * b + 3))
+            truth = reference.predict(pool, draw.scale)
+            for n in sizes:
+                which = rng.permutation(np.arange(n) % len(pool))
+                got = trainer.predict(pool[which], draw.scale)
+                where = f"{n} samples of {draw.dtype}, {when}"
+                alike = isinstance(got, np.ndarray) and got.dtype == np.float32 and got.shape == (n, *net.out_shape)
+                is_not = f"output: wanted float32 {(n, *net.out_shape)}, got {getattr(got, 'dtype', type(got))} {np.shape(got)}: {where}"
+                ledger.holds("output", alike, is_not)
+                ledger.near("predict", where, {"the output": (got, truth[which])}, bounds)
+                kept.append((got, got.copy()))
+        for got, then in kept:
+            ledger.same("predict", f"an earlier prediction, before and after later ones ({when}),", got, then)
+
+    def _repeats(self, own: Watched, other: Watched, case: Case, others: Case) -> None:
+        """An epoch, told in several ways, must end in the same bits."""
+        start, order, steps = case.specimens[0].state, case.order, self.config.steps(case.order.n)
+        own.set_state(start)
+        log = own.run(order, 0, steps)
+        self._log(log, steps, f"steps 0..{steps} in one call")
+        end = copied(self._state(own, f"after steps 0..{steps}"))
+
+        own.set_state(start)
+        self._again("repeat", "an epoch and its repetition", own.run(order, 0, steps), log, own, end)
+
+        fresh = self._make(self.config, start)
+        fresh.load(case.dataset)
+        self._again("rebuild", "an epoch of one trainer and of a second", fresh.run(order, 0, steps), log, fresh, end)
+
+        own.set_state(start)
+        parts = [own.run(order, step, step + 1) for step in range(steps)]
+        self._again("range", f"steps 0..{steps} in one call and one by one", joined(parts), log, own, end)
+
+        own.set_state(start)
+        other.load(others.dataset)
+        parts = []
+        for step in range(steps):
+            own.predict(case.dataset.train_x[:3], case.dataset.scale)
+            other.set_state(others.specimens[0].state)
+            other.run(others.order, 0, 1)
+            own.set_state(own.state())
+            parts.append(own.run(order, step, step + 1))
+        what = "an epoch, and one between whose steps it predicts, another trains, and its state goes out and in,"
+        self._again("disturbance", what, joined(parts), log, own, end)
+
+        held = copied(own.state())
+        self._log(own.run(order, steps // 2, steps // 2), 0, "an empty range of steps")
+        self.ledger.same("empty range", "parameters before and after no steps", own.state().params, held.params)
+
+    def _states(self, own: Watched, case: Case) -> None:
+        """State goes in and out without a change, and what went out is the caller's."""
+        rng, count, ledger = self.rng, self.net.param_count, self.ledger
+        velocity = rng.standard_normal(count) if self.config.momentum else np.zeros(count)
+        given = State(rng.standard_normal(count).astype(np.float32), velocity.astype(np.float32))
+        own.set_state(given)
+        got = self._state(own, "after set_state")
+        ledger.same("round trip", "parameters given to set_state and got from state", got.params, given.params)
+        ledger.same("round trip", "velocity given to set_state and got from state", got.velocity, given.velocity)
+
+        own.set_state(case.specimens[0].state)
+        got = own.state()
+        kept = copied(got)
+        own.run(case.order, 0, 1)
+        ledger.same("copy", "parameters from state(), before and after a later step,", got.params, kept.params)
+        ledger.same("copy", "velocity from state(), before and after a later step,", got.velocity, kept.velocity)
+        now = copied(own.state())
+        spoil(own.state())
+        ledger.same("copy", "state() before and after a caller wrote into what it gave", own.state().params, now.params)
+
+    def _log(self, log: StepLog, steps: int, where: str) -> None:
+        for name in ("loss", "correct", "size"):
+            shape = np.shape(getattr(log, name, None))
+            self.ledger.holds("log", shape == (steps,), f"log: {name} has shape {shape}, not {(steps,)}: {where}")
+
+    def _state(self, trainer: Watched, where: str) -> State:
+        state = trainer.state()
+        for name in ("params", "velocity"):
+            a = getattr(state, name, None)
+            alike = isinstance(a, np.ndarray) and a.shape == (self.net.param_count,) and a.dtype == np.float32
+            self.ledger.holds("state", alike, f"state: {name} is not a float32 array of shape {(self.net.param_count,)}: {where}")
+        return state
+
+    def _again(self, check: str, what: str, log: StepLog, first_log: StepLog, trainer: Watched, first: State) -> None:
+        """The same steps a second time: log and state must have the bits of the first."""
+        state = self._state(trainer, what)
+        if self.bitwise:
+            for name in ("loss", "correct", "size"):
+                self.ledger.same(check, f"{name} of {what}", getattr(log, name), getattr(first_log, name))
+            self.ledger.same(check, f"parameters after {what}", state.params, first.params)
+            self.ledger.same(check, f"velocity after {what}", state.velocity, first.velocity)
+        else:
+            steps = len(first_log.size)
+            bounds = {name: steps * limit for name, limit in bounds_of(self.net, int(max(first_log.size))).items()}
+            self.ledger.near(check, what, pairs(self.net, state.params, first.params.astype(np.float64)), bounds)
+
+
+def bounds_of(net: Net, size: int) -> dict[str, float]:
+    """The bound of each tensor's update after one step on a batch of this size.
+
+    The longest chain of roundings that leads to a gradient: the sums of the whole forward pass, those
+    of the backward pass down to its layer, and its own over the batch and the layer's output pixels.
+    """
+    forward = roundings(net, len(net.layers)) + UPDATE_ROUNDINGS
+    out = {}
+    for slot in slots(net):
+        above = [s for s in slots(net) if s.layer > slot.layer and len(s.shape) > 1]
+        backward = sum(s.shape[0] * math.prod(s.shape[2:]) for s in above)
+        pixels = math.prod(net.shapes[slot.layer + 1][1:])
+        out[slot.name] = bound("float32", forward + backward + size * pixels)
+    return out
+
+
+def pairs(net: Net, got: np.ndarray, want: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Two flat buffers (param_count,), tensor by tensor."""
+    wanted = views(net, want)
+    return {name: (tensor, wanted[name]) for name, tensor in views(net, got).items()}
+
+
+def joined(logs: list[StepLog]) -> StepLog:
+    """The log of consecutive ranges as that of one."""
+    return StepLog(*(np.concatenate([getattr(log, name) for log in logs]) for name in ("loss", "correct", "size")))
+
+
+def copied(state: State) -> State:
+    return State(np.array(state.params), np.array(state.velocity))
+
+
+def spoil(state: State) -> None:
+    """Write NaN into a state's arrays, where they let us."""
+    for a in (state.params, state.velocity):
+        if a.flags.writeable:
+            a.fill(np.nan)
+
+
+def _checksum(dataset: Dataset) -> tuple[int, int]:
+    return zlib.crc32(dataset.train_x), 0 if dataset.train_y is None else zlib.crc32(dataset.train_y)

@@ -1,0 +1,168 @@
+"""What a proof says, and the ledger in which its comparisons are entered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..tolerance import ROUNDOFF
+
+
+@dataclass(frozen=True)
+class Row:
+    """The worst that one check found on one tensor.
+
+    check, tensor : "update" of "2.weight", say.
+    where : case, step and batch.
+    error, bound : normwise relative error, and the most that rounding explains.
+    """
+
+    check: str
+    tensor: str
+    where: str
+    error: float
+    bound: float
+
+    def __str__(self) -> str:
+        return f"{self.check} of {self.tensor} is off by {self.error:.1e}, the bound is {self.bound:.1e}: {self.where}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `verify` says.
+
+    passed : bool
+    error, bound : float
+        The normwise relative error that comes closest to its bound, or is furthest beyond; inf where the fault is no matter of size.
+    reason : str
+        One line: the check, the tensor, the step, the batch, the error and its bound.
+    rows : tuple of Row
+        The worst of each check and tensor.
+    checks : dict
+        How often each check was made, by name.
+    seconds : float
+    """
+
+    passed: bool
+    error: float
+    bound: float
+    reason: str
+    rows: tuple[Row, ...]
+    checks: dict[str, int]
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if self.passed and not (self.rows and self.checks and all(self.checks.values()) and self.error <= self.bound):
+            raise ValueError("a verdict cannot pass on checks that were not made, or beyond its bound")
+
+
+class Refuted(Exception):
+    """A check failed. The message says which and where; `row` holds the figures, where there are some."""
+
+    def __init__(self, check: str, message: str, row: Row | None = None) -> None:
+        super().__init__(message)
+        self.check, self.row = check, row
+
+
+def distance(got: np.ndarray, want: np.ndarray, scale: np.ndarray | None = None, slack: np.ndarray | float = 0.0) -> float:
+    """Normwise relative error of a tensor, the largest of the whole and of its slices along each axis.
+
+    A slice (a row of weights, a bias) is measured against its own norm, or the root mean square of
+    its fellows' where that is larger: a fault in the last of 256 rows is not averaged away.
+
+    Parameters
+    ----------
+    got, want : ndarray
+    scale : ndarray or None
+        What errors are relative to; None: `want`.
+    slack : ndarray or float
+        What each element may be off without any error, not below 0.
+
+    Returns
+    -------
+    float
+        NaN where `got` has one; inf where there is a difference and nothing to measure it by.
+    """
+    off = np.maximum(np.abs(np.asarray(got, np.float64) - want) - slack, 0) ** 2
+    size = np.asarray(want if scale is None else scale, np.float64) ** 2
+    worst = 0.0
+    for axis in range(-1, off.ndim):
+        others = tuple(a for a in range(off.ndim) if a != axis) if axis >= 0 else None
+        numerator, own = np.atleast_1d(off.sum(axis=others)), np.atleast_1d(size.sum(axis=others))
+        denominator = np.maximum(own, own.mean())
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(numerator == 0, 0.0, np.sqrt(numerator / denominator))
+        worst = float(np.max([worst, ratio.max(initial=0.0)]))  # np.max keeps a NaN, max() may lose it
+    return worst
+
+
+class Ledger:
+    """Every comparison of a proof; the first that fails raises `Refuted`."""
+
+    def __init__(self) -> None:
+        self.checks: Counter[str] = Counter()
+        self.worst: dict[tuple[str, str], Row] = {}
+
+    def near(
+        self, check: str, where: str, tensors: dict[str, tuple[np.ndarray, np.ndarray]], bounds: dict[str, float],
+        scales: dict[str, np.ndarray] | None = None, stored: dict[str, np.ndarray] | None = None,
+    ) -> None:  # fmt: skip
+        """Compare tensors (got, want) with their bounds; of several that fail, the worst is named.
+
+        stored : numbers that were rounded to float32 in storage, each of which may be off by that.
+        """
+        rows = []
+        for name, (got, want) in tensors.items():
+            slack = 0.0 if stored is None else ROUNDOFF["float32"] * np.abs(stored[name])
+            error = distance(got, want, None if scales is None else scales[name], slack)
+            rows.append(Row(check, name, where, error, bounds[name]))
+            self.checks[check] += 1
+            known = self.worst.get((check, name))
+            if known is None or not excess(rows[-1]) <= excess(known):
+                self.worst[check, name] = rows[-1]
+        failed = [row for row in rows if not row.error <= row.bound]
+        if failed:
+            row = max(failed, key=excess)
+            raise Refuted(check, str(row), row)
+
+    def holds(self, check: str, condition: object, message: str) -> None:
+        """A check that is no matter of size."""
+        self.checks[check] += 1
+        if not condition:
+            raise Refuted(check, message)
+
+    def same(self, check: str, where: str, got: np.ndarray, want: np.ndarray) -> None:
+        """Equal bit for bit, NaN and the sign of zero included."""
+        got, want = np.asarray(got), np.asarray(want)
+        alike = got.shape == want.shape and got.dtype == want.dtype and got.tobytes() == want.tobytes()
+        self.holds(check, alike, f"{check}: {where} are not the same bits")
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        return tuple(self.worst.values())
+
+
+def excess(row: Row) -> float:
+    """The error in units of its bound; NaN counts as infinite."""
+    ratio = row.error / row.bound
+    return ratio if ratio == ratio else float("inf")
+
+
+def conclude(ledger: Ledger, required: tuple[str, ...], refuted: Refuted | None, seconds: float) -> Verdict:
+    """The verdict on what the ledger holds: passed only if nothing was refuted and every required check was made."""
+    missing = [check for check in required if not ledger.checks[check]]
+    if refuted is None and missing:
+        refuted = Refuted("complete", f"these checks were not made: {', '.join(missing)}")
+    row = refuted.row if refuted is not None else max(ledger.rows, key=excess)
+    verdict = Verdict(
+        passed=False,
+        error=float("inf") if row is None else row.error,
+        bound=0.0 if row is None else row.bound,
+        reason=str(refuted) if refuted is not None else f"every check held; closest to its bound, {str(row).replace('is off', 'was off')}",
+        rows=ledger.rows,
+        checks=dict(ledger.checks),
+        seconds=seconds,
+    )
+    return verdict if refuted is not None else replace(verdict, passed=True)
