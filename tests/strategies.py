@@ -11,11 +11,33 @@ from hypothesis import strategies as st
 from warpladder import params
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
-from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, Loss, MaxPool2d, MSELoss, Net, ReLU, Shape, Upsample2d
+from warpladder.nets import (
+    Conv2d,
+    CrossEntropyLoss,
+    Flatten,
+    Layer,
+    Linear,
+    Loss,
+    MaxPool2d,
+    MSELoss,
+    Net,
+    ReLU,
+    Shape,
+    Upsample2d,
+    autoencoder,
+    cnn,
+    mlp,
+    mlp10,
+    softmax,
+)  # fmt: skip
 from warpladder.order import Order
 from warpladder.trainers.base import State
 
 LARGEST = 14  # pixels on a side, so that a thousand examples stay quick
+
+
+#: The nets of the ladder on small images.
+ZOO = (softmax((1, 8, 8)), mlp((1, 8, 8)), mlp10((1, 8, 8)), cnn((1, 8, 8)), autoencoder((1, 4, 4)))
 
 
 @dataclass(frozen=True)
@@ -89,7 +111,7 @@ def configs() -> st.SearchStrategy[TrainConfig]:
         batch: int | None, momentum: float, nesterov: bool, decay: float, clip: float | None, shuffle: bool, drop_last: bool
     ) -> TrainConfig:
         return TrainConfig(
-            batch_size=batch, learning_rate=0.5, momentum=momentum, nesterov=nesterov and momentum > 0,
+            batch_size=batch, learning_rate=1e-3, momentum=momentum, nesterov=nesterov and momentum > 0,
             weight_decay=decay, clip_value=clip, shuffle=shuffle, drop_last=drop_last,
         )  # fmt: skip
 

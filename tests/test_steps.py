@@ -1,0 +1,240 @@
+"""Whole training steps of every rung on drawn nets against the float64 reference, and what a trainer promises besides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+
+from magnitudes import longest_chain, magnitudes
+from strategies import ZOO, Case, case, cases
+from warpladder import nets, params
+from warpladder.config import TrainConfig
+from warpladder.data.dataset import pixels
+from warpladder.errors import ConfigError, DataError
+from warpladder.ladder import LADDER
+from warpladder.nets import Net
+from warpladder.ops.sgd import reference as sgd
+from warpladder.rungs.base import Rung
+from warpladder.tolerance import bound
+from warpladder.trainers.base import State, Trainer
+from warpladder.trainers.reference import ReferenceTrainer
+
+rungs = pytest.mark.parametrize("rung", LADDER, ids=lambda rung: rung.name)
+
+#: A rate at which a step's update dwarfs the weights, so that an error in it cannot hide behind them.
+RATE = 64.0
+
+
+def build(rung: Rung, drawn: Case) -> Trainer:
+    reason = rung.unsupported(drawn.net, drawn.config)
+    assert reason is None, reason
+    trainer = rung.build(drawn.net, drawn.config, drawn.state)
+    trainer.load(drawn.dataset)
+    return trainer
+
+
+def float32(state: State) -> State:
+    return State(state.params.astype(np.float32), state.velocity.astype(np.float32))
+
+
+def agree(net: Net, found: np.ndarray, wanted: np.ndarray, terms: np.ndarray, limit: float, what: str) -> None:
+    """Tensor by tensor, normwise, relative to the absolute values of the terms that were added."""
+    for name, scale in params.views(net, terms).items():
+        error = np.linalg.norm(params.views(net, found - wanted)[name])
+        assert error <= limit * np.linalg.norm(scale), f"{what} of {name}: {error:.1e} against terms of {np.linalg.norm(scale):.1e}"
+
+
+def same_count(wanted_out: np.ndarray, sizes: np.ndarray, limit: float) -> bool:
+    """Whether no sample's two largest outputs are so close that rounding could swap them."""
+    rows = np.arange(len(wanted_out))
+    best = wanted_out.argmax(axis=1)
+    gap = wanted_out[rows, best][:, None] - wanted_out
+    safe = gap > limit * (sizes + sizes[rows, best][:, None])
+    safe[rows, best] = True
+    return bool(safe.all())
+
+
+def compare_epoch(rung: Rung, drawn: Case) -> int:
+    """Take every step of an epoch from the same float32 states along a float64 trajectory; returns how many could be compared."""
+    net, samples = drawn.net, len(drawn.dataset.train_x)
+    config = drawn.config.but(learning_rate=RATE)
+    walker = ReferenceTrainer(net, drawn.config, drawn.state)
+    walker.load(drawn.dataset)
+    reference = ReferenceTrainer(net, config, drawn.state)
+    reference.load(drawn.dataset)
+    compared = 0
+    with build(rung, replace(drawn, config=config)) as trainer:
+        for step in range(drawn.steps):
+            start = float32(walker.state())
+            for each in (walker, reference, trainer):
+                each.set_state(start)
+            batch = config.batch(samples)
+            x, y = reference.batch(drawn.order.indices(step * batch, min((step + 1) * batch, samples)))
+            limit = bound("float32", longest_chain(net, len(x)))
+            sizes = magnitudes(reference, x, y)
+            out = reference.activations(x)[-1]
+            wanted, found = reference.run(drawn.order, step, step + 1), trainer.run(drawn.order, step, step + 1)
+            assert found.size.tolist() == [len(x)]
+            assert abs(found.loss[0] - wanted.loss[0]) <= limit * sizes.loss
+            if y is None:
+                assert found.correct.tolist() == [0]
+            elif same_count(out, sizes.output, limit):
+                assert found.correct.tolist() == wanted.correct.tolist()
+            if (sizes.closest > limit).all():  # otherwise rounding may throw a switch
+                unclipped = config.but(clip_value=None)
+                w_start, v_start = abs(start.params), abs(start.velocity)
+                w_lower, v_terms = sgd.step(w_start, sizes.grads, v_start, unclipped)
+                after = trainer.state()
+                agree(net, after.params, reference.params, 2 * w_start - w_lower, limit, "update")
+                agree(net, after.velocity, reference.velocity, v_terms, limit, "velocity")
+                compared += 1
+            walker.run(drawn.order, step, step + 1)
+    return compared
+
+
+@rungs
+@settings(max_examples=150, deadline=None)
+@given(drawn=cases())
+def test_steps_of_drawn_nets(rung: Rung, drawn: Case) -> None:
+    assume(compare_epoch(rung, drawn) or not drawn.steps)
+
+
+def clear_of_switches(net: Net, config: TrainConfig, samples: int) -> Case:
+    """A case whose samples, out of many, are those farthest from any switch; biases decide most ReLUs one way or the other."""
+    drawn = case(net, config, seed=1, samples=40)
+    for name, bias in params.views(net, drawn.state.params).items():
+        if name.endswith("bias"):
+            bias *= 20
+    reference = ReferenceTrainer(net, config, drawn.state)
+    reference.load(drawn.dataset)
+    x, y = reference.batch(np.arange(40))
+    best = np.sort(np.argsort(-magnitudes(reference, x, y).closest)[:samples])
+    chosen = drawn.dataset.but(train_x=drawn.dataset.train_x[best], train_y=None if y is None else y[best])
+    return replace(drawn, dataset=chosen, order=replace(drawn.order, n=samples))
+
+
+@rungs
+@pytest.mark.parametrize("net", ZOO, ids=lambda net: net.name)
+def test_steps_of_the_zoo(rung: Rung, net: Net) -> None:
+    config = TrainConfig(batch_size=2, learning_rate=1e-5, momentum=0.9, nesterov=True, weight_decay=1e-2)
+    assert compare_epoch(rung, clear_of_switches(net, config, samples=3)) == 2
+
+
+SMALL = nets.cnn((1, 8, 8), classes=4)
+SETTINGS = TrainConfig(batch_size=4, learning_rate=0.05, momentum=0.9, weight_decay=1e-3)
+
+
+def bits(state: State) -> bytes:
+    return state.params.tobytes() + state.velocity.tobytes()
+
+
+@rungs
+def test_the_same_bits_however_an_epoch_is_cut(rung: Rung) -> None:
+    drawn = case(SMALL, SETTINGS, seed=1, samples=18)
+    with build(rung, drawn) as whole, build(rung, drawn) as cut:
+        log = whole.run(drawn.order, 0, 5)
+        logs = [cut.run(drawn.order, 0, 1)]
+        cut.predict(drawn.dataset.train_x[:7], drawn.dataset.scale)  # asking disturbs nothing
+        logs.append(cut.run(drawn.order, 1, 1))
+        held = cut.state()
+        cut.run(drawn.order, 1, 3)
+        cut.set_state(held)
+        logs.append(cut.run(drawn.order, 1, 4))
+        logs.append(cut.run(drawn.order, 4, 5))
+        assert bits(whole.state()) == bits(cut.state())
+        assert log.loss.tolist() == np.concatenate([part.loss for part in logs]).tolist()
+        assert log.size.tolist() == [4, 4, 4, 4, 2]
+
+
+@rungs
+def test_state_is_a_copy(rung: Rung) -> None:
+    drawn = case(SMALL, SETTINGS, seed=2, samples=8)
+    with build(rung, drawn) as trainer:
+        assert bits(trainer.state()) == bits(drawn.state)
+        held = trainer.state()
+        before = bits(held)
+        trainer.run(drawn.order, 0, 2)
+        assert bits(held) == before
+        assert bits(trainer.state()) != before
+        held.params[...] = 0
+        assert trainer.state().params.any()
+
+
+@rungs
+@pytest.mark.parametrize("net", ZOO, ids=lambda net: net.name)
+def test_predict_any_number_of_samples(rung: Rung, net: Net) -> None:
+    """More and fewer than the batch, one, and none; before and after data were loaded."""
+    drawn = case(net, SETTINGS.but(batch_size=3), seed=3, samples=7)
+    reference = ReferenceTrainer(net, drawn.config, drawn.state)
+    x, scale = drawn.dataset.train_x, drawn.dataset.scale
+    limit = bound("float32", longest_chain(net, 1))
+    wanted = reference.predict(x, scale)
+    terms = magnitudes(reference, pixels(x, scale).astype(float), np.zeros(7, np.int32)).output
+    with rung.build(net, drawn.config, drawn.state) as trainer:
+        for loaded in (False, True):
+            if loaded:
+                trainer.load(drawn.dataset)
+            for count in (7, 1, 2, 3, 0, 5):
+                out = trainer.predict(x[:count], scale)
+                assert out.shape == (count, *net.out_shape)
+                assert out.dtype == np.float32
+                assert np.linalg.norm(out - wanted[:count]) <= limit * np.linalg.norm(terms[:count])
+
+
+@rungs
+def test_predict_more_samples_than_any_slice(rung: Rung) -> None:
+    net = nets.mlp((1, 8, 8))
+    drawn = case(net, TrainConfig(), seed=4, samples=1500)
+    x, scale = drawn.dataset.train_x, drawn.dataset.scale
+    reference = ReferenceTrainer(net, drawn.config, drawn.state)
+    with rung.build(net, drawn.config, drawn.state) as trainer:
+        out = trainer.predict(x, scale)
+        assert np.linalg.norm(out - reference.predict(x, scale)) <= bound("float32", 64 + 256) * np.linalg.norm(out)
+        assert np.array_equal(trainer.predict(x.astype(np.float32), scale), out)
+
+
+@rungs
+def test_load_again(rung: Rung) -> None:
+    """A second data set, smaller than the batch, then the first one again."""
+    drawn = case(SMALL, SETTINGS, seed=5, samples=9)
+    other = case(SMALL, SETTINGS, seed=6, samples=3, as_bytes=False)
+    with build(rung, drawn) as trainer, build(rung, drawn) as fresh:
+        trainer.load(other.dataset)
+        trainer.run(other.order, 0, 1)
+        trainer.load(drawn.dataset)
+        trainer.set_state(drawn.state)
+        trainer.run(drawn.order, 0, 3)
+        fresh.run(drawn.order, 0, 3)
+        assert bits(trainer.state()) == bits(fresh.state())
+
+
+@rungs
+def test_what_cannot_be_asked_for_is_refused(rung: Rung) -> None:
+    drawn = case(SMALL, SETTINGS, seed=7, samples=9)
+    other = case(nets.cnn((1, 9, 9), classes=4), SETTINGS, seed=7, samples=9)
+    with rung.build(drawn.net, drawn.config, drawn.state) as trainer:
+        with pytest.raises(DataError, match="load"):
+            trainer.run(drawn.order, 0, 1)
+        with pytest.raises(DataError):
+            trainer.load(other.dataset)
+        trainer.load(drawn.dataset)
+        with pytest.raises(ConfigError):
+            trainer.run(drawn.order, 0, 4)
+        with pytest.raises(ConfigError):
+            trainer.run(replace(drawn.order, n=8), 0, 1)
+        with pytest.raises(DataError, match=r"\(1, 8, 8\)"):
+            trainer.predict(other.dataset.train_x, 1.0)
+
+
+@rungs
+def test_memory_counts_the_data_as_bytes(rung: Rung) -> None:
+    drawn = case(SMALL, SETTINGS, seed=8, samples=50)
+    with build(rung, drawn) as trainer:
+        held = trainer.memory()
+    assert held["parameters"] >= 4 * SMALL.param_count
+    assert held["data"] == drawn.dataset.train_x.nbytes + 4 * 50
+    assert held["activations"] > 0
+    assert held["gradients"] > 0
