@@ -14,11 +14,12 @@ from __future__ import annotations
 import numpy as np
 
 from ...ops.compiled import compiled
-from .simd import SPAN, WIDTH, make_tile
+from .simd import WIDTH, make_tile
 from .views import CHANNELS, HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
 
 ROWS = 6
-BLOCK = 96  # pixels whose offsets are worked out at once; a multiple of ROWS, at most SPAN
+BLOCK = 96  # pixels whose offsets are worked out at once; a multiple of ROWS
+KINDS = 3  # offset tables: of the patches, of where results go, and of what masks them
 CHUNK = 128  # pixels that a weight-gradient tile sums before it goes back to memory
 
 # how a convolution ends
@@ -37,14 +38,15 @@ _zero_sgd = make_tile(ROWS, 2, "zero", "sgd")
 @compiled(nogil=True, inline="never")
 def _offsets(at, first_pixel, pixels, x, y, gate, stride):  # type: ignore[no-untyped-def]
     """Fill the offset table: for each of `pixels` output pixels where its patch starts in x, and where it lies in y and gate."""
+    span = at.shape[0] // KINDS
     width = y[WIDTH_]
     area = y[HEIGHT] * width
     sample, inside = divmod(first_pixel, area)
     row, column = divmod(inside, width)
     for i in range(pixels):
         at[i] = x[OFFSET] + sample * x[SAMPLE] + (row * x[ROW] + column * x[PIXEL]) * stride
-        at[SPAN + i] = y[OFFSET] + sample * y[SAMPLE] + row * y[ROW] + column * y[PIXEL]
-        at[2 * SPAN + i] = gate[OFFSET] + sample * gate[SAMPLE] + row * gate[ROW] + column * gate[PIXEL]
+        at[span + i] = y[OFFSET] + sample * y[SAMPLE] + row * y[ROW] + column * y[PIXEL]
+        at[2 * span + i] = gate[OFFSET] + sample * gate[SAMPLE] + row * gate[ROW] + column * gate[PIXEL]
         column += 1
         if column == width:
             column = 0
@@ -54,8 +56,8 @@ def _offsets(at, first_pixel, pixels, x, y, gate, stride):  # type: ignore[no-un
                 sample += 1
     # rows of the last tile that should not count repeat the last pixel
     for i in range(pixels, (pixels + ROWS - 1) // ROWS * ROWS):
-        for kind in range(3):
-            at[kind * SPAN + i] = at[kind * SPAN + pixels - 1]
+        for kind in range(KINDS):
+            at[kind * span + i] = at[kind * span + pixels - 1]
 
 
 @compiled(nogil=True)
@@ -74,6 +76,7 @@ def convolve(at, source, x, weights, w_at, kernel, stride, target, y, biases, bi
     outer = 1 if dense else kernel[0]
     depth = kernel[0] * kernel[1] * channels
     nothing = np.float32(0)
+    span = at.shape[0] // KINDS
     for first in range(pixel_range[0], pixel_range[1], BLOCK):
         pixels = min(BLOCK, pixel_range[1] - first)
         _offsets(at, first, pixels, x, y, gate, stride)
@@ -88,20 +91,37 @@ def convolve(at, source, x, weights, w_at, kernel, stride, target, y, biases, bi
                 for p in range(0, pixels, ROWS):
                     if begin and bias_at >= 0:
                         if end and finish == RELU:
-                            _bias_relu(at, p, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, biases, bias_at + column, nothing, nothing, nothing)  # fmt: skip
+                            _bias_relu(at, p, span, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, biases, bias_at + column, nothing, nothing, nothing)  # fmt: skip
                         else:
-                            _bias_store(at, p, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, biases, bias_at + column, nothing, nothing, nothing)  # fmt: skip
+                            _bias_store(at, p, span, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, biases, bias_at + column, nothing, nothing, nothing)  # fmt: skip
                     elif begin:
                         if end and finish == MASK:
-                            _zero_mask(at, p, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
+                            _zero_mask(at, p, span, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
                         else:
-                            _zero_store(at, p, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
+                            _zero_store(at, p, span, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
                     elif end and finish == RELU:
-                        _add_relu(at, p, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
+                        _add_relu(at, p, span, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
                     elif end and finish == MASK:
-                        _add_mask(at, p, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
+                        _add_mask(at, p, span, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
                     else:
-                        _add_store(at, p, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
+                        _add_store(at, p, span, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
+
+
+@compiled(nogil=True, inline="never")
+def _patch_offsets(at, x, kernel, channels, w_at):  # type: ignore[no-untyped-def]
+    """Fill the offset table: for each element of a patch where it lies in x, counted from the patch, and where its weights lie in a panel."""
+    span = at.shape[0] // KINDS
+    m = 0
+    for row in range(kernel[0]):
+        for column in range(kernel[1]):
+            for channel in range(channels):
+                at[m] = row * x[ROW] + column * x[PIXEL] + channel
+                at[span + m] = w_at + m * WIDTH
+                m += 1
+    # rows of the last tile that should not count repeat the last element
+    for extra in range(m, (m + ROWS - 1) // ROWS * ROWS):
+        at[extra] = at[m - 1]
+        at[span + extra] = at[span + m - 1]
 
 
 @compiled(nogil=True)
@@ -119,6 +139,8 @@ def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, 
     chunk_columns = min(width, CHUNK)
     fresh = not add
     nothing = np.float32(0)
+    span = at.shape[0] // KINDS
+    _patch_offsets(at, x, kernel, channels, w_at)
     for sample in range(samples):
         for row in range(0, dy[HEIGHT], chunk_rows):
             runs = min(chunk_rows, dy[HEIGHT] - row)
@@ -126,23 +148,20 @@ def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, 
                 length = min(chunk_columns, width - column)
                 a_add = x[OFFSET] + sample * x[SAMPLE] + (row * x[ROW] + column * x[PIXEL]) * stride
                 b_at = dy[OFFSET] + sample * dy[SAMPLE] + row * dy[ROW] + column * dy[PIXEL]
-                for tile in range(tile_range[0], tile_range[1]):
-                    for i in range(ROWS):
-                        m = min(tile * ROWS + i, depth - 1)
-                        tap, channel = divmod(m, channels)
-                        at[i] = tap // kernel[1] * x[ROW] + tap % kernel[1] * x[PIXEL] + channel
-                        at[SPAN + i] = w_at + m * WIDTH
-                    a_k = x[PIXEL] * stride
-                    a_run = x[ROW] * stride
-                    for panel in range(panels):
-                        b = b_at + panel * WIDTH
-                        c_add = panel * depth * WIDTH
+                a_k = x[PIXEL] * stride
+                a_run = x[ROW] * stride
+                # panels outside: a panel's gradients are then walked through in the order in which they are stored
+                for panel in range(panels):
+                    b = b_at + panel * WIDTH
+                    c_add = panel * depth * WIDTH
+                    for tile in range(tile_range[0], tile_range[1]):
+                        m = tile * ROWS
                         if rate > 0:
-                            _zero_sgd(at, 0, source, a_add, a_k, a_run, slopes, b, dy[PIXEL], dy[ROW], length, runs, target, c_add, target, 0, rate, clip, decay)  # fmt: skip
+                            _zero_sgd(at, m, span, source, a_add, a_k, a_run, slopes, b, dy[PIXEL], dy[ROW], length, runs, target, c_add, target, 0, rate, clip, decay)  # fmt: skip
                         elif fresh:
-                            _zero_store(at, 0, source, a_add, a_k, a_run, slopes, b, dy[PIXEL], dy[ROW], length, runs, target, c_add, target, 0, nothing, nothing, nothing)  # fmt: skip
+                            _zero_store(at, m, span, source, a_add, a_k, a_run, slopes, b, dy[PIXEL], dy[ROW], length, runs, target, c_add, target, 0, nothing, nothing, nothing)  # fmt: skip
                         else:
-                            _add_store(at, 0, source, a_add, a_k, a_run, slopes, b, dy[PIXEL], dy[ROW], length, runs, target, c_add, target, 0, nothing, nothing, nothing)  # fmt: skip
+                            _add_store(at, m, span, source, a_add, a_k, a_run, slopes, b, dy[PIXEL], dy[ROW], length, runs, target, c_add, target, 0, nothing, nothing, nothing)  # fmt: skip
                 fresh = False
 
 

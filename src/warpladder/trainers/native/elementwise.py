@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ...ops.compiled import compiled
+from .simd import LANES, largest, prefetch, to_winner
 from .views import CHANNELS, HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
+
+
+AHEAD = 4  # samples between asking for one and reading it
 
 
 @compiled(nogil=True, inline="never")
@@ -15,11 +19,24 @@ def place(view, sample, row, column):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True)
+def _prefetch_sample(pixels_u8, pixels_f32, indices, sample, last, features):  # type: ignore[no-untyped-def]
+    """Ask memory for a sample that is soon to be read: shuffled samples lie where no hardware expects them."""
+    if sample < last:
+        if pixels_u8.shape[0] > 0:
+            for at in range(0, features, 64):
+                prefetch(pixels_u8, indices[sample], at)
+        else:
+            for at in range(0, features, 16):
+                prefetch(pixels_f32, indices[sample], at)
+
+
+@compiled(nogil=True)
 def gather(pixels_u8, pixels_f32, indices, scale, target, y, channels, first, last):  # type: ignore[no-untyped-def]
     """y[first:last] = pixels[indices] * scale, from (channels, height, width) to channels-last. One of the two sources is empty."""
     area = y[HEIGHT] * y[WIDTH_]
     bytes_ = pixels_u8.shape[0] > 0
     for sample in range(first, last):
+        _prefetch_sample(pixels_u8, pixels_f32, indices, sample + AHEAD, last, channels * area)
         index = indices[sample]
         for row in range(y[HEIGHT]):
             start = place(y, sample, row, 0)
@@ -47,6 +64,7 @@ def gather_rows(pixels_u8, pixels_f32, indices, scale, target, y, features, firs
     """y[first:last] = pixels[indices] * scale for flat samples."""
     bytes_ = pixels_u8.shape[0] > 0
     for sample in range(first, last):
+        _prefetch_sample(pixels_u8, pixels_f32, indices, sample + AHEAD, last, features)
         start = place(y, sample, 0, 0)
         out = target[start : start + features]
         if bytes_:
@@ -87,40 +105,37 @@ def relu_gradient(source, y, slopes, dy, target, dx, first, last):  # type: igno
 
 @compiled(nogil=True)
 def pool(source, x, target, y, winners, winners_at, size, stride, first, last):  # type: ignore[no-untyped-def]
-    """y = largest of each window; winners (sample, pixel, channel) uint8 keeps which of its size * size pixels that is, the first among equals."""
+    """y = largest of each window; winners (sample, pixel, channel) int32 keeps which of its size * size pixels that is, the first among equals."""
     area = y[HEIGHT] * y[WIDTH_]
     channels = y[CHANNELS]
+    whole = channels // LANES * LANES
     for sample in range(first, last):
         for row in range(y[HEIGHT]):
             for column in range(y[WIDTH_]):
                 out = place(y, sample, row, column)
-                best = target[out : out + channels]
                 at = winners_at + ((sample * area) + row * y[WIDTH_] + column) * channels
-                which = winners[at : at + channels]
                 start = place(x, sample, row * stride, column * stride)
-                line = source[start : start + channels]
-                for channel in range(channels):
-                    best[channel] = line[channel]
-                    which[channel] = 0
-                for tap in range(1, size * size):
-                    start = place(x, sample, row * stride + tap // size, column * stride + tap % size)
-                    line = source[start : start + channels]
-                    for channel in range(channels):
-                        # a NaN wins, so that it is seen
-                        larger = not (line[channel] <= best[channel])
-                        best[channel] = line[channel] if larger else best[channel]
-                        which[channel] = np.uint8(tap) if larger else which[channel]
+                for channel in range(0, whole, LANES):
+                    largest(source, start + channel, x[ROW], x[PIXEL], size, target, out + channel, winners, at + channel)
+                for channel in range(whole, channels):  # only of images that enter the net: no gradient asks for their winners
+                    best = source[start + channel]
+                    for tap in range(1, size * size):
+                        value = source[start + tap // size * x[ROW] + tap % size * x[PIXEL] + channel]
+                        best = value if not value <= best and best == best else best
+                    target[out + channel] = best
 
 
 @compiled(nogil=True)
 def pool_gradient(slopes, dy, winners, winners_at, size, stride, gates, gate, mask, target, dx, first, last):  # type: ignore[no-untyped-def]
     """dx = dy at each window's winner, summed where windows overlap, else 0; with `mask`, 0 where the pool's input was not above 0.
 
-    gate : the pool's output: the winner's value, and so all that the mask needs.
+    gate : the pool's output: the winner's value, and so all that the mask needs. Channels are padded: a pool that
+    has a gradient stands behind a layer that is trained.
     """
     area = dy[HEIGHT] * dy[WIDTH_]
     channels = dy[CHANNELS]
     apart = size == stride
+    floor = np.float32(0) if mask else np.float32(-np.inf)
     for sample in range(first, last):
         if not apart or dy[HEIGHT] * size < dx[HEIGHT] or dy[WIDTH_] * size < dx[WIDTH_]:
             for row in range(dx[HEIGHT]):
@@ -130,17 +145,14 @@ def pool_gradient(slopes, dy, winners, winners_at, size, stride, gates, gate, ma
         for row in range(dy[HEIGHT]):
             for column in range(dy[WIDTH_]):
                 slope, value = place(dy, sample, row, column), place(gate, sample, row, column)
-                above = slopes[slope : slope + channels]
-                best = gates[value : value + channels]
                 at = winners_at + ((sample * area) + row * dy[WIDTH_] + column) * channels
-                which = winners[at : at + channels]
                 for tap in range(size * size):
                     out = place(dx, sample, row * stride + tap // size, column * stride + tap % size)
-                    result = target[out : out + channels]
-                    for channel in range(channels):
-                        won = which[channel] == tap and (not mask or best[channel] > 0)
-                        given = above[channel] if won else np.float32(0)
-                        result[channel] = given if apart else result[channel] + given
+                    for channel in range(0, channels, LANES):
+                        to_winner(
+                            slopes, slope + channel, winners, at + channel, np.int32(tap), gates, value + channel, floor,
+                            target, out + channel, not apart,
+                        )  # fmt: skip
 
 
 @compiled(nogil=True)

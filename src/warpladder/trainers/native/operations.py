@@ -133,13 +133,13 @@ def unfold_gradients(operands, memory, call):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True)
 def thin_forward(operands, memory, call):  # type: ignore[no-untyped-def]
-    """x, y; weights, pitch, inputs, outputs, bias, whether a ReLU follows."""
+    """x, y; weights, pitch, outputs, bias, whether a ReLU follows."""
     x, y, _, more = _views(operands)
     first, last = share(call.n, call.part, call.parts)
     activations = memory.activations[call.slot]
     thin.forward(
-        memory.offsets[call.thread], memory.scratch[call.thread], activations, x, memory.weights, more[0], more[1], more[2], more[3],
-        activations, y, memory.weights, more[4], more[5], first, last,
+        memory.offsets[call.thread], memory.scratch[call.thread], activations, x, memory.weights, more[0], more[1], more[2],
+        activations, y, memory.weights, more[3], more[4], first, last,
     )  # fmt: skip
     return 0.0, 0.0
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ...config import TrainConfig
 from ...nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Upsample2d
 from . import operations as do
-from .conv import CHUNK, MASK, ROWS, STORE
+from .conv import BLOCK, CHUNK, MASK, ROWS, STORE
 from .conv import RELU as WITH_RELU
 from .layout import Layout, Stored, padded
 from .program import OPERANDS, PACKED, WEIGHTS, Sections
@@ -114,6 +114,8 @@ class Plan:
             if at > net.first_trained:
                 self.slopes[at] = self._tensor(shape, at, *self._slope_border(producers[at]))
         self.out = self.values[len(net.layers)]
+        #: entries of an offset table: a block of pixels, or the elements of a patch
+        self.offsets = max([BLOCK] + [at.taps**2 * at.inputs + ROWS for at in self.layout.layers.values()])
         prepare: list[Row] = []
         forward = [self._gather(self.values[self.enter])]
         backward = self._loss()
@@ -191,7 +193,7 @@ class Plan:
         if isinstance(layer, Linear):
             assert stored is not None
             if stored.thin:
-                return [_row(do.thin_forward, [x.view, y.view], stored.weight, stored.inputs, x.shape[0], stored.outputs, stored.bias, node.relu)]
+                return [_row(do.thin_forward, [x.view, y.view], stored.weight, stored.inputs, stored.outputs, stored.bias, node.relu)]
             finish = WITH_RELU if node.relu else STORE
             panels = stored.outputs // WIDTH
             views = [x.samples_as_pixels(), y.samples_as_pixels(), y.samples_as_pixels()]

@@ -33,12 +33,12 @@ class Memory(NamedTuple):
     """
 
     activations: np.ndarray  # (shares, floats) float32
-    winners: np.ndarray  # (shares, bytes) uint8
+    winners: np.ndarray  # (shares, numbers) int32
     gradients: np.ndarray  # (shares, parameters and folded gradients) float32
     weights: np.ndarray  # (parameters,) float32
     velocity: np.ndarray  # (parameters,) float32
     packed: np.ndarray  # (floats,) float32
-    offsets: np.ndarray  # (threads, 3 * SPAN) int64
+    offsets: np.ndarray  # (threads, entries of the offset tables) int64
     scratch: np.ndarray  # (threads, floats) float32
     sync: np.ndarray  # (16,) int64
     loss: np.ndarray  # (threads, steps) float64

@@ -28,11 +28,11 @@ def _lanes() -> int:
 
 LANES = _lanes()
 WIDTH = 2 * LANES  # columns of a tile, and of a panel of weights
-SPAN = 128  # room for row offsets of one kind in an offset table
 
 _F32 = ir.FloatType()
 _I64 = ir.IntType(64)
 _VEC = ir.VectorType(_F32, LANES)
+_INTS = ir.VectorType(ir.IntType(32), LANES)
 
 
 def _fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
@@ -42,8 +42,9 @@ def _fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Val
 
 
 def _splat(builder: ir.IRBuilder, scalar: ir.Value) -> ir.Value:
-    one = builder.insert_element(ir.Constant(_VEC, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(one, ir.Constant(_VEC, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+    empty = ir.Constant(ir.VectorType(scalar.type, LANES), ir.Undefined)
+    one = builder.insert_element(empty, scalar, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(one, empty, ir.Constant(_INTS, [0] * LANES))
 
 
 def _load(builder: ir.IRBuilder, base: ir.Value, index: ir.Value) -> ir.Value:
@@ -109,30 +110,31 @@ def make_tile(rows: int, vectors: int, start: str, finish: str):  # type: ignore
     sums[m, n] = start + sum over run < runs, k < length of
                  a[a_add + at[m] + run * a_run + k * a_k] * b[b_at + run * b_run + k * b_k + n]
 
-    for m < rows and n < vectors * LANES, finished into c[c_add + at[SPAN + m] + n].
-    Offsets count elements; `at` begins at entry `first`. Rows that should not count repeat an
+    for m < rows and n < vectors * LANES, finished into c[c_add + at[span + m] + n].
+    Offsets count elements; `at` begins at entry `first` and holds `span` offsets of a kind. Rows that should not count repeat an
     offset pair of the same tile: they then store the same numbers twice.
 
     start : "zero", "bias" (d[d_add + n]) or "add" (what c holds).
-    finish : "store"; "relu"; "mask" (0 where d[d_add + at[2 * SPAN + m] + n] is not above 0); or
+    finish : "store"; "relu"; "mask" (0 where d[d_add + at[2 * span + m] + n] is not above 0); or
         "sgd", a step on c: c -= rate * (clip(sums) + decay * c).
     """
 
     @intrinsic
-    def tile(typing, at, first, a, a_add, a_k, a_run, b, b_at, b_k, b_run, length, runs, c, c_add, d, d_add, rate, clip, decay):  # type: ignore[no-untyped-def]
+    def tile(typing, at, first, span, a, a_add, a_k, a_run, b, b_at, b_k, b_run, length, runs, c, c_add, d, d_add, rate, clip, decay):  # type: ignore[no-untyped-def]
         i64, f32 = types.int64, types.float32
-        signature = types.void(at, i64, a, i64, i64, i64, b, i64, i64, i64, i64, i64, c, i64, d, i64, f32, f32, f32)
+        signature = types.void(at, i64, i64, a, i64, i64, i64, b, i64, i64, i64, i64, i64, c, i64, d, i64, f32, f32, f32)
 
         def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            (at, first, a, a_add, a_k, a_run, b, b_at, b_k, b_run, length, runs, c, c_add, d, d_add, rate, clip, decay) = _pointers(
+            (at, first, span, a, a_add, a_k, a_run, b, b_at, b_k, b_run, length, runs, c, c_add, d, d_add, rate, clip, decay) = _pointers(
                 context, builder, signature, values
             )
 
-            def offset(which: int, add: ir.Value) -> ir.Value:
-                return builder.add(add, builder.load(builder.gep(at, [builder.add(first, _I64(which))])))
+            def offset(kind: int, m: int, add: ir.Value) -> ir.Value:
+                entry = builder.add(builder.add(first, _I64(m)), builder.mul(_I64(kind), span))
+                return builder.add(add, builder.load(builder.gep(at, [entry])))
 
-            a_row = [builder.gep(a, [offset(m, a_add)]) for m in range(rows)]
-            c_at = [offset(SPAN + m, c_add) for m in range(rows)]
+            a_row = [builder.gep(a, [offset(0, m, a_add)]) for m in range(rows)]
+            c_at = [offset(1, m, c_add) for m in range(rows)]
             column = [_I64(v * LANES) for v in range(vectors)]
             cells = [(m, v) for m in range(rows) for v in range(vectors)]
             if start == "zero":
@@ -159,7 +161,7 @@ def make_tile(rows: int, vectors: int, start: str, finish: str):  # type: ignore
                 if finish == "relu":
                     value = _maximum(builder, value, _zeros())
                 elif finish == "mask":
-                    gate = _load(builder, d, builder.add(offset(2 * SPAN + m, d_add), column[v]))
+                    gate = _load(builder, d, builder.add(offset(2, m, d_add), column[v]))
                     value = builder.select(builder.fcmp_ordered(">", gate, _zeros()), value, _zeros())
                 elif finish == "sgd":
                     limit = _splat(builder, clip)
@@ -181,7 +183,7 @@ def make_tile(rows: int, vectors: int, start: str, finish: str):  # type: ignore
 def make_dot(rows: int, columns: int):  # type: ignore[no-untyped-def]
     """An intrinsic for products of rows with rows: out[m * columns + n] = sum over k < length of a[at[m] + k] * b[at[rows + n] + k].
 
-    The vectors run along k, so neither side needs to be transposed; out is a small buffer.
+    The vectors run along k, so neither side needs to be transposed; length is a multiple of LANES, out a small buffer.
     """
 
     @intrinsic
@@ -204,15 +206,8 @@ def make_dot(rows: int, columns: int):  # type: ignore[no-untyped-def]
             for m in range(rows):
                 new += [_fma(builder, left[m], right[n], sums[m * columns + n]) for n in range(columns)]
             close(new)
-            scalars = [_horizontal(builder, vector) for vector in sums]
-            whole = builder.mul(builder.sdiv(length, _I64(LANES)), _I64(LANES))
-            step, scalars, close = _counted(builder, builder.sub(length, whole), scalars)
-            k = builder.add(whole, step)
-            left = [builder.load(builder.gep(row, [k])) for row in a_row]
-            right = [builder.load(builder.gep(row, [k])) for row in b_row]
-            close([_fma(builder, left[i // columns], right[i % columns], scalars[i]) for i in range(rows * columns)])
-            for i, scalar in enumerate(scalars):
-                builder.store(scalar, builder.gep(out, [_I64(i)]))
+            for i, vector in enumerate(sums):
+                builder.store(_horizontal(builder, vector), builder.gep(out, [_I64(i)]))
             return context.get_dummy_value()
 
         return signature, emit
@@ -258,11 +253,77 @@ def exponentials(typing, source, source_at, shift, target, target_at):  # type: 
         value = constant(1 / 5040)
         for coefficient in (1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0, 1.0):
             value = _fma(builder, value, r, constant(coefficient))
-        ints = ir.VectorType(ir.IntType(32), LANES)
         # a NaN has no whole part; the polynomial carries it on
-        whole = builder.fptosi(builder.select(builder.fcmp_ordered("ord", n, n), n, _zeros()), ints)
-        power = builder.shl(builder.add(whole, ir.Constant(ints, [127] * LANES)), ir.Constant(ints, [23] * LANES))
+        whole = builder.fptosi(builder.select(builder.fcmp_ordered("ord", n, n), n, _zeros()), _INTS)
+        power = builder.shl(builder.add(whole, ir.Constant(_INTS, [127] * LANES)), ir.Constant(_INTS, [23] * LANES))
         _store(builder, target, target_at, builder.fmul(value, builder.bitcast(power, _VEC)))
+        return context.get_dummy_value()
+
+    return signature, emit
+
+
+@intrinsic
+def largest(typing, source, start, row_step, column_step, size, best, best_at, winners, winners_at):  # type: ignore[no-untyped-def]
+    """The largest of size x size pixels, for LANES neighbouring channels, and which pixel it is: the first among equals, or the first NaN."""
+    i64 = types.int64
+    signature = types.void(source, i64, i64, i64, i64, best, i64, winners, i64)
+
+    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        source, start, row_step, column_step, size, best, best_at, winners, winners_at = _pointers(context, builder, signature, values)
+        nobody = ir.Constant(_INTS, [0] * LANES)
+        row, carried, close_rows = _counted(builder, size, [_load(builder, source, start), nobody])
+        line = builder.add(start, builder.mul(row, row_step))
+        column, (old, winner), close_columns = _counted(builder, size, carried)
+        new = _load(builder, source, builder.add(line, builder.mul(column, column_step)))
+        number = builder.trunc(builder.add(builder.mul(row, size), column), ir.IntType(32))
+        # "unordered or greater", except that a NaN once kept is not replaced
+        larger = builder.and_(builder.fcmp_unordered(">", new, old), builder.fcmp_ordered("ord", old, old))
+        close_columns([builder.select(larger, new, old), builder.select(larger, _splat(builder, number), winner)])
+        close_rows([old, winner])
+        value, winner = carried
+        _store(builder, best, best_at, value)
+        builder.store(winner, builder.bitcast(builder.gep(winners, [winners_at]), _INTS.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return signature, emit
+
+
+@intrinsic
+def to_winner(typing, slopes, slopes_at, winners, winners_at, number, gates, gates_at, floor, target, target_at, add):  # type: ignore[no-untyped-def]
+    """target = add * target + (slopes where winners is number and gates is above floor, else 0), for LANES neighbours; add is 0 or 1."""
+    i64 = types.int64
+    signature = types.void(slopes, i64, winners, i64, types.int32, gates, i64, types.float32, target, i64, types.boolean)
+
+    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        (slopes, slopes_at, winners, winners_at, number, gates, gates_at, floor, target, target_at, add) = _pointers(
+            context, builder, signature, values
+        )
+        which = builder.load(builder.bitcast(builder.gep(winners, [winners_at]), _INTS.as_pointer()), align=4)
+        won = builder.icmp_signed("==", which, _splat(builder, number))
+        passes = builder.fcmp_ordered(">", _load(builder, gates, gates_at), _splat(builder, floor))
+        given = builder.select(builder.and_(won, passes), _load(builder, slopes, slopes_at), _zeros())
+        before = builder.select(add, _load(builder, target, target_at), _zeros())
+        _store(builder, target, target_at, builder.fadd(before, given))
+        return context.get_dummy_value()
+
+    return signature, emit
+
+
+@intrinsic
+def prefetch(typing, array, row, at):  # type: ignore[no-untyped-def]
+    """Ask for the cache line at array[row, at] of a 2-D array, without waiting for it."""
+    signature = types.void(array, types.int64, types.int64)
+
+    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        view = context.make_array(signature.args[0])(context, builder, values[0])
+        stride = cgutils.unpack_tuple(builder, view.strides)[0]
+        itemsize = context.get_abi_sizeof(view.data.type.pointee)
+        offset = builder.add(builder.mul(values[1], stride), builder.mul(values[2], _I64(itemsize)))
+        bytes_ = builder.bitcast(view.data, ir.IntType(8).as_pointer())
+        i32 = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [bytes_.type, i32, i32, i32])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(function, [builder.gep(bytes_, [offset]), i32(0), i32(3), i32(1)])  # to read, into every level, data
         return context.get_dummy_value()
 
     return signature, emit

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...ops.compiled import compiled
-from .simd import SPAN, WIDTH, make_dot, make_tile
+from .conv import KINDS
+from .simd import WIDTH, make_dot, make_tile
 from .views import OFFSET, SAMPLE
 
 SAMPLES, OUTPUTS = 2, 5  # a tile of the forward product
@@ -26,15 +27,15 @@ _six_mask = make_tile(ROWS, 2, "zero", "mask")
 
 
 @compiled(nogil=True)
-def forward(at, sums, source, x, weights, w_at, pitch, inputs, outputs, target, y, biases, bias_at, relu, first, last):  # type: ignore[no-untyped-def]
-    """y[first:last] = x w^T + b, with a ReLU if asked for."""
+def forward(at, sums, source, x, weights, w_at, pitch, outputs, target, y, biases, bias_at, relu, first, last):  # type: ignore[no-untyped-def]
+    """y[first:last] = x w^T + b, with a ReLU if asked for. Both paddings of the inputs are zeros, so the sums may run over the whole pitch."""
     for sample in range(first, last, SAMPLES):
         for i in range(SAMPLES):
             at[i] = x[OFFSET] + min(sample + i, last - 1) * x[SAMPLE]
         for output in range(0, outputs, OUTPUTS):
             for j in range(OUTPUTS):
                 at[SAMPLES + j] = w_at + min(output + j, outputs - 1) * pitch
-            _dot(source, weights, at, inputs, sums)
+            _dot(source, weights, at, pitch, sums)
             for i in range(min(SAMPLES, last - sample)):
                 row = y[OFFSET] + (sample + i) * y[SAMPLE] + output
                 for j in range(min(OUTPUTS, outputs - output)):
@@ -48,33 +49,35 @@ def forward(at, sums, source, x, weights, w_at, pitch, inputs, outputs, target, 
 def input_gradient(at, slopes, dy, weights, w_at, pitch, outputs, target, dx, gates, gate, mask, first, last):  # type: ignore[no-untyped-def]
     """dx[first:last] = dy w; with `mask`, 0 where the gate's activations are not above 0."""
     nothing = np.float32(0)
+    span = at.shape[0] // KINDS
     for sample in range(first, last, ROWS):
         for i in range(ROWS):
             row = min(sample + i, last - 1)
             at[i] = dy[OFFSET] + row * dy[SAMPLE]
-            at[SPAN + i] = dx[OFFSET] + row * dx[SAMPLE]
-            at[2 * SPAN + i] = gate[OFFSET] + row * gate[SAMPLE]
+            at[span + i] = dx[OFFSET] + row * dx[SAMPLE]
+            at[2 * span + i] = gate[OFFSET] + row * gate[SAMPLE]
         for column in range(0, pitch, WIDTH):
             if mask:
-                _six_mask(at, 0, slopes, 0, 1, 0, weights, w_at + column, pitch, 0, outputs, 1, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
+                _six_mask(at, 0, span, slopes, 0, 1, 0, weights, w_at + column, pitch, 0, outputs, 1, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
             else:
-                _six_store(at, 0, slopes, 0, 1, 0, weights, w_at + column, pitch, 0, outputs, 1, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
+                _six_store(at, 0, span, slopes, 0, 1, 0, weights, w_at + column, pitch, 0, outputs, 1, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
 
 
 @compiled(nogil=True)
 def weight_gradient(at, source, x, slopes, dy, samples, target, w_at, pitch, outputs, add, panel_range, rate, clip, decay):  # type: ignore[no-untyped-def]
     """dw = dy^T x for columns in a range of panels; `add` and `rate` as in conv.weight_gradient."""
     nothing = np.float32(0)
+    span = at.shape[0] // KINDS
     for column in range(panel_range[0] * WIDTH, panel_range[1] * WIDTH, WIDTH):
         for output in range(0, outputs, OUTPUTS):
             for i in range(OUTPUTS):
                 row = min(output + i, outputs - 1)
                 at[i] = dy[OFFSET] + row
-                at[SPAN + i] = w_at + row * pitch
+                at[span + i] = w_at + row * pitch
             b_at = x[OFFSET] + column
             if rate > 0:
-                _five_sgd(at, 0, slopes, 0, dy[SAMPLE], 0, source, b_at, x[SAMPLE], 0, samples, 1, target, column, target, 0, rate, clip, decay)  # fmt: skip
+                _five_sgd(at, 0, span, slopes, 0, dy[SAMPLE], 0, source, b_at, x[SAMPLE], 0, samples, 1, target, column, target, 0, rate, clip, decay)  # fmt: skip
             elif add:
-                _five_add(at, 0, slopes, 0, dy[SAMPLE], 0, source, b_at, x[SAMPLE], 0, samples, 1, target, column, target, 0, nothing, nothing, nothing)  # fmt: skip
+                _five_add(at, 0, span, slopes, 0, dy[SAMPLE], 0, source, b_at, x[SAMPLE], 0, samples, 1, target, column, target, 0, nothing, nothing, nothing)  # fmt: skip
             else:
-                _five_store(at, 0, slopes, 0, dy[SAMPLE], 0, source, b_at, x[SAMPLE], 0, samples, 1, target, column, target, 0, nothing, nothing, nothing)  # fmt: skip
+                _five_store(at, 0, span, slopes, 0, dy[SAMPLE], 0, source, b_at, x[SAMPLE], 0, samples, 1, target, column, target, 0, nothing, nothing, nothing)  # fmt: skip

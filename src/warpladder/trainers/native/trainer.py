@@ -16,13 +16,17 @@ from ...nets import CrossEntropyLoss, Net
 from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range
 from . import run
+from .conv import KINDS
+from .pages import Pages, room
 from .plan import Plan
 from .program import Call, Memory, Rates, Samples, address
-from .simd import SPAN
 from .update import BLOCK
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
+
+
+SLACK = 64  # floats behind a buffer's end that a tile may read
 
 
 def usable_cores() -> int:
@@ -49,20 +53,20 @@ class NativeTrainer(Trainer):
         self.plan = plan
         self.batch = batch
         shares = 1 if plan.together else self.threads
-        self.memory = Memory(
-            activations=np.zeros((shares, plan.activations + 64), np.float32),
-            winners=np.zeros((shares, plan.winners + 64), np.uint8),
-            gradients=np.zeros((shares, plan.gradients + 64), np.float32),
-            weights=np.zeros(plan.layout.count + 64, np.float32),
-            velocity=np.zeros(plan.layout.count + 64, np.float32),
-            packed=np.zeros(plan.packed + 64, np.float32),
-            offsets=np.zeros((self.threads, 3 * SPAN), np.int64),
-            scratch=np.zeros((self.threads, BLOCK), np.float32),
-            sync=np.zeros(16, np.int64),
-            loss=np.zeros((self.threads, 0)),
-            correct=np.zeros((self.threads, 0), np.int64),
-        )
-
+        shapes = {
+            "activations": ((shares, plan.activations + SLACK), np.float32),
+            "winners": ((shares, plan.winners + SLACK), np.int32),
+            "gradients": ((shares, plan.gradients + SLACK), np.float32),
+            "weights": ((plan.layout.count + SLACK,), np.float32),
+            "velocity": ((plan.layout.count + SLACK,), np.float32),
+            "packed": ((plan.packed + SLACK,), np.float32),
+            "offsets": ((self.threads, KINDS * plan.offsets), np.int64),
+            "scratch": ((self.threads, BLOCK), np.float32),
+            "sync": ((16,), np.int64),
+        }
+        pages = Pages(sum(room(*each) for each in shapes.values()))
+        buffers = {name: pages.array(*each) for name, each in shapes.items()}
+        self.memory = Memory(**buffers, loss=np.zeros((self.threads, 0)), correct=np.zeros((self.threads, 0), np.int64))
         self._program: np.ndarray | None = None
 
     def load(self, dataset: Dataset) -> None:
