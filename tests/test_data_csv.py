@@ -123,6 +123,12 @@ def test_blocks_meet_without_a_seam(monkeypatch):
         assert np.array_equal(table.read_table(from_bytes(content)).cells, rows)
 
 
+def test_a_million_blank_lines_are_no_trouble():
+    content = b"\n" * 1_000_000 + b"a,b\n1,x\n"
+    with pytest.raises(DataError, match=r"line 1000002, column 2 \('b'\)"):
+        table.read_table(from_bytes(content))
+
+
 GOOD = b"label,p0,p1\n" + b"1,2,3\n" * 20_000
 
 

@@ -55,10 +55,24 @@ def hang():
         time.sleep(0.01)
 
 
+def dawdle():
+    start = time.process_time()
+    while time.process_time() < start + 0.02:
+        pass
+
+
 @pytest.mark.parametrize(
-    ("flaw", "words"), [(crash, "KeyError"), (want_memory, "MemoryError"), (hang, "longer than"), (refuse_in_two_lines, "not one line")]
+    ("flaw", "words"),
+    [
+        (crash, "KeyError"),
+        (want_memory, "MemoryError"),
+        (hang, "longer than"),
+        (dawdle, "of CPU time"),
+        (refuse_in_two_lines, "not one line"),
+    ],
 )
 def test_flaws_are_caught(monkeypatch, flaw, words):
-    monkeypatch.setattr(fuzz_parsers, "SECONDS_PER_INPUT", 0.05)
+    monkeypatch.setattr(fuzz_parsers, "SECONDS_PER_INPUT", 1.0 if flaw is dawdle else 0.05)
+    monkeypatch.setattr(fuzz_parsers, "CPU_SECONDS_PER_INPUT", 0.01)
     outcome = fuzz_parsers.run(parser_with(flaw), count=20, seed=0, most_failures=2)
     assert len(outcome.failures) == 2 and all(words in what for _, what in outcome.failures)

@@ -80,19 +80,18 @@ class _Rows:
 
     def _start(self, text: bytes) -> bytes:
         """Count the columns of the first line that is not blank; take it away where it is a header."""
-        while text:
-            first, _, after = text.partition(b"\n")
-            if first.strip():
-                cells = [_bare(cell) for cell in first.split(b",")]
-                self.columns = len(cells)
-                if not cells[0] or _NUMBER.fullmatch(cells[0]):
-                    return text
-                self.header = tuple(cell.decode("utf-8", "replace") for cell in cells)
-                self.line += 1
-                return after
-            self.line += 1
-            text = after
-        return text
+        blank = text[: len(text) - len(text.lstrip())]
+        self.line += blank.count(b"\n")
+        first, _, after = text[len(blank) :].partition(b"\n")
+        if not first:
+            return b""
+        cells = [_bare(cell) for cell in first.split(b",")]
+        self.columns = len(cells)
+        if not cells[0] or _NUMBER.fullmatch(cells[0]):
+            return text[len(blank) :]
+        self.header = tuple(cell.decode("utf-8", "replace") for cell in cells)
+        self.line += 1
+        return after
 
     def _fast(self, text: bytes) -> np.ndarray | None:
         """(lines, columns) uint8 where every cell is one to three digits, at most 255; None otherwise."""
