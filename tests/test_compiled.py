@@ -1,0 +1,120 @@
+"""The cache of compiled code: used again, never stale, and in nobody's way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from warpladder.ops import compiled as module
+
+PACKAGE = Path(module.__file__).parent.parent
+
+INNER = """
+from .compiled import compiled
+FACTOR = {factor}
+@compiled
+def inner(x):
+    return x * FACTOR
+"""
+OUTER = """
+from .compiled import compiled
+from .probe_inner import inner
+@compiled
+def outer(x):
+    return inner(x) + 1
+print(outer(10), sum(outer.stats.cache_hits.values()))
+"""
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The package with two compiled functions more, one of which calls the other."""
+    package = tmp_path / "src" / "warpladder"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "ops" / "probe_inner.py").write_text(INNER.format(factor=2))
+    (package / "ops" / "probe_outer.py").write_text(OUTER)
+    return package
+
+
+def run(package: Path, code: str = "import warpladder.ops.probe_outer", **more: str) -> str:
+    home = package.parent.parent
+    environment = {**os.environ, "PYTHONPATH": str(package.parent), "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), **more}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_a_second_process_compiles_nothing(copy: Path) -> None:
+    assert run(copy) == "21 0\n"
+    assert run(copy) == "21 1\n"
+
+
+def test_a_change_in_what_a_function_imports_is_seen(copy: Path) -> None:
+    assert run(copy) == "21 0\n"
+    (copy / "ops" / "probe_inner.py").write_text(INNER.format(factor=3))
+    assert run(copy) == "31 0\n"
+    (copy / "ops" / "probe_inner.py").write_text(INNER.format(factor=2))
+    assert run(copy) == "21 1\n"
+
+
+def test_without_a_place_for_it_everything_works(copy: Path) -> None:
+    blocked = copy.parent / "a_file"
+    blocked.write_text("")
+    said = run(copy, XDG_CACHE_HOME=str(blocked), HOME=str(blocked))
+    assert said.startswith("21 0\n")
+    assert said.count("cannot be kept") == 1
+
+
+def test_files_of_different_processes_have_different_names(copy: Path) -> None:
+    run(copy)
+    code = "import warpladder.ops.probe_outer as p; p.outer(1.5); from warpladder.ops.compiled import PROCESS; print(PROCESS)"
+    process = run(copy, code).split()[-1]
+    names = [path.name for path in copy.parent.parent.rglob("*.nbc") if "outer" in path.name]
+    assert len(names) == 2
+    assert sum(process in name for name in names) == 1
+
+
+def test_old_folders_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "KEPT_FOLDERS", 2)
+    for age in range(5):
+        folder = tmp_path / "numba" / str(age)
+        folder.mkdir(parents=True)
+        then = folder.stat().st_mtime - age * module.DAY * 0.6
+        os.utime(folder, (then, then))
+    module._prune(tmp_path / "numba")
+    assert sorted(path.name for path in (tmp_path / "numba").iterdir()) == ["0", "1"]
+
+
+def test_the_key_covers_every_source_that_is_compiled(monkeypatch: pytest.MonkeyPatch, copy: Path) -> None:
+    monkeypatch.setattr(module, "PACKAGE", copy)
+    before = module.key()
+    users = [path for path in copy.rglob("*.py") if "compiled import compiled" in path.read_text()]
+    assert len(users) > 8
+    for path in users:
+        source = path.read_text()
+        path.write_text(source + "\n")
+        assert module.key() != before, path
+        path.write_text(source)
+    assert module.key() == before
+    (copy / "ops" / "linear" / "loops.py").rename(copy / "ops" / "linear" / "renamed.py")
+    assert module.key() != before
+
+
+def test_code_that_is_not_ours_keeps_its_own_cache() -> None:
+    import numba
+
+    before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
+
+    @module.compiled(nogil=True)
+    def twice(x: float) -> float:
+        return 2 * x
+
+    assert twice(4) == 8
+    assert before == numba.config.CACHE_DIR  # type: ignore[attr-defined]
+    assert twice.targetoptions["nogil"]
