@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 import os
 import statistics
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from ..errors import ResultsError
+from .files import write_whole
 from .reader import read, read_json, short
 
 #: Grows whenever a field is added, removed or changes its meaning.
@@ -204,9 +203,9 @@ class Results:
         """The rungs and peers that have a time, in order."""
         return [rung for rung in self.rungs if rung.timing is not None]
 
-    def fastest(self) -> RungResult | None:
-        """The rung (not a peer) with the least time per epoch."""
-        return min((r for r in self.timed() if not r.peer), key=_seconds, default=None)
+    def fastest(self, *, peers: bool) -> RungResult | None:
+        """The least time per epoch among the rungs, or among rungs and peers."""
+        return min((r for r in self.timed() if peers or not r.peer), key=_seconds, default=None)
 
     def over_first(self, rung: RungResult) -> float | None:
         """How many times faster than the first timed rung of the ladder; None where either has no time."""
@@ -227,19 +226,7 @@ class Results:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON file: the old one stays whole until the new one is on the disk."""
-        path = Path(path)
-        text = json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            with open(fresh, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(fresh, path)
-        except BaseException:
-            with suppress(OSError):
-                fresh.unlink()
-            raise
+        write_whole(path, json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def _seconds(rung: RungResult) -> float:

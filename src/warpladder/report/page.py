@@ -1,0 +1,177 @@
+"""The results as one HTML file that needs nothing else: no script, no font, no picture from anywhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from html import escape
+
+from ..results import Results, RungResult
+from ..results.files import write_whole
+from . import words
+from .chart import chart
+from .style import STYLE
+
+SCORES = {"CrossEntropyLoss": "test accuracy", "MSELoss": "test MSE"}
+
+
+def write_page(results: Results, path: str | os.PathLike[str]) -> None:
+    """Write the page; an old one stays whole until the new one is on the disk."""
+    write_whole(path, page(results))
+
+
+def page(results: Results) -> str:
+    """The page's text."""
+    title = f"{results.net.name} on {results.data.name}"
+    sections = (
+        ("", f'<p class="conclusion">{escape(words.conclusion(results))}</p>'),
+        ("The climb", _climb(results) + _remarks(results)),
+        ("Time per epoch", f'<div class="wide">{chart(results)}</div>{_reading(results)}' if results.timed() else ""),
+        ("Verdicts", _verdicts(results)),
+        ("Every sample", _samples(results)),
+        ("Net, data and settings", _settings(results)),
+        ("Machine", _machine(results)),
+        ("Do it again", _again(results)),
+    )
+    body = "\n".join(f"<section>{f'<h2>{head}</h2>' if head else ''}\n{text}\n</section>" for head, text in sections if text)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)} - warpladder</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<header>
+<p class="kind">warpladder climb, {escape(results.created.replace("T", " ").replace("+00:00", " UTC"))}</p>
+<h1>{escape(title)}</h1>
+</header>
+{body}
+</body>
+</html>
+"""
+
+
+def _table(heads: Iterable[str], rows: Iterable[tuple[str, Iterable[str]]], left: int = 1) -> str:
+    """A table of cells that are HTML already; the first `left` columns hold text, the others figures."""
+
+    def cells(tag: str, values: Iterable[str]) -> str:
+        return "".join(f"<{tag}{' class=text' if at < left else ''}>{value}</{tag}>" for at, value in enumerate(values))
+
+    lines = [f'<tr class="{kind}">{cells("td", values)}</tr>' for kind, values in rows]
+    return f'<div class="wide"><table><thead><tr>{cells("th", heads)}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+
+
+def _kind(results: Results, rung: RungResult) -> str:
+    if rung.timing is None:
+        return "none" if rung.status == "unsupported" else "bad"
+    return "fastest" if rung is results.fastest(peers=True) else "peer" if rung.peer else "rung"
+
+
+def _climb(results: Results) -> str:
+    rows = []
+    for rung in results.rungs:
+        figures = [words.STATUS.get(rung.status, ""), "", ""]
+        if rung.timing is not None:
+            time = words.seconds(rung.timing.seconds_per_epoch) + "*" * rung.timing.scaled
+            figures = [time, f"{100 * rung.timing.spread:.1f} %", words.count(rung.timing.samples_per_second)]
+        share = results.share(rung)
+        figures += [
+            words.times(results.over_first(rung)),
+            words.times(results.over_below(rung)),
+            "" if share is None else words.percent(share),
+        ]
+        figures += [words.error(rung), words.score(rung), f"{words.megabytes(rung.peak_rss_bytes)} MB" if rung.peak_rss_bytes else ""]
+        rows.append(
+            (_kind(results, rung), [f"<b>{escape(rung.name)}</b>{' <i>peer</i>' * rung.peer}", escape(rung.idea), *map(escape, figures)])
+        )
+    heads = ("rung", "idea", "time per epoch", "spread", "images per s", "over first", "over below", "of peak", "error")
+    return _table((*heads, SCORES.get(results.net.loss, "test"), "peak memory"), rows, 2)
+
+
+def _remarks(results: Results) -> str:
+    lines = [f"<li><b>{escape(name)}</b>: {escape(remark)}</li>" for name, remark in words.remarks(results)]
+    return f'<ul class="remarks">{"".join(lines)}</ul>' if lines else ""
+
+
+def _reading(results: Results) -> str:
+    machine = results.machine
+    text = (
+        f"Median of {results.repeats} repetitions in which the rungs took turns; dots are the repetitions; the scale is logarithmic. "
+        f"The floor is what the net's {results.net.train_flops * results.data.train / 1e9:,.1f} GFLOP per epoch would take if {machine.threads} "
+        f"thread{'s' * (machine.threads != 1)} did nothing but multiply and add, {words.three(machine.fma_peak / 1e9)} GFLOP/s as measured here. "
+        "A time below the floor of a rung's own arithmetic is refused."
+    )
+    return f'<p class="note">{escape(text)}</p>'
+
+
+def _verdicts(results: Results) -> str:
+    rows = []
+    for rung in results.rungs:
+        verdict, error, bound, reason = "not checked", "", "", rung.reason
+        if rung.check is not None:
+            verdict, reason = "agrees" if rung.check.passed else "does not agree", rung.check.reason
+            error, bound = words.error(rung), "" if rung.check.bound is None else f"{rung.check.bound:.0e}"
+        same = {None: "", True: "yes", False: "no"}[rung.same_bits]
+        rows.append(
+            (
+                _kind(results, rung),
+                [f"<b>{escape(rung.name)}</b>", verdict, error, bound, same, f'<span class="long">{escape(reason)}</span>'],
+            )
+        )
+    note = "Before it is timed each rung is checked against a float64 reference; after it, an untimed run of the same steps must end in the same bits."
+    return f'<p class="note">{note}</p>' + _table(
+        ("rung", "verdict", "error", "bound", "same bits", '<span class="long">reason</span>'), rows, 2
+    )
+
+
+def _samples(results: Results) -> str:
+    rows = []
+    for rung in results.timed():
+        assert rung.timing is not None
+        parts = (rung.build_seconds, rung.load_seconds, rung.first_seconds)
+        cells = [f"<b>{escape(rung.name)}</b>", *("" if part is None else words.seconds(part) for part in parts)]
+        cells += [f"{rung.timing.steps:,} of {rung.timing.epoch_steps:,}", ", ".join(words.seconds(s) for s in rung.timing.seconds)]
+        rows.append((_kind(results, rung), cells))
+    return _table(("rung", "build", "load", "first step", "steps a repetition, of an epoch", "repetitions"), rows) if rows else ""
+
+
+def _settings(results: Results) -> str:
+    net, data = results.net, results.data
+    pairs = [
+        ("net", f"{net.name}: {' '.join(net.layers)}, {net.loss}"),
+        ("parameters", f"{net.parameters:,}"),
+        ("FLOPs to train one sample", f"{net.train_flops:,}"),
+        (
+            "data",
+            f"{data.name}: {data.train:,} training and {data.test:,} test samples of {'x'.join(map(str, data.in_shape))}, {data.dtype}",
+        ),
+        *((name, "-" if value is None else str(value)) for name, value in results.config.items()),
+    ]
+    return _pairs(pairs)
+
+
+def _machine(results: Results) -> str:
+    m = results.machine
+    pairs = [
+        ("processor", f"{m.cpu} ({m.target}), {m.cores} cores, {m.threads} used; {' '.join(m.features)}"),
+        ("multiply-adds", f"{words.three(m.fma_peak / 1e9)} GFLOP/s, measured"),
+        (
+            "memory",
+            ("" if m.memory_bytes is None else f"{m.memory_bytes / 2**30:.1f} GiB, ") + f"{words.three(m.bandwidth / 1e9)} GB/s measured",
+        ),
+        ("system", f"{m.system}, {m.python}"),
+        ("packages", ", ".join(f"{name} {version}" for name, version in m.packages.items())),
+        ("commit", "-" if m.commit is None else m.commit + (" and changes" if m.dirty else "")),
+        ("load when it began", "-" if m.load_average is None else f"{m.load_average:g}"),
+    ]
+    return _pairs(pairs)
+
+
+def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
+    return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{escape(text)}</dd>' for name, text in pairs)}</dl>"
+
+
+def _again(results: Results) -> str:
+    return f"<pre>{escape(results.command)}</pre>"
