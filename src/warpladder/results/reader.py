@@ -7,6 +7,7 @@ import math
 import types
 import typing
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any
 
 from ..errors import ResultsError
@@ -69,20 +70,26 @@ def read(kind: Any, value: Any, where: str) -> Any:
 def _read_record(kind: Any, value: Any, where: str) -> Any:
     if not isinstance(value, dict):
         raise _wrong(where, "an object", value)
-    hints = typing.get_type_hints(kind)
-    known = [field.name for field in fields(kind)]
+    hints = _hints(kind)
     prefix = f"{where}." if where else ""
     for name in value:
-        if name not in known:
+        if name not in hints:
             raise ResultsError(f"{prefix}{short(name)} is not a field of this schema")
-    for name in known:
+    for name in hints:
         if name not in value:
             raise ResultsError(f"{prefix}{name} is missing")
-    values = {name: read(hints[name], value[name], prefix + name) for name in known}
+    values = {name: read(hints[name], value[name], prefix + name) for name in hints}
     try:
         return kind(**values)
     except ResultsError as error:  # fields that do not go together
         raise ResultsError(f"{where}: {error}" if where else str(error)) from None
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """The types of a dataclass's fields, in order."""
+    every = typing.get_type_hints(kind)
+    return {field.name: every[field.name] for field in fields(kind)}
 
 
 def _wrong(where: str, wanted: str, value: Any) -> ResultsError:

@@ -1,0 +1,55 @@
+"""The machine's facts are there, and its measured peak is one that a processor can have."""
+
+import platform
+
+import pytest
+
+from warpladder import machine
+from warpladder.results import Machine
+
+
+@pytest.fixture(scope="module")
+def facts():
+    return Machine(**machine.facts())
+
+
+def test_facts_describe_this_machine(facts):
+    assert facts.cpu and facts.target
+    assert facts.cores >= 1 and facts.threads == facts.cores
+    assert facts.python.endswith(platform.python_version())
+    assert {"numpy", "numba", "scikit-learn"} <= set(facts.packages)
+    assert facts.memory_bytes is None or facts.memory_bytes > 100 << 20
+
+
+def test_the_peak_is_plausible(facts):
+    """Between a multiply-add a cycle of the narrowest vectors at 1 GHz, and four a cycle of the widest at 6 GHz."""
+    lanes = 16 if "avx512f" in facts.features else 8 if "avx2" in facts.features else 4
+    assert 1e9 * 2 * 4 <= facts.fma_peak / facts.threads <= 6e9 * 4 * 2 * lanes
+    assert 0.5e9 <= facts.bandwidth <= 2e12
+
+
+def test_the_peak_grows_with_the_threads():
+    if machine.cores() < 2:
+        pytest.skip("one core")
+    one, two = machine.fma_peak(1), machine.fma_peak(2)
+    assert 1.5 * one <= two <= 2.2 * one
+
+
+def test_no_array_library_multiplies_faster_than_the_peak(facts):
+    import numpy as np
+    from threadpoolctl import threadpool_limits
+
+    a = np.ones((768, 768), np.float32)
+    with threadpool_limits(1):
+        seconds = machine._best(lambda: a @ a, 10)
+    assert 2 * 768**3 / seconds <= 1.02 * machine.fma_peak(1)
+
+
+def test_a_package_outside_a_checkout_has_no_commit(monkeypatch):
+    monkeypatch.setattr(machine, "__file__", "/machine.py")
+    assert machine._checkout() == (None, None)
+
+
+def test_a_program_that_is_missing_or_fails_says_nothing():
+    assert machine._output("no-such-program-here") is None
+    assert machine._output("git", "no-such-command") is None
