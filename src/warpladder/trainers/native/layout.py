@@ -21,9 +21,9 @@ def padded(count: int) -> int:
     return -(-count // WIDTH) * WIDTH
 
 
-def is_thin(outputs: int) -> bool:
-    """Whether panels would waste more than rows of vectors along the inputs do."""
-    return outputs <= 32 and 4 * outputs <= 3 * padded(outputs)
+def is_thin(inputs: int, outputs: int) -> bool:
+    """Whether panels would waste more than rows of vectors along the inputs do, whose sums across lanes need many inputs to pay."""
+    return inputs >= 128 and outputs <= 32 and 4 * outputs <= 3 * padded(outputs)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _store(net: Net, index: int, weight: Slot, start: int) -> tuple[Stored, np.n
     out = weight.shape[0]
     if isinstance(layer, Linear):
         inputs = padded(weight.shape[1])
-        if is_thin(out):
+        if is_thin(weight.shape[1], out):
             where = _pad(numbers, (out, inputs))
             bias = start + where.size
             return Stored(start, bias, bias + padded(out), inputs, out, 1, True), where.ravel()

@@ -10,6 +10,8 @@ from ...ops.compiled import compiled
 from .simd import LANES, exponentials
 from .views import HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
 
+LARGE = 1e250  # far enough below the largest float64 for one more factor
+
 
 @compiled(nogil=True)
 def cross_entropy(source, x, labels, indices, classes, slopes, dx, share, first, last):  # type: ignore[no-untyped-def]
@@ -19,6 +21,7 @@ def cross_entropy(source, x, labels, indices, classes, slopes, dx, share, first,
     """
     loss = 0.0
     correct = 0
+    product = 1.0  # of the sums of exponentials, each at least 1: one logarithm serves many samples
     for sample in range(first, last):
         start = x[OFFSET] + sample * x[SAMPLE]
         logits = source[start : start + classes]
@@ -36,7 +39,11 @@ def cross_entropy(source, x, labels, indices, classes, slopes, dx, share, first,
         total = np.float32(0)
         for i in range(classes):
             total += parts[i]
-        loss += math.log(total) + largest - logits[label]
+        product *= total
+        if not product < LARGE:
+            loss += math.log(product)
+            product = 1.0
+        loss += largest - logits[label]
         factor = share / total
         for i in range(classes):
             parts[i] *= factor
@@ -44,7 +51,7 @@ def cross_entropy(source, x, labels, indices, classes, slopes, dx, share, first,
         # the rest of the last vector is padding again
         rest = slopes[out + classes : out + (classes + LANES - 1) // LANES * LANES]
         rest[:] = np.float32(0)
-    return loss, correct
+    return loss + math.log(product), correct
 
 
 @compiled(nogil=True)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...ops.compiled import compiled
-from . import conv, elementwise, fold, losses, thin, update
+from . import conv, elementwise, fold, losses, pixels, thin, update
+from .emit import LANES
 from .program import PACKED
 from .sharing import share
 from .views import FIELDS, HEIGHT, WIDTH_
@@ -45,12 +46,18 @@ def gather(operands, memory, call):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True)
+def _gather_from(y, features, memory, call):  # type: ignore[no-untyped-def]
+    """This part's samples, to rows of y."""
+    first, last = share(call.n, call.part, call.parts)
+    samples = call.samples
+    elementwise.gather_rows(samples.u8, samples.f32, call.indices, samples.scale, memory.activations[call.slot], y, features, first, last)
+
+
+@compiled(nogil=True)
 def gather_rows(operands, memory, call):  # type: ignore[no-untyped-def]
     """y; features."""
     y, _, _, more = _views(operands)
-    first, last = share(call.n, call.part, call.parts)
-    samples = call.samples
-    elementwise.gather_rows(samples.u8, samples.f32, call.indices, samples.scale, memory.activations[call.slot], y, more[0], first, last)
+    _gather_from(y, more[0], memory, call)
     return 0.0, 0.0
 
 
@@ -133,13 +140,51 @@ def unfold_gradients(operands, memory, call):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True)
 def thin_forward(operands, memory, call):  # type: ignore[no-untyped-def]
-    """x, y; weights, pitch, outputs, bias, whether a ReLU follows."""
+    """x, y; weights, pitch, outputs, bias, whether a ReLU follows, (unused)."""
     x, y, _, more = _views(operands)
     first, last = share(call.n, call.part, call.parts)
     activations = memory.activations[call.slot]
     thin.forward(
         memory.offsets[call.thread], memory.scratch[call.thread], activations, x, memory.weights, more[0], more[1], more[2],
         activations, y, memory.weights, more[3], more[4], first, last,
+    )  # fmt: skip
+    return 0.0, 0.0
+
+
+@compiled(nogil=True)
+def _reads_bytes(samples, features):  # type: ignore[no-untyped-def]
+    """Whether a thin first layer can work on the bytes themselves."""
+    return samples.u8.shape[0] > 0 and features % LANES == 0
+
+
+@compiled(nogil=True)
+def enter_thin_forward(operands, memory, call):  # type: ignore[no-untyped-def]
+    """x, y; weights, pitch, outputs, bias, whether a ReLU follows, features. Samples that are not bytes are gathered to x first."""
+    x, y, _, more = _views(operands)
+    samples = call.samples
+    if not _reads_bytes(samples, more[5]):
+        _gather_from(x, more[5], memory, call)
+        return thin_forward(operands, memory, call)
+    first, last = share(call.n, call.part, call.parts)
+    pixels.forward(
+        memory.offsets[call.thread], memory.scratch[call.thread], samples.u8, call.indices, samples.scale, memory.weights, more[0], more[1], more[5],
+        more[2], memory.activations[call.slot], y, memory.weights, more[3], more[4], first, last,
+    )  # fmt: skip
+    return 0.0, 0.0
+
+
+@compiled(nogil=True)
+def enter_thin_weight_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
+    """x, dy; gradient, pitch, outputs, panels, whether to step the weights instead, features."""
+    _, dy, _, more = _views(operands)
+    samples = call.samples
+    if not _reads_bytes(samples, more[5]):
+        return thin_weight_gradient(operands, memory, call)
+    steps = more[4] != 0
+    pixels.weight_gradient(
+        memory.offsets[call.thread], samples.u8, call.indices, samples.scale, more[5], memory.activations[call.slot], dy, call.n,
+        memory.weights if steps else memory.gradients[call.slot], more[0], more[1], more[2], call.add, share(more[3], call.part, call.parts),
+        call.rates.rate if steps else _NOTHING, call.rates.clip, call.rates.decay,
     )  # fmt: skip
     return 0.0, 0.0
 

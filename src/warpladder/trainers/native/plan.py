@@ -117,7 +117,10 @@ class Plan:
         #: entries of an offset table: a block of pixels, or the elements of a patch
         self.offsets = max([BLOCK] + [at.taps**2 * at.inputs + ROWS for at in self.layout.layers.values()])
         prepare: list[Row] = []
-        forward = [self._gather(self.values[self.enter])]
+        first = self.layout.layers.get(self.nodes[0].index)
+        #: a thin first layer gathers for itself, if it must; a target that is the input must be gathered anyway
+        self.reads_samples = first is not None and first.thin and isinstance(net.loss, CrossEntropyLoss)
+        forward = [] if self.reads_samples else [self._gather(self.values[self.enter])]
         backward = self._loss()
         collect: list[Row] = []
         for node in self.nodes:
@@ -159,6 +162,10 @@ class Plan:
     def _wants_slopes(self, at: int) -> bool:
         return at > self.net.first_trained
 
+    def _enters(self, at: int) -> bool:
+        """Whether the layer behind this boundary reads samples where the data set has them."""
+        return self.reads_samples and at == self.enter
+
     # ------------------------------------------------------------------ rows
 
     def _gather(self, to: Tensor) -> Row:
@@ -193,7 +200,9 @@ class Plan:
         if isinstance(layer, Linear):
             assert stored is not None
             if stored.thin:
-                return [_row(do.thin_forward, [x.view, y.view], stored.weight, stored.inputs, stored.outputs, stored.bias, node.relu)]
+                operation = do.enter_thin_forward if self._enters(node.x) else do.thin_forward
+                operands = (stored.weight, stored.inputs, stored.outputs, stored.bias, node.relu, x.shape[0])
+                return [_row(operation, [x.view, y.view], *operands)]
             finish = WITH_RELU if node.relu else STORE
             panels = stored.outputs // WIDTH
             views = [x.samples_as_pixels(), y.samples_as_pixels(), y.samples_as_pixels()]
@@ -243,7 +252,7 @@ class Plan:
         mask = node.x in self.rectified
         if isinstance(layer, Linear):
             assert stored is not None
-            return self._backward_linear(stored, x, dx, dy, mask, prepare)
+            return self._backward_linear(node, stored, x, dx, dy, mask, prepare)
         if isinstance(layer, Conv2d):
             assert stored is not None
             return self._backward_conv(node, stored, x, dx, dy, mask, prepare, collect)
@@ -263,13 +272,15 @@ class Plan:
             rows = [_row(do.unflatten, [dy.view, dx.view], x.shape[0])]
         return rows + self._masked(node.x)
 
-    def _backward_linear(self, at: Stored, x: Tensor, dx: Tensor | None, dy: Tensor, mask: bool, prepare: list[Row]) -> list[Row]:
+    def _backward_linear(self, node: Node, at: Stored, x: Tensor, dx: Tensor | None, dy: Tensor, mask: bool, prepare: list[Row]) -> list[Row]:
         rows = []
         steps = self.steps_weights
         if at.thin:
             if dx is not None:
                 rows.append(_row(do.thin_input_gradient, [dy.view, dx.view, x.view], at.weight, at.inputs, at.outputs, mask))
-            rows.append(_row(do.thin_weight_gradient, [x.view, dy.view], at.weight, at.inputs, at.outputs, at.inputs // WIDTH, steps))
+            operation = do.enter_thin_weight_gradient if self._enters(node.x) else do.thin_weight_gradient
+            operands = (at.weight, at.inputs, at.outputs, at.inputs // WIDTH, steps, x.shape[0])
+            rows.append(_row(operation, [x.view, dy.view], *operands))
         else:
             if dx is not None:
                 weights = self._transposed(at, prepare)

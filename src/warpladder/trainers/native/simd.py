@@ -1,107 +1,31 @@
-"""The vector instructions that the kernels stand on, written in LLVM's terms.
+"""The vector kernels that everything else stands on.
 
 numba compiles Python loops well but leaves register tiling to chance. Each function here is
-an intrinsic: it emits its LLVM vector code itself and then reads like a function call inside
-compiled code. Nothing below knows about layers.
+an intrinsic: it emits its LLVM vector code itself (emit.py) and then reads like a function call
+inside compiled code. Nothing here knows about layers.
 
-A *tile* is ROWS x 2 vectors of sums that stay in registers while k runs. With 6 rows it keeps
+A *tile* is rows x 2 vectors of sums that stay in registers while k runs. With 6 rows it keeps
 12 sums, enough to hide the latency of two FMA units, in the 16 vector registers of AVX2.
 """
 
 from __future__ import annotations
 
-import platform
-
-import llvmlite.binding
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from .emit import I64, INTEGERS, LANES, VECTOR, WIDTH, counted, fma, horizontal, load, maximum, minimum, pointers, splat, store, zeros
 
-def _lanes() -> int:
-    """float32 lanes of a vector register of this machine."""
-    if platform.machine().lower() not in ("x86_64", "amd64"):
-        return 4
-    return 16 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 8
+__all__ = ["LANES", "WIDTH", "exponentials", "largest", "make_dot", "make_tile", "prefetch", "sgd_step", "to_winner"]
 
 
-LANES = _lanes()
-WIDTH = 2 * LANES  # columns of a tile, and of a panel of weights
-
-_F32 = ir.FloatType()
-_I64 = ir.IntType(64)
-_VEC = ir.VectorType(_F32, LANES)
-_INTS = ir.VectorType(ir.IntType(32), LANES)
-
-
-def _fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-    kind = "f32" if a.type == _F32 else f"v{LANES}f32"
-    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(a.type, [a.type] * 3), f"llvm.fmuladd.{kind}")
-    return builder.call(function, [a, b, c])
-
-
-def _splat(builder: ir.IRBuilder, scalar: ir.Value) -> ir.Value:
-    empty = ir.Constant(ir.VectorType(scalar.type, LANES), ir.Undefined)
-    one = builder.insert_element(empty, scalar, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(one, empty, ir.Constant(_INTS, [0] * LANES))
-
-
-def _load(builder: ir.IRBuilder, base: ir.Value, index: ir.Value) -> ir.Value:
-    pointer = builder.bitcast(builder.gep(base, [index]), _VEC.as_pointer())
-    return builder.load(pointer, align=4)
-
-
-def _store(builder: ir.IRBuilder, base: ir.Value, index: ir.Value, value: ir.Value) -> None:
-    pointer = builder.bitcast(builder.gep(base, [index]), _VEC.as_pointer())
-    builder.store(value, pointer, align=4)
-
-
-def _maximum(builder: ir.IRBuilder, value: ir.Value, other: ir.Value) -> ir.Value:
-    """NaN in value stays NaN: a diverged net must not look healthy behind a ReLU."""
-    return builder.select(builder.fcmp_ordered("<", value, other), other, value)
-
-
-def _minimum(builder: ir.IRBuilder, value: ir.Value, other: ir.Value) -> ir.Value:
-    return builder.select(builder.fcmp_ordered(">", value, other), other, value)
-
-
-def _pointers(context, builder, signature, values):  # type: ignore[no-untyped-def]
-    """An intrinsic's arguments with arrays replaced by their data pointers."""
-    return [
-        context.make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
-        for kind, value in zip(signature.args, values, strict=True)
-    ]
-
-
-def _zeros() -> ir.Constant:
-    return ir.Constant(_VEC, [0.0] * LANES)
-
-
-def _counted(builder: ir.IRBuilder, count: ir.Value, start: list[ir.Value]):  # type: ignore[no-untyped-def]
-    """Open `for index in range(count)` that carries values in registers; returns index, carried, and a closer."""
-    before = builder.block
-    head, body, after = (builder.append_basic_block(name) for name in ("head", "body", "after"))
-    builder.branch(head)
-    builder.position_at_end(head)
-    index = builder.phi(_I64)
-    index.add_incoming(_I64(0), before)
-    carried = []
-    for value in start:
-        phi = builder.phi(value.type)
-        phi.add_incoming(value, before)
-        carried.append(phi)
-    builder.cbranch(builder.icmp_signed("<", index, count), body, after)
-    builder.position_at_end(body)
-
-    def close(values: list[ir.Value]) -> None:
-        index.add_incoming(builder.add(index, _I64(1)), builder.block)
-        for phi, value in zip(carried, values, strict=True):
-            phi.add_incoming(value, builder.block)
-        builder.branch(head)
-        builder.position_at_end(after)
-
-    return index, carried, close
+def sgd_step(builder: ir.IRBuilder, gradient: ir.Value, weight: ir.Value, rate: ir.Value, clip: ir.Value, decay: ir.Value) -> ir.Value:
+    """weight - rate * (clip(gradient) + decay * weight), on vectors; rate, clip and decay are scalars."""
+    limit = splat(builder, clip)
+    gradient = maximum(builder, minimum(builder, gradient, limit), builder.fneg(limit))
+    gradient = fma(builder, splat(builder, decay), weight, gradient)
+    return fma(builder, splat(builder, builder.fneg(rate)), gradient, weight)
 
 
 def make_tile(rows: int, vectors: int, start: str, finish: str):  # type: ignore[no-untyped-def]
@@ -125,54 +49,51 @@ def make_tile(rows: int, vectors: int, start: str, finish: str):  # type: ignore
         signature = types.void(at, i64, i64, a, i64, i64, i64, b, i64, i64, i64, i64, i64, c, i64, d, i64, f32, f32, f32)
 
         def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            (at, first, span, a, a_add, a_k, a_run, b, b_at, b_k, b_run, length, runs, c, c_add, d, d_add, rate, clip, decay) = _pointers(
+            (at, first, span, a, a_add, a_k, a_run, b, b_at, b_k, b_run, length, runs, c, c_add, d, d_add, rate, clip, decay) = pointers(
                 context, builder, signature, values
             )
 
             def offset(kind: int, m: int, add: ir.Value) -> ir.Value:
-                entry = builder.add(builder.add(first, _I64(m)), builder.mul(_I64(kind), span))
+                entry = builder.add(builder.add(first, I64(m)), builder.mul(I64(kind), span))
                 return builder.add(add, builder.load(builder.gep(at, [entry])))
 
             a_row = [builder.gep(a, [offset(0, m, a_add)]) for m in range(rows)]
             c_at = [offset(1, m, c_add) for m in range(rows)]
-            column = [_I64(v * LANES) for v in range(vectors)]
+            column = [I64(v * LANES) for v in range(vectors)]
             cells = [(m, v) for m in range(rows) for v in range(vectors)]
             if start == "zero":
-                sums = [_zeros() for _ in cells]
+                sums = [zeros() for _ in cells]
             elif start == "bias":
-                bias = [_load(builder, d, builder.add(d_add, column[v])) for v in range(vectors)]
+                bias = [load(builder, d, builder.add(d_add, column[v])) for v in range(vectors)]
                 sums = [bias[v] for m, v in cells]
             else:
-                sums = [_load(builder, c, builder.add(c_at[m], column[v])) for m, v in cells]
+                sums = [load(builder, c, builder.add(c_at[m], column[v])) for m, v in cells]
 
-            run, totals, close_runs = _counted(builder, runs, sums)
+            run, totals, close_runs = counted(builder, runs, sums)
             # one pointer a row: the k loop then needs no address arithmetic but the shared k * a_k
             a_here = [builder.gep(row, [builder.mul(run, a_run)]) for row in a_row]
             b_here = builder.gep(b, [builder.add(b_at, builder.mul(run, b_run))])
-            k, sums, close_k = _counted(builder, length, totals)
-            columns = [_load(builder, b_here, builder.add(builder.mul(k, b_k), column[v])) for v in range(vectors)]
-            scalars = [_splat(builder, builder.load(builder.gep(row, [builder.mul(k, a_k)]))) for row in a_here]
-            close_k([_fma(builder, scalars[m], columns[v], sums[m * vectors + v]) for m, v in cells])
+            k, sums, close_k = counted(builder, length, totals)
+            columns = [load(builder, b_here, builder.add(builder.mul(k, b_k), column[v])) for v in range(vectors)]
+            scalars = [splat(builder, builder.load(builder.gep(row, [builder.mul(k, a_k)]))) for row in a_here]
+            close_k([fma(builder, scalars[m], columns[v], sums[m * vectors + v]) for m, v in cells])
             close_runs(sums)
 
             values = []
             for m, v in cells:
                 value = totals[m * vectors + v]
                 if finish == "relu":
-                    value = _maximum(builder, value, _zeros())
+                    value = maximum(builder, value, zeros())
                 elif finish == "mask":
-                    gate = _load(builder, d, builder.add(offset(2, m, d_add), column[v]))
-                    value = builder.select(builder.fcmp_ordered(">", gate, _zeros()), value, _zeros())
+                    gate = load(builder, d, builder.add(offset(2, m, d_add), column[v]))
+                    value = builder.select(builder.fcmp_ordered(">", gate, zeros()), value, zeros())
                 elif finish == "sgd":
-                    limit = _splat(builder, clip)
-                    value = _maximum(builder, _minimum(builder, value, limit), builder.fneg(limit))
-                    weight = _load(builder, c, builder.add(c_at[m], column[v]))
-                    value = _fma(builder, _splat(builder, decay), weight, value)
-                    value = _fma(builder, _splat(builder, builder.fneg(rate)), value, weight)
+                    weight = load(builder, c, builder.add(c_at[m], column[v]))
+                    value = sgd_step(builder, value, weight, rate, clip, decay)
                 values.append(value)
             # only now, so that a repeated row does not step its weights twice
             for (m, v), value in zip(cells, values, strict=True):
-                _store(builder, c, builder.add(c_at[m], column[v]), value)
+                store(builder, c, builder.add(c_at[m], column[v]), value)
             return context.get_dummy_value()
 
         return signature, emit
@@ -191,41 +112,28 @@ def make_dot(rows: int, columns: int):  # type: ignore[no-untyped-def]
         signature = types.void(a, b, at, types.int64, out)
 
         def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            a, b, at, length, out = _pointers(context, builder, signature, values)
+            a, b, at, length, out = pointers(context, builder, signature, values)
 
             def pointer(base: ir.Value, which: int) -> ir.Value:
-                return builder.gep(base, [builder.load(builder.gep(at, [_I64(which)]))])
+                return builder.gep(base, [builder.load(builder.gep(at, [I64(which)]))])
 
             a_row = [pointer(a, m) for m in range(rows)]
             b_row = [pointer(b, rows + n) for n in range(columns)]
-            step, sums, close = _counted(builder, builder.sdiv(length, _I64(LANES)), [_zeros()] * (rows * columns))
-            k = builder.mul(step, _I64(LANES))
-            left = [_load(builder, row, k) for row in a_row]
+            step, sums, close = counted(builder, builder.sdiv(length, I64(LANES)), [zeros()] * (rows * columns))
+            k = builder.mul(step, I64(LANES))
+            left = [load(builder, row, k) for row in a_row]
             new = []
-            right = [_load(builder, row, k) for row in b_row]
+            right = [load(builder, row, k) for row in b_row]
             for m in range(rows):
-                new += [_fma(builder, left[m], right[n], sums[m * columns + n]) for n in range(columns)]
+                new += [fma(builder, left[m], right[n], sums[m * columns + n]) for n in range(columns)]
             close(new)
             for i, vector in enumerate(sums):
-                builder.store(_horizontal(builder, vector), builder.gep(out, [_I64(i)]))
+                builder.store(horizontal(builder, vector), builder.gep(out, [I64(i)]))
             return context.get_dummy_value()
 
         return signature, emit
 
     return dot
-
-
-def _horizontal(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
-    """The sum of a vector's lanes, halving it in a fixed order."""
-    width = LANES
-    while width > 1:
-        width //= 2
-        index = ir.VectorType(ir.IntType(32), width)
-        undefined = ir.Constant(vector.type, ir.Undefined)
-        low = builder.shuffle_vector(vector, undefined, ir.Constant(index, list(range(width))))
-        high = builder.shuffle_vector(vector, undefined, ir.Constant(index, list(range(width, 2 * width))))
-        vector = builder.fadd(low, high)
-    return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
 
 
 @intrinsic
@@ -238,25 +146,25 @@ def exponentials(typing, source, source_at, shift, target, target_at):  # type: 
     signature = types.void(source, types.int64, types.float32, target, types.int64)
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        source, source_at, shift, target, target_at = _pointers(context, builder, signature, values)
+        source, source_at, shift, target, target_at = pointers(context, builder, signature, values)
 
         def constant(value: float) -> ir.Constant:
-            return ir.Constant(_VEC, [value] * LANES)
+            return ir.Constant(VECTOR, [value] * LANES)
 
-        x = builder.fsub(_load(builder, source, source_at), _splat(builder, shift))
-        x = _minimum(builder, _maximum(builder, x, constant(-87.0)), constant(88.0))
+        x = builder.fsub(load(builder, source, source_at), splat(builder, shift))
+        x = minimum(builder, maximum(builder, x, constant(-87.0)), constant(88.0))
         # adding and taking away 1.5 * 2^23 rounds to the nearest whole number
         magic = constant(12582912.0)
-        n = builder.fsub(_fma(builder, x, constant(1.4426950408889634), magic), magic)
-        r = _fma(builder, n, constant(-0.693359375), x)
-        r = _fma(builder, n, constant(2.12194440e-4), r)
+        n = builder.fsub(fma(builder, x, constant(1.4426950408889634), magic), magic)
+        r = fma(builder, n, constant(-0.693359375), x)
+        r = fma(builder, n, constant(2.12194440e-4), r)
         value = constant(1 / 5040)
         for coefficient in (1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0, 1.0):
-            value = _fma(builder, value, r, constant(coefficient))
+            value = fma(builder, value, r, constant(coefficient))
         # a NaN has no whole part; the polynomial carries it on
-        whole = builder.fptosi(builder.select(builder.fcmp_ordered("ord", n, n), n, _zeros()), _INTS)
-        power = builder.shl(builder.add(whole, ir.Constant(_INTS, [127] * LANES)), ir.Constant(_INTS, [23] * LANES))
-        _store(builder, target, target_at, builder.fmul(value, builder.bitcast(power, _VEC)))
+        whole = builder.fptosi(builder.select(builder.fcmp_ordered("ord", n, n), n, zeros()), INTEGERS)
+        power = builder.shl(builder.add(whole, ir.Constant(INTEGERS, [127] * LANES)), ir.Constant(INTEGERS, [23] * LANES))
+        store(builder, target, target_at, builder.fmul(value, builder.bitcast(power, VECTOR)))
         return context.get_dummy_value()
 
     return signature, emit
@@ -269,20 +177,20 @@ def largest(typing, source, start, row_step, column_step, size, best, best_at, w
     signature = types.void(source, i64, i64, i64, i64, best, i64, winners, i64)
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        source, start, row_step, column_step, size, best, best_at, winners, winners_at = _pointers(context, builder, signature, values)
-        nobody = ir.Constant(_INTS, [0] * LANES)
-        row, carried, close_rows = _counted(builder, size, [_load(builder, source, start), nobody])
+        source, start, row_step, column_step, size, best, best_at, winners, winners_at = pointers(context, builder, signature, values)
+        nobody = ir.Constant(INTEGERS, [0] * LANES)
+        row, carried, close_rows = counted(builder, size, [load(builder, source, start), nobody])
         line = builder.add(start, builder.mul(row, row_step))
-        column, (old, winner), close_columns = _counted(builder, size, carried)
-        new = _load(builder, source, builder.add(line, builder.mul(column, column_step)))
+        column, (old, winner), close_columns = counted(builder, size, carried)
+        new = load(builder, source, builder.add(line, builder.mul(column, column_step)))
         number = builder.trunc(builder.add(builder.mul(row, size), column), ir.IntType(32))
         # "unordered or greater", except that a NaN once kept is not replaced
         larger = builder.and_(builder.fcmp_unordered(">", new, old), builder.fcmp_ordered("ord", old, old))
-        close_columns([builder.select(larger, new, old), builder.select(larger, _splat(builder, number), winner)])
+        close_columns([builder.select(larger, new, old), builder.select(larger, splat(builder, number), winner)])
         close_rows([old, winner])
         value, winner = carried
-        _store(builder, best, best_at, value)
-        builder.store(winner, builder.bitcast(builder.gep(winners, [winners_at]), _INTS.as_pointer()), align=4)
+        store(builder, best, best_at, value)
+        builder.store(winner, builder.bitcast(builder.gep(winners, [winners_at]), INTEGERS.as_pointer()), align=4)
         return context.get_dummy_value()
 
     return signature, emit
@@ -295,15 +203,15 @@ def to_winner(typing, slopes, slopes_at, winners, winners_at, number, gates, gat
     signature = types.void(slopes, i64, winners, i64, types.int32, gates, i64, types.float32, target, i64, types.boolean)
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        (slopes, slopes_at, winners, winners_at, number, gates, gates_at, floor, target, target_at, add) = _pointers(
+        (slopes, slopes_at, winners, winners_at, number, gates, gates_at, floor, target, target_at, add) = pointers(
             context, builder, signature, values
         )
-        which = builder.load(builder.bitcast(builder.gep(winners, [winners_at]), _INTS.as_pointer()), align=4)
-        won = builder.icmp_signed("==", which, _splat(builder, number))
-        passes = builder.fcmp_ordered(">", _load(builder, gates, gates_at), _splat(builder, floor))
-        given = builder.select(builder.and_(won, passes), _load(builder, slopes, slopes_at), _zeros())
-        before = builder.select(add, _load(builder, target, target_at), _zeros())
-        _store(builder, target, target_at, builder.fadd(before, given))
+        which = builder.load(builder.bitcast(builder.gep(winners, [winners_at]), INTEGERS.as_pointer()), align=4)
+        won = builder.icmp_signed("==", which, splat(builder, number))
+        passes = builder.fcmp_ordered(">", load(builder, gates, gates_at), splat(builder, floor))
+        given = builder.select(builder.and_(won, passes), load(builder, slopes, slopes_at), zeros())
+        before = builder.select(add, load(builder, target, target_at), zeros())
+        store(builder, target, target_at, builder.fadd(before, given))
         return context.get_dummy_value()
 
     return signature, emit
@@ -318,7 +226,7 @@ def prefetch(typing, array, row, at):  # type: ignore[no-untyped-def]
         view = context.make_array(signature.args[0])(context, builder, values[0])
         stride = cgutils.unpack_tuple(builder, view.strides)[0]
         itemsize = context.get_abi_sizeof(view.data.type.pointee)
-        offset = builder.add(builder.mul(values[1], stride), builder.mul(values[2], _I64(itemsize)))
+        offset = builder.add(builder.mul(values[1], stride), builder.mul(values[2], I64(itemsize)))
         bytes_ = builder.bitcast(view.data, ir.IntType(8).as_pointer())
         i32 = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [bytes_.type, i32, i32, i32])

@@ -1,0 +1,111 @@
+"""Vector instructions in LLVM's terms: what the intrinsics of simd.py and pixels.py are written with.
+
+Every function emits code at the builder's position; none runs anything.
+"""
+
+from __future__ import annotations
+
+import platform
+
+import llvmlite.binding
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+
+def _lanes() -> int:
+    """float32 lanes of a vector register of this machine."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return 4
+    return 16 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 8
+
+
+LANES = _lanes()
+WIDTH = 2 * LANES  # columns of a tile, and of a panel of weights
+
+F32 = ir.FloatType()
+I64 = ir.IntType(64)
+VECTOR = ir.VectorType(F32, LANES)
+INTEGERS = ir.VectorType(ir.IntType(32), LANES)
+
+
+def fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+    kind = "f32" if a.type == F32 else f"v{LANES}f32"
+    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(a.type, [a.type] * 3), f"llvm.fmuladd.{kind}")
+    return builder.call(function, [a, b, c])
+
+
+def splat(builder: ir.IRBuilder, scalar: ir.Value) -> ir.Value:
+    empty = ir.Constant(ir.VectorType(scalar.type, LANES), ir.Undefined)
+    one = builder.insert_element(empty, scalar, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(one, empty, ir.Constant(INTEGERS, [0] * LANES))
+
+
+def load(builder: ir.IRBuilder, base: ir.Value, index: ir.Value) -> ir.Value:
+    pointer = builder.bitcast(builder.gep(base, [index]), VECTOR.as_pointer())
+    return builder.load(pointer, align=4)
+
+
+def store(builder: ir.IRBuilder, base: ir.Value, index: ir.Value, value: ir.Value) -> None:
+    pointer = builder.bitcast(builder.gep(base, [index]), VECTOR.as_pointer())
+    builder.store(value, pointer, align=4)
+
+
+def maximum(builder: ir.IRBuilder, value: ir.Value, other: ir.Value) -> ir.Value:
+    """NaN in value stays NaN: a diverged net must not look healthy behind a ReLU."""
+    return builder.select(builder.fcmp_ordered("<", value, other), other, value)
+
+
+def minimum(builder: ir.IRBuilder, value: ir.Value, other: ir.Value) -> ir.Value:
+    return builder.select(builder.fcmp_ordered(">", value, other), other, value)
+
+
+def pointers(context, builder, signature, values):  # type: ignore[no-untyped-def]
+    """An intrinsic's arguments with arrays replaced by their data pointers."""
+    return [
+        context.make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
+        for kind, value in zip(signature.args, values, strict=True)
+    ]
+
+
+def zeros() -> ir.Constant:
+    return ir.Constant(VECTOR, [0.0] * LANES)
+
+
+def counted(builder: ir.IRBuilder, count: ir.Value, start: list[ir.Value]):  # type: ignore[no-untyped-def]
+    """Open `for index in range(count)` that carries values in registers; returns index, carried, and a closer."""
+    before = builder.block
+    head, body, after = (builder.append_basic_block(name) for name in ("head", "body", "after"))
+    builder.branch(head)
+    builder.position_at_end(head)
+    index = builder.phi(I64)
+    index.add_incoming(I64(0), before)
+    carried = []
+    for value in start:
+        phi = builder.phi(value.type)
+        phi.add_incoming(value, before)
+        carried.append(phi)
+    builder.cbranch(builder.icmp_signed("<", index, count), body, after)
+    builder.position_at_end(body)
+
+    def close(values: list[ir.Value]) -> None:
+        index.add_incoming(builder.add(index, I64(1)), builder.block)
+        for phi, value in zip(carried, values, strict=True):
+            phi.add_incoming(value, builder.block)
+        builder.branch(head)
+        builder.position_at_end(after)
+
+    return index, carried, close
+
+
+def horizontal(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
+    """The sum of a vector's lanes, halving it in a fixed order."""
+    width = LANES
+    while width > 1:
+        width //= 2
+        index = ir.VectorType(ir.IntType(32), width)
+        undefined = ir.Constant(vector.type, ir.Undefined)
+        low = builder.shuffle_vector(vector, undefined, ir.Constant(index, list(range(width))))
+        high = builder.shuffle_vector(vector, undefined, ir.Constant(index, list(range(width, 2 * width))))
+        vector = builder.fadd(low, high)
+    return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
