@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import io
+import json
 import random
 import re
 import signal
@@ -23,18 +24,21 @@ import zlib
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
 from unittest.mock import patch
 
 import numpy as np
 
+from climbs import example
 from warpladder.data import cifar10, table
 from warpladder.data.cifar_bin import parse_batch
 from warpladder.data.idx import read_images, read_labels
 from warpladder.data.reader import from_bytes
-from warpladder.errors import DataError
+from warpladder.errors import DataError, ResultsError
+from warpladder.report.page import page
+from warpladder.results import parse as parse_results
 
 SECONDS_PER_INPUT = 2.0  # after which an input is stopped
 CPU_SECONDS_PER_INPUT = 0.2  # more for 64 KB smells of quadratic time
@@ -273,6 +277,15 @@ def _read_csv(content: bytes) -> table.Table | str:
         return str(error)
 
 
+def _parse_results(content: bytes) -> None:
+    """What was read can be written and read again, and shown."""
+    results = parse_results(content)
+    assert parse_results(json.dumps(asdict(results), allow_nan=False).encode()) == results
+    assert page(results).endswith("</html>\n")
+
+
+_RESULTS = (json.dumps(asdict(example())).encode(), json.dumps(asdict(example(rungs=example().rungs[2:4])), indent=1).encode())
+
 _CSV = (
     b"label,pixel0,pixel1,pixel2,pixel3\n5,0,255,17,3\n0,1,2,3,4\n9,0,0,0,0\n",
     b"1,2,3\r\n4,5,6\r\n7,8,9\r\n",
@@ -320,6 +333,29 @@ TARGETS = (
             b"label",
         ),
         finish=_compress,
+    ),
+    Target(
+        "results",
+        _parse_results,
+        list(_RESULTS),
+        errors=(ResultsError,),
+        tokens=(
+            b"null",
+            b"0",
+            b"-1",
+            b"1e999",
+            b"1e308",
+            b"1e-320",
+            b"[]",
+            b"{}",
+            b'""',
+            b'"\\ud800"',
+            b"true",
+            b"NaN",
+            b"[" * 5000,
+            b"9" * 5000,
+            b'"timed"',
+        ),
     ),
 )
 

@@ -52,8 +52,8 @@ class Machine:
     load_average: float | None
 
     def __post_init__(self) -> None:
-        if not (self.fma_peak >= 1 and self.bandwidth >= 1):
-            raise ResultsError("fma_peak and bandwidth want at least 1")
+        if not (1 <= self.fma_peak <= 1e30 and 1 <= self.bandwidth <= 1e30):
+            raise ResultsError("fma_peak and bandwidth want at least 1 a second, and at most 1e30")
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,10 @@ class NetFacts:
     parameters: int
     train_flops: int
 
+    def __post_init__(self) -> None:
+        if min(self.parameters, self.train_flops) < 1:
+            raise ResultsError("a net wants at least one parameter and one FLOP")
+
 
 @dataclass(frozen=True)
 class DataFacts:
@@ -78,6 +82,10 @@ class DataFacts:
     in_shape: tuple[int, ...]
     dtype: str
     classes: int
+
+    def __post_init__(self) -> None:
+        if self.train < 1 or min(self.test, self.classes) < 0:
+            raise ResultsError("a data set wants at least one training sample")
 
 
 @dataclass(frozen=True)
