@@ -83,6 +83,10 @@ class Trainer(ABC):
         """Bytes held, by component: parameters, input, activations, gradients, ... (what applies)."""
         return {}
 
+    def flops(self) -> int:
+        """FLOPs that training one sample takes here: fewer than the net's where a layer is computed in a cheaper form. A time below them is not believed."""
+        return self.net.train_flops
+
     def spans(self) -> dict[str, float]:
         """Seconds spent since the trainer was built, by named part (compile, upload, ...), where it keeps count."""
         return {}
