@@ -50,17 +50,20 @@ def fuse(net: Net) -> tuple[int, list[Node]]:
     """The boundary at which samples enter (a leading Flatten costs nothing) and the operations from there."""
     layers = net.layers
     enter = 1 if isinstance(layers[0], Flatten) else 0
-    nodes = []
-    i = enter
+    nodes: list[Node] = []
+    i = x = enter
     while i < len(layers):
-        x = i
         after = layers[i + 1] if i + 1 < len(layers) else None
+        if isinstance(layers[i], Flatten) and len(net.shapes[i]) == 1:
+            i += 1  # nothing to do, and no boundary of its own
+            continue
         folded = layers[i] == Upsample2d(2) and isinstance(after, Conv2d) and after == Conv2d(after.out_channels, 3, 1, 1)
         i += folded
         index = i
         relu = isinstance(layers[i], (Linear, Conv2d)) and i + 1 < len(layers) and isinstance(layers[i + 1], ReLU)
         i += 1 + relu
         nodes.append(Node(layers[index], index, x, i, relu, folded))
+        x = i
     return enter, nodes
 
 
@@ -113,7 +116,7 @@ class Plan:
             self.values[at] = self._tensor(shape, at, border, border, 1)
             if at > net.first_trained:
                 self.slopes[at] = self._tensor(shape, at, *self._slope_border(producers[at]))
-        self.out = self.values[len(net.layers)]
+        self.out = self.values[self.nodes[-1].y]
         #: entries of an offset table: a block of pixels, or the elements of a patch
         self.offsets = max([BLOCK] + [at.taps**2 * at.inputs + ROWS for at in self.layout.layers.values()])
         prepare: list[Row] = []
@@ -174,7 +177,7 @@ class Plan:
         return _row(do.gather, [to.view], to.shape[0])
 
     def _loss(self) -> list[Row]:
-        last = len(self.net.layers)
+        last = self.nodes[-1].y
         x, dx = self.values[last], self.slopes[last]
         rows = []
         if isinstance(self.net.loss, CrossEntropyLoss):
@@ -221,8 +224,6 @@ class Plan:
         if isinstance(layer, Upsample2d):
             return [_row(do.upsample, [x.view, y.view], layer.scale_factor)]
         assert isinstance(layer, Flatten)
-        if x.flat:
-            return [_row(do.relu, [x.view, y.view])]
         return [_row(do.flatten, [x.view, y.view], x.shape[0])]
 
     def _forward_conv(self, node: Node, stored: Stored, x: Tensor, y: Tensor, prepare: list[Row]) -> list[Row]:
@@ -266,8 +267,6 @@ class Plan:
             rows = [_row(do.relu_gradient, [y.view, dy.view, dx.view])]
         elif isinstance(layer, Upsample2d):
             rows = [_row(do.upsample_gradient, [dy.view, dx.view], layer.scale_factor)]
-        elif x.flat:
-            raise AssertionError("a Flatten of flat samples has no program")
         else:
             rows = [_row(do.unflatten, [dy.view, dx.view], x.shape[0])]
         return rows + self._masked(node.x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import numpy as np
 from numba import types, typeof
 
 from ...config import TrainConfig
+from ...errors import DataError
 from ...nets import CrossEntropyLoss, Net
 from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from ...data.dataset import Dataset
 
 
+PREDICT_BATCH = 256  # samples planned for by a trainer of full batches that predicts before it knows their size
 SLACK = 64  # floats behind a buffer's end that a tile may read
 
 
@@ -44,7 +47,7 @@ class NativeTrainer(Trainer):
         self._pool = ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
         self._spans = {"compile": 0.0}
         self._samples: Samples | None = None
-        self._plan_for(config.batch_size or 1)
+        self._plan_for(config.batch_size or PREDICT_BATCH)
         self.set_state(state)
 
     def _plan_for(self, batch: int) -> None:
@@ -66,7 +69,7 @@ class NativeTrainer(Trainer):
         }
         pages = Pages(sum(room(*each) for each in shapes.values()))
         buffers = {name: pages.array(*each) for name, each in shapes.items()}
-        self.memory = Memory(**buffers, loss=np.zeros((self.threads, 0)), correct=np.zeros((self.threads, 0), np.int64))
+        self._memory = Memory(**buffers, loss=np.zeros((self.threads, 0)), correct=np.zeros((self.threads, 0), np.int64))
         self._program: np.ndarray | None = None
 
     def load(self, dataset: Dataset) -> None:
@@ -80,7 +83,7 @@ class NativeTrainer(Trainer):
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self._samples is None:
-            raise RuntimeError("load a dataset before running steps")
+            raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
         check_range(self.config, order, len(self._samples.labels), first, last)
         if self.batch == order.n:
             # a full batch's sums are the same in every order, and fastest in the stored one
@@ -88,7 +91,7 @@ class NativeTrainer(Trainer):
         else:
             indices = order.indices(first * self.batch, min(last * self.batch, order.n))
         steps = last - first
-        memory = self.memory._replace(loss=np.zeros((self.threads, steps)), correct=np.zeros((self.threads, steps), np.int64))
+        memory = self._memory._replace(loss=np.zeros((self.threads, steps)), correct=np.zeros((self.threads, steps), np.int64))
         terms = 1 if isinstance(self.net.loss, CrossEntropyLoss) else int(np.prod(self.net.out_shape))
         plan = self.plan
         common = (self.threads, plan.together, plan.block, self._table(self._samples), plan.sections, memory, self._samples, indices, self.batch, terms, _rates(self.config))
@@ -97,22 +100,37 @@ class NativeTrainer(Trainer):
         return StepLog(memory.loss.sum(axis=0) / size, memory.correct.sum(axis=0), size)
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
+        if x.shape[1:] != self.net.in_shape:
+            raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
         samples = _samples(x, None, scale)
         out = np.empty((len(x), int(np.prod(self.net.out_shape))), np.float32)
         plan = self.plan
         view = np.array(plan.out.view.ints(), np.int64)
-        common = (self.threads, plan.together, plan.block, self._table(samples), plan.sections, self.memory, samples, np.arange(len(x)), view, plan.out.shape[0], out, _rates(self.config))
+        common = (self.threads, plan.together, plan.block, self._table(samples), plan.sections, self._memory, samples, np.arange(len(x)), view, plan.out.shape[0], out, _rates(self.config))
         self._everywhere(run.predict, common)
         return out.reshape(len(x), *self.net.out_shape)
 
     def state(self) -> State:
         layout = self.plan.layout
-        return State(layout.to_flat(self.memory.weights), layout.to_flat(self.memory.velocity))
+        return State(layout.to_flat(self._memory.weights), layout.to_flat(self._memory.velocity))
 
     def set_state(self, state: State) -> None:
         layout = self.plan.layout
-        layout.from_flat(state.params.astype(np.float32), self.memory.weights)
-        layout.from_flat(state.velocity.astype(np.float32), self.memory.velocity)
+        layout.from_flat(state.params.astype(np.float32), self._memory.weights)
+        layout.from_flat(state.velocity.astype(np.float32), self._memory.velocity)
+
+    def memory(self) -> dict[str, int]:
+        held = self._memory
+        counts = {
+            "parameters": held.weights.nbytes,
+            "gradients": held.gradients.nbytes,
+            "optimiser": held.velocity.nbytes,
+            "activations": held.activations.nbytes + held.winners.nbytes,
+            "workspace": held.packed.nbytes + held.offsets.nbytes + held.scratch.nbytes,
+        }
+        if self._samples is not None:
+            counts["data"] = self._samples.u8.nbytes + self._samples.f32.nbytes + self._samples.labels.nbytes
+        return counts
 
     def spans(self) -> dict[str, float]:
         return dict(self._spans)
@@ -127,7 +145,7 @@ class NativeTrainer(Trainer):
         if self._program is None:
             started = time.perf_counter()
             call = Call(0, 0, 0, 1, 0, 0, np.empty(0, np.int64), samples, _rates(self.config), np.float32(0))
-            signature = (types.int64[::1], typeof(self.memory), typeof(call))
+            signature = (types.int64[::1], typeof(self._memory), typeof(call))
             where = {operation: address(operation, signature) for operation, _ in self.plan.rows}
             self._program = np.array([[where[operation], *operands] for operation, operands in self.plan.rows], np.int64)
             self._spans["compile"] += time.perf_counter() - started
@@ -152,7 +170,7 @@ def _rates(config: TrainConfig) -> Rates:
 
 
 def _samples(x: np.ndarray, labels: np.ndarray | None, scale: float) -> Samples:
-    x = np.ascontiguousarray(x).reshape(len(x), -1)
+    x = np.ascontiguousarray(x).reshape(len(x), math.prod(x.shape[1:]))
     no_bytes, no_floats = np.empty((0, 1), np.uint8), np.empty((0, 1), np.float32)
     if labels is None:
         labels = np.zeros(len(x), np.int32)
