@@ -1,92 +1,91 @@
-"""Convolution as a matrix product on unrolled patches (im2col)."""
+"""Convolution as matrix products on unrolled neighbourhoods."""
 
 from __future__ import annotations
 
 from ...nets import Conv2d, Layer
 from ..base import Array, Buffers, Op, module_of
-
-BLOCK_BYTES = 1 << 20  # patches unrolled at a time: they should stay in the cache between the copy and the product
+from .patches import Patches, block_size, blocks
 
 
 class ArrayConv2d(Op):
-    """Samples go through in blocks; a block's patches are one array (block, c k k, oh ow).
+    """Unrolls that side of the convolution which has fewer channels, a block of samples at a time.
 
-    y = W patches + b; dW = the sum over samples of dy patches'; dpatches = W' dy, folded back
-    onto dx by k * k shifted additions. Here x is (n, c, h, w), y (n, o, oh, ow), W (o, c k k).
+    With the input unrolled (c k k rows) and W as a matrix A (o, c k k):
+    y = A unfold(x), dA = dy unfold(x)', dx = fold(A' dy).
+    With the output unrolled (o k k rows; stride 1), A (c, o k k) being W turned by 180 degrees with its channels
+    exchanged, a convolution is the gradient of the other one:
+    y = fold(A' x), dA = x unfold(dy)', dx = A unfold(dy).
     """
 
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
         super().__init__(layer, buffers)
         assert isinstance(layer, Conv2d)
-        self.k, self.s, self.p = layer.kernel_size, layer.stride, layer.padding
-        capacity, c, h, w = buffers.x.shape
-        _, o, oh, ow = buffers.y.shape
-        sample_bytes = 4 * c * self.k**2 * oh * ow
-        self.block = max(1, min(capacity, BLOCK_BYTES // sample_bytes))
-        self.patches = self.scratch(buffers.x, (self.block, c, self.k, self.k, oh, ow))
-        if self.p:
-            self.padded = self.scratch(buffers.x, (self.block, c, h + 2 * self.p, w + 2 * self.p))
-            self.padded[...] = 0
-        if buffers.dw is not None:
-            self.dw_each = self.scratch(buffers.x, (self.block, o, c * self.k**2))
-            self.dw_sum = self.scratch(buffers.x, (o, c * self.k**2))
+        k, stride, padding = layer.kernel_size, layer.stride, layer.padding
+        x, y = buffers.x, buffers.y
+        self.turned = y.shape[1] < x.shape[1] and stride == 1 and padding < k
+        near, far = (y, x) if self.turned else (x, y)
+        padding = k - 1 - padding if self.turned else padding
+        places = far.shape[2:]
+        self.block = block_size(len(x), near.shape[1] * k * k * places[0] * places[1])
+        self.patches = Patches(x, near.shape[1:], places, self.block, k, stride, padding)
+        wide = (far.shape[1], self.block, places[0], self.patches.pitch)
+        self.product = self.scratch(x, wide)  # what a matrix product gives, places over the edge included
+        self.factor = self.scratch(x, wide)  # what a matrix product takes, zero there
+        self.factor[...] = 0
+        self.a = self.scratch(x, (far.shape[1], near.shape[1], k, k))
+        self.da = self.scratch(x, self.a.shape)
+        self.da_block = self.scratch(x, (far.shape[1], near.shape[1] * k * k))
+        self.workspace += self.patches.workspace
 
     def forward(self, n: int) -> None:
         t = self.buffers
-        xp, o = module_of(t.x), t.y.shape[1]
-        w = t.w.reshape(o, -1)
-        for first in range(0, n, self.block):
-            last = min(n, first + self.block)
-            y = t.y[first:last].reshape(last - first, o, -1)
-            xp.matmul(w, self._unfold(t.x[first:last]), out=y)
-            y += t.b[:, None]
+        self.a[...] = self._exchanged(t.w) if self.turned else t.w
+        bias = t.b[:, None, None]
+        for some in blocks(n, self.block):
+            x, y = t.x[some], t.y[some]
+            if self.turned:
+                self._spread(x, y)
+                y += bias
+            else:
+                module_of(y).add(self._gather(self.patches.unfold(x), len(x)), bias, out=y)
 
     def backward(self, n: int) -> None:
         t = self.buffers
-        xp, o = module_of(t.dy), t.y.shape[1]
-        w, dw = t.w.reshape(o, -1), t.dw.reshape(o, -1)
+        xp = module_of(t.dy)
         xp.sum(t.dy[:n], axis=(0, 2, 3), out=t.db)
-        dw[...] = 0
-        for first in range(0, n, self.block):
-            last = min(n, first + self.block)
-            dy = t.dy[first:last].reshape(last - first, o, -1)
-            patches = self._unfold(t.x[first:last])
-            xp.matmul(dy, patches.transpose(0, 2, 1), out=self.dw_each[: last - first])
-            dw += xp.sum(self.dw_each[: last - first], axis=0, out=self.dw_sum)
-            if t.dx is not None:
-                xp.matmul(w.T, dy, out=patches)
-                self._fold(t.dx[first:last])
+        da = self.da.reshape(self.da_block.shape)
+        da[...] = 0
+        for some in blocks(n, self.block):
+            near, far = (t.dy[some], t.x[some]) if self.turned else (t.x[some], t.dy[some])
+            matrix = self.patches.unfold(near)
+            da += xp.matmul(self._flat_factor(far), matrix.T, out=self.da_block)
+            if t.dx is not None and self.turned:
+                t.dx[some] = self._gather(matrix, len(near))
+            elif t.dx is not None:
+                self._spread(far, t.dx[some])
+        t.dw[...] = self._exchanged(self.da) if self.turned else self.da
 
-    def _shifted(self, image: Array, i: int, j: int) -> Array:
-        """What kernel element (i, j) meets: a view (n, c, oh, ow) of the padded images."""
-        oh, ow = self.buffers.y.shape[2:]
-        return image[:, :, i : i + (oh - 1) * self.s + 1 : self.s, j : j + (ow - 1) * self.s + 1 : self.s]
+    @staticmethod
+    def _exchanged(w: Array) -> Array:
+        return w.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1]
 
-    def _inner(self, padded: Array) -> Array:
-        p, (h, w) = self.p, self.buffers.x.shape[2:]
-        return padded[:, :, p : p + h, p : p + w]
+    def _flat(self, wide: Array, n: int) -> Array:
+        return wide.reshape(len(wide), -1)[:, : n * wide.shape[2] * wide.shape[3]]
 
-    def _unfold(self, x: Array) -> Array:
-        """Copy the patches of some images; returns them as (n, c k k, oh ow)."""
-        patches = self.patches[: len(x)]
-        if self.p:
-            padded = self.padded[: len(x)]
-            self._inner(padded)[...] = x
-            x = padded
-        for i in range(self.k):
-            for j in range(self.k):
-                patches[:, :, i, j] = self._shifted(x, i, j)
-        return patches.reshape(len(x), patches.shape[1] * self.k**2, -1)
+    def _flat_factor(self, far: Array) -> Array:
+        """(channels, n places): samples (n, channels, rows, columns) as a factor of a matrix product."""
+        n = len(far)
+        self.factor[:, :n, :, : far.shape[3]] = far.transpose(1, 0, 2, 3)
+        return self._flat(self.factor, n)
 
-    def _fold(self, dx: Array) -> None:
-        """Add the patches back to where they came from."""
-        n, p = len(dx), self.p
-        image = self.padded[:n] if p else dx
-        image[...] = 0
-        for i in range(self.k):
-            for j in range(self.k):
-                target = self._shifted(image, i, j)
-                target += self.patches[:n, :, i, j]
-        if p:
-            dx[...] = self._inner(image)
-            image[...] = 0  # the frame must be zero for the next images
+    def _gather(self, matrix: Array, n: int) -> Array:
+        """A matrix: (n, channels, rows, columns), a view of the product without the places over the edge."""
+        columns = (self.buffers.x if self.turned else self.buffers.y).shape[3]
+        module_of(matrix).matmul(self.a.reshape(self.da_block.shape), matrix, out=self._flat(self.product, n))
+        return self.product[:, :n, :, :columns].transpose(1, 0, 2, 3)
+
+    def _spread(self, far: Array, out: Array) -> None:
+        """out = fold(A' far)."""
+        a = self.a.reshape(self.da_block.shape)
+        module_of(out).matmul(a.T, self._flat_factor(far), out=self.patches.matrix(len(far)))
+        self.patches.fold(out)

@@ -18,29 +18,30 @@ class ArrayCrossEntropy(LossOp):
         capacity, classes = x.shape
         self.row = module_of(x).arange(0, capacity * classes, classes, dtype=np.int64)  # where each row starts in the flat array
         self.workspace += self.row.nbytes
-        self.at_label = self.scratch(x, (capacity,), np.int64)
-        self.best = self.scratch(x, (capacity,), np.int64)
-        self.column = self.scratch(x, (capacity, 1))
-        self.total = self.scratch(x, (capacity, 1))
-        self.label_logit = self.scratch(x, (capacity,))
+        self.at_best, self.at_label = (self.scratch(x, (capacity,), np.int64) for _ in range(2))
+        self.best, self.total, self.lost = (self.scratch(x, (capacity,)) for _ in range(3))
+        self.unchecked = {"mode": "clip"} if module_of(x) is np else {}  # NumPy takes straight into `out` only so
+        self.ones = self.scratch(x, (classes,))
+        self.ones[...] = 1
 
     def forward(self, n: int) -> None:
-        xp, x, e, column, total = module_of(self.x), self.x[:n], self.dx[:n], self.column[:n], self.total[:n]
-        at_label, label_logit, best = self.at_label[:n], self.label_logit[:n], self.best[:n]
-        xp.add(self.row[:n], self.target[:n], out=at_label)
-        xp.argmax(x, axis=1, out=best)
-        self.correct[0] = xp.count_nonzero(best == self.target[:n])
-        xp.max(x, axis=1, keepdims=True, out=column)
-        xp.subtract(x, column, out=e)
-        xp.take(e.reshape(-1), at_label, out=label_logit)
+        x, e, best, total, lost = self.x[:n], self.dx[:n], self.best[:n], self.total[:n], self.lost[:n]
+        row, at_best, at_label = self.row[:n], self.at_best[:n], self.at_label[:n]
+        xp = module_of(x)
+        xp.argmax(x, axis=1, out=at_best)
+        xp.add(row, at_best, out=at_best)
+        xp.add(row, self.target[:n], out=at_label)
+        self.correct[0] = xp.count_nonzero(at_best == at_label)
+        xp.take(x.reshape(-1), at_best, out=best, **self.unchecked)
+        xp.subtract(x, best[:, None], out=e)
+        xp.take(e.reshape(-1), at_label, out=lost, **self.unchecked)
         xp.exp(e, out=e)
-        xp.sum(e, axis=1, keepdims=True, out=total)
-        xp.log(total, out=column)
-        column[:, 0] -= label_logit
-        self.loss[0] = xp.mean(column, dtype=np.float64)
+        xp.matmul(e, self.ones, out=total)  # many times faster than sum(axis=1) on long, narrow arrays
+        xp.subtract(xp.log(total, out=best), lost, out=lost)
+        self.loss[0] = xp.sum(lost, dtype=np.float64) / n
 
     def backward(self, n: int) -> None:
         dx, total = self.dx[:n], self.total[:n]
         total *= np.float32(n)
-        dx /= total
+        dx /= total[:, None]
         dx.reshape(-1)[self.at_label[:n]] -= np.float32(1 / n)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..base import Array, GatherOp, module_of
 
-CHUNK = 1024  # rows at a time: a full batch of 60,000 images needs no second copy of the data set
+CHUNK = 256  # rows at a time: they stay in the cache, and a full batch of 60,000 images needs no second copy of the data set
 
 
 class ArrayGather(GatherOp):
@@ -22,5 +22,7 @@ class ArrayGather(GatherOp):
         xp = module_of(self.source)
         for first in range(0, len(indices), CHUNK):
             some = indices[first : first + CHUNK]
-            raw = xp.take(self.source, some, axis=0, out=self.raw[: len(some)], **self.unchecked)
-            xp.multiply(raw, self.scale, out=self.x[first : first + len(some)], dtype=np.float32)
+            raw, x = self.raw[: len(some)], self.x[first : first + len(some)]
+            xp.take(self.source, some, axis=0, out=raw, **self.unchecked)
+            x[...] = raw
+            x *= self.scale

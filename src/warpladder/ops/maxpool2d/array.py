@@ -22,8 +22,11 @@ class ArrayMaxPool2d(Op):
         y = buffers.y
         if buffers.dx is not None:
             self.winner = self.scratch(y, y.shape, np.min_scalar_type(self.k**2 - 1))
+            self.latest = self.scratch(y, y.shape, self.winner.dtype)
             self.mask = self.scratch(y, y.shape, np.bool_)
             self.routed = self.scratch(y, y.shape)
+        self.apart = self.s >= self.k  # then no pixel is in two windows
+        self.covered = self.s == self.k and buffers.x.shape[2] % self.k == buffers.x.shape[3] % self.k == 0
 
     def _position(self, image: Array, t: int) -> Array:
         i, j = divmod(t, self.k)
@@ -40,7 +43,8 @@ class ArrayMaxPool2d(Op):
             candidate = self._position(x, number)
             if t.dx is not None:
                 better = xp.greater(candidate, y, out=self.mask[:n])
-                xp.copyto(self.winner[:n], self.winner.dtype.type(number), where=better)
+                xp.multiply(better, self.winner.dtype.type(number), out=self.latest[:n])
+                xp.maximum(self.winner[:n], self.latest[:n], out=self.winner[:n])  # the numbers rise: the latest winner stands
             xp.maximum(y, candidate, out=y)
 
     def backward(self, n: int) -> None:
@@ -48,12 +52,12 @@ class ArrayMaxPool2d(Op):
         if t.dx is None:
             return
         xp, dx, dy, winner = module_of(t.dy), t.dx[:n], t.dy[:n], self.winner[:n]
-        apart = self.s >= self.k
-        dx[...] = 0
+        if not self.covered:
+            dx[...] = 0
         for number in range(self.k**2):
             mine = xp.equal(winner, winner.dtype.type(number), out=self.mask[:n])
             target = self._position(dx, number)
-            if apart:
+            if self.apart:
                 xp.multiply(dy, mine, out=target)
             else:
                 target += xp.multiply(dy, mine, out=self.routed[:n])

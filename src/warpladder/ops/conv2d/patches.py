@@ -1,0 +1,81 @@
+"""Patches: the neighbourhoods of a block of images as the columns of a matrix (im2col), and back (col2im)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..base import Array, Bound, module_of
+
+
+class Patches(Bound):
+    """The k x k neighbourhoods of up to `block` images (channels, height, width), zero padded, in steps of `stride`.
+
+    The matrix is (channels k k, block rows pitch): one row for each channel and kernel element, one
+    column for each place of the kernel. At stride 1 the kernel also visits the places where it runs over the
+    right edge into the next row (pitch is the padded width, not the columns), because each row of the matrix then
+    is a plain copy of consecutive numbers. These columns mean nothing: leave them out, or meet them with zeros.
+
+    Parameters
+    ----------
+    like : array
+        Tells NumPy from CuPy.
+    image : (channels, height, width)
+    places : (rows, columns)
+        Of the kernel, without those over the edge.
+    block, kernel_size, stride, padding : int
+    """
+
+    def __init__(
+        self, like: Array, image: tuple[int, ...], places: tuple[int, ...], block: int, kernel_size: int, stride: int, padding: int
+    ) -> None:
+        channels, self.height, self.width = image
+        rows, columns = places
+        self.padding = padding
+        wide = self.width + 2 * padding
+        self.pitch = wide if stride == 1 else columns
+        # One row more than the images have: there the last neighbourhoods run over the edge.
+        self.images = self.scratch(like, (channels, block, self.height + 2 * padding + 1, wide))
+        self.sums = self.scratch(like, self.images.shape)
+        self.images[...] = 0
+        self.buffer = self.scratch(like, (channels, kernel_size, kernel_size, block, rows, self.pitch))
+        self.seen = self._view(self.images, kernel_size, stride)
+        self.met = self._view(self.sums, kernel_size, stride)
+
+    def _view(self, images: Array, k: int, stride: int) -> Array:
+        """(channels, k, k, block, rows, pitch): what kernel element (i, j) meets at each place."""
+        channel, sample, row, pixel = images.strides
+        strides = (channel, row, pixel, sample, stride * row, stride * pixel)
+        return module_of(images).lib.stride_tricks.as_strided(images, self.buffer.shape, strides)
+
+    def matrix(self, n: int) -> Array:
+        """The columns that belong to the first n images, as they stand."""
+        channels, k, _, block, rows, pitch = self.buffer.shape
+        return self.buffer.reshape(channels * k * k, block * rows * pitch)[:, : n * rows * pitch]
+
+    def unfold(self, x: Array) -> Array:
+        """Fill the matrix from images (n, channels, height, width) and return it."""
+        n, p = len(x), self.padding
+        self.images[:, :n, p : p + self.height, p : p + self.width] = x.transpose(1, 0, 2, 3)
+        self.buffer[:, :, :, :n] = self.seen[:, :, :, :n]
+        return self.matrix(n)
+
+    def fold(self, out: Array) -> None:
+        """Add every number of the matrix to where it came from: fills out (n, channels, height, width)."""
+        n, p, k = len(out), self.padding, self.buffer.shape[1]
+        self.sums[:, :n] = 0
+        for i in range(k):
+            for j in range(k):
+                target = self.met[:, i, j, :n]
+                target += self.buffer[:, i, j, :n]
+        out[...] = self.sums[:, :n, p : p + self.height, p : p + self.width].transpose(1, 0, 2, 3)
+
+
+def blocks(n: int, block: int) -> list[slice]:
+    """The samples 0..n-1 in runs of at most `block`."""
+    return [slice(first, min(first + block, n)) for first in range(0, n, block)]
+
+
+def block_size(capacity: int, numbers: int) -> int:
+    """How many samples go through at a time, so that their patches, so many numbers each, stay in the cache between copy and product."""
+    cache = 1 << 20
+    return max(1, min(capacity, cache // (numbers * np.dtype(np.float32).itemsize)))
