@@ -5,9 +5,9 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from climbs import example, timed
 from rich.console import Console
 
+from climbs import example, timed
 from warpladder.report import words
 from warpladder.report.page import page, write_page
 from warpladder.report.table import table
@@ -37,9 +37,11 @@ def test_the_table_fits_and_holds_every_figure(width):
 
 def test_the_last_sentence_says_which_is_fastest_and_why():
     said = words.conclusion(example())
-    assert said.startswith("native is fastest: 431 ms an epoch, 71.9 times as fast as loops, the first rung and 2.13 times as fast as torch, the fastest peer.")
+    assert said.startswith(
+        "native is fastest: 431 ms an epoch, 71.9 times as fast as loops, the first rung and 2.13 times as fast as torch, the fastest peer."
+    )
     assert "55 % of the 207 GFLOP/s that 2 threads can do" in said
-    assert said.endswith("Its idea: fused, vectorised, all cores: as fast as this CPU goes.")
+    assert said.endswith("Its idea: Fused, vectorised, all cores: as fast as this CPU goes.")
     assert shown(example(), 100).split()[-5:] == said.split()[-5:]
 
 
@@ -47,6 +49,16 @@ def test_a_peer_that_is_faster_is_said_to_be():
     rungs = (timed("numpy", "BLAS", (2.0,)), timed("torch", "eager", (1.0,), peer=True))
     said = words.conclusion(example(rungs=rungs))
     assert said.startswith("torch, a peer, is fastest: 1.00 s an epoch, 2.00 times as fast as numpy, the fastest rung. ")
+
+
+def test_a_machine_at_work_for_others_is_told():
+    assert not any(name == "disturbed" for name, _ in words.remarks(example()))
+    rung = timed("numpy", "BLAS", (2.0,))
+    busy = replace(rung, timing=replace(rung.timing, other_seconds=(1.8,)))
+    assert (
+        "disturbed",
+        "other processes kept up to 0.9 processors busy while rungs were timed: their times may be too long.",
+    ) in words.remarks(example(rungs=(busy,)))
 
 
 def test_a_climb_without_a_time_says_so():
@@ -65,13 +77,24 @@ def test_a_net_without_classes_shows_its_loss():
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(31.0, "31.0 s"), (0.9996, "1.00 s"), (0.431, "431 ms"), (4.53e-4, "453 us"), (2e-9, "2.00 ns"), (12345.0, "12,300 s"), (9.999, "10.0 s")],
+    [
+        (31.0, "31.0 s"),
+        (0.9996, "1.00 s"),
+        (0.431, "431 ms"),
+        (4.53e-4, "453 us"),
+        (2e-9, "2.00 ns"),
+        (12345.0, "12,300 s"),
+        (9.999, "10.0 s"),
+    ],
 )
 def test_seconds(value, text):
     assert words.seconds(value) == text
 
 
-@pytest.mark.parametrize(("value", "text"), [(281_000, "281 k"), (9_000, "9,000"), (1_936, "1,936"), (45_500, "45.5 k"), (1.3e6, "1.30 M"), (999_900, "1.00 M"), (12, "12.0")])
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(281_000, "281 k"), (9_000, "9,000"), (1_936, "1,936"), (45_500, "45.5 k"), (1.3e6, "1.30 M"), (999_900, "1.00 M"), (12, "12.0")],
+)
 def test_counts(value, text):
     assert words.count(value) == text
 
@@ -109,7 +132,14 @@ def test_the_page_is_whole_and_needs_nothing_else(tmp_path):
     assert not re.search(r"https?:|url\(|@import", text)
     assert text.count('<rect class="rung"') == 3 and text.count('<rect class="peer"') == 1
     assert text.count('class="sample"') == 12
-    for part in ("warpladder climb mlp --data mnist", "Example 9000", "0123456789abcdef", "prefers-color-scheme: dark", "floor 237 ms", "update of 1.bias"):
+    for part in (
+        "warpladder climb mlp --data mnist",
+        "Example 9000",
+        "0123456789abcdef",
+        "prefers-color-scheme: dark",
+        "floor 237 ms",
+        "update of 1.bias",
+    ):
         assert part in text
 
 

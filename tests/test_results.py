@@ -6,8 +6,8 @@ import random
 import re
 
 import pytest
-from climbs import example, timed
 
+from climbs import example, timed
 from warpladder.errors import ResultsError
 from warpladder.results import RungResult, Timing, load, parse
 
@@ -137,17 +137,22 @@ def damaged(good: bytes, rng: random.Random) -> bytes:
 
 
 def test_seconds_per_epoch_are_the_median_and_scale_with_the_samples():
-    timing = Timing((3.0, 1.0, 2.0), (3.0, 1.0, 2.0), steps=100, samples=6400, epoch_steps=938, epoch_samples=60000)
+    timing = Timing((3.0, 1.0, 2.0), (3.0, 1.0, 2.0), None, steps=100, samples=6400, epoch_steps=938, epoch_samples=60000)
     assert timing.scaled
     assert timing.seconds_per_epoch == 2.0 * 60000 / 6400
     assert timing.spread == 1.0
     assert timing.samples_per_second == 3200
-    several = Timing((4.0,), (4.0,), steps=2 * 938, samples=120000, epoch_steps=938, epoch_samples=60000)
+    several = Timing((4.0,), (4.0,), (0.5,), steps=2 * 938, samples=120000, epoch_steps=938, epoch_samples=60000)
     assert not several.scaled and several.seconds_per_epoch == 2.0
 
 
+def test_what_others_did_meanwhile_is_told_in_processors():
+    timing = Timing((1.0, 1.0), (1.0, 1.0), (0.5, 0.1), steps=1, samples=1, epoch_steps=1, epoch_samples=1)
+    assert timing.disturbance == pytest.approx(0.3)
+
+
 def test_speed_ups_pass_over_rungs_without_a_time_and_leave_peers_off_the_ladder():
-    loops, numpy, native, broken, jax, torch = (results := example()).rungs
+    loops, _, native, broken, jax, torch = (results := example()).rungs
     assert results.over_first(loops) == 1
     assert results.over_first(native) == pytest.approx(31.0 / 0.431, rel=1e-4)
     assert results.over_first(torch) == pytest.approx(31.0 / 0.92, rel=1e-4)

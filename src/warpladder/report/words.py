@@ -51,6 +51,9 @@ def error(rung: RungResult) -> str:
     return "" if rung.check is None or rung.check.error is None else f"{rung.check.error:.0e}"
 
 
+#: Processors that others may keep busy on average before it is told: clocks of a hundredth of a second cannot tell much less.
+DISTURBED = 0.1
+
 #: A rung without a time, in the place of its time.
 STATUS = {"unsupported": "not here", "failed": "failed", "refused": "refused"}
 
@@ -69,6 +72,11 @@ def remarks(results: Results) -> list[tuple[str, str]]:
         notes += [f"it deviates: {deviation}" for deviation in rung.deviations]
         if notes:
             lines.append((rung.name, "; ".join(note.rstrip(".") for note in notes) + "."))
+    others = max((rung.timing.disturbance for rung in results.timed() if rung.timing), default=0.0)
+    if others > DISTURBED:
+        lines.append(
+            ("disturbed", f"other processes kept up to {others:.1f} processors busy while rungs were timed: their times may be too long.")
+        )
     return lines
 
 

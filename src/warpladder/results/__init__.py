@@ -103,21 +103,24 @@ class Timing:
     """Raw samples of a rung's time, one entry a repetition.
 
     seconds, cpu_seconds : wall-clock time, and processor time of the whole process over the same stretch.
+    other_seconds : processor time that other processes took in the meantime; None where the system does not tell.
     steps, samples : how many training steps and samples each repetition took.
     epoch_steps, epoch_samples : how many there are in one epoch.
     """
 
     seconds: tuple[float, ...]
     cpu_seconds: tuple[float, ...]
+    other_seconds: tuple[float, ...] | None
     steps: int
     samples: int
     epoch_steps: int
     epoch_samples: int
 
     def __post_init__(self) -> None:
-        if not self.seconds or len(self.cpu_seconds) != len(self.seconds):
+        processor = (self.cpu_seconds, self.other_seconds if self.other_seconds is not None else self.cpu_seconds)
+        if not self.seconds or any(len(part) != len(self.seconds) for part in processor):
             raise ResultsError("a timing wants at least one repetition, and processor time for each")
-        if not all(1e-9 <= s <= 1e9 for s in self.seconds) or not all(0 <= s <= 1e12 for s in self.cpu_seconds):
+        if not all(1e-9 <= s <= 1e9 for s in self.seconds) or not all(0 <= s <= 1e12 for part in processor for s in part):
             raise ResultsError("a timing wants times between a nanosecond and thirty years")
         if min(self.steps, self.samples, self.epoch_steps, self.epoch_samples) < 1:
             raise ResultsError("a timing wants at least one step and one sample")
@@ -141,6 +144,11 @@ class Timing:
     def spread(self) -> float:
         """Slowest less fastest repetition, as a share of the median."""
         return (max(self.epochs) - min(self.epochs)) / self.seconds_per_epoch
+
+    @property
+    def disturbance(self) -> float:
+        """Processors that other processes kept busy on average while the clock ran."""
+        return sum(self.other_seconds or ()) / sum(self.seconds)
 
     @property
     def samples_per_second(self) -> float:

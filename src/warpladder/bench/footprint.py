@@ -1,0 +1,113 @@
+"""Peak memory of training with one rung, measured where nothing else is: in a fresh process that does only this.
+
+In the climb's own process the peak would be that of all rungs and libraries together. The child
+gets random samples of the data set's sizes and types; what they show takes no memory.
+
+The peak is the kernel's VmHWM. `ru_maxrss` will not do on Linux: a child inherits its parent's.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from .. import ladder, nets
+from ..config import TrainConfig
+from ..data.dataset import Dataset
+from ..errors import RungError
+from ..nets import CrossEntropyLoss, Net
+from ..order import Order
+from ..params import initial
+from ..rungs.base import Rung
+from ..train import score
+from ..trainers.base import State
+
+LIMIT = 300  # seconds that a child may take
+PATIENCE = 10  # seconds of evaluation, after which the rest of the test set is left out
+
+
+def peak_rss(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> tuple[int | None, str]:
+    """Largest resident set, in bytes, of a process that trains some steps and evaluates; or None and the reason."""
+    try:
+        if ladder.find(rung.name) is not rung:
+            raise RungError("")
+    except RungError:
+        return None, "only a rung of warpladder's ladder can be built in a process of its own"
+    order = {
+        "rung": rung.name,
+        "net": describe(net),
+        "config": asdict(config),
+        "train": [list(data.train_x.shape), str(data.train_x.dtype)],
+        "test": [list(data.test_x.shape), str(data.test_x.dtype)],
+        "scale": data.scale,
+    }
+    package = str(Path(__file__).parents[2])
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); from warpladder.bench.footprint import child; child()"]
+    try:
+        done = subprocess.run(command, input=json.dumps(order), capture_output=True, text=True, timeout=LIMIT, check=False)
+    except subprocess.TimeoutExpired:
+        return None, f"no end after {LIMIT} s"
+    except OSError as error:
+        return None, f"no new process: {error}"
+    if done.returncode != 0:
+        return None, (done.stderr.strip().splitlines() or [f"the process ended with {done.returncode}"])[-1]
+    return int(done.stdout.split()[-1]), ""
+
+
+def describe(net: Net) -> dict[str, Any]:
+    """A net as JSON."""
+    layers = [[type(layer).__name__, asdict(layer)] for layer in net.layers]  # type: ignore[call-overload]
+    return {"name": net.name, "in_shape": net.in_shape, "layers": layers, "loss": type(net.loss).__name__}
+
+
+def rebuild(told: dict[str, Any]) -> Net:
+    """The net that `describe` told of."""
+    layers = tuple(getattr(nets, kind)(**settings) for kind, settings in told["layers"])
+    return Net(told["name"], tuple(told["in_shape"]), layers, getattr(nets, told["loss"])())
+
+
+def child() -> None:
+    """Train as standard input says, and print the peak in bytes."""
+    told = json.load(sys.stdin)
+    net, config = rebuild(told["net"]), TrainConfig(**told["config"])
+    classes = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else None
+    train_x, train_y = _random(told["train"], classes)
+    test_x, test_y = _random(told["test"], classes)
+    data = Dataset("random", train_x, train_y, test_x, test_y, told["scale"])
+    params = initial(net, config.seed)
+    with ladder.find(told["rung"]).build(net, config, State(params, np.zeros_like(params))) as trainer:
+        trainer.load(data)
+        order = Order(config.seed, 0, len(train_x), config.shuffle)
+        last = config.steps(len(train_x))
+        trainer.run(order, 0, 1)
+        start = perf_counter()
+        trainer.run(order, last - 1, last)
+        per_sample = (perf_counter() - start) / (len(train_x) - (last - 1) * config.batch(len(train_x)))
+        some = min(len(test_x), max(1, int(PATIENCE / per_sample)))
+        if some:
+            score(trainer, data.test_x[:some], None if data.test_y is None else data.test_y[:some], data.scale)
+        print(_peak())
+
+
+def _random(what: tuple[list[int], str], classes: int | None) -> tuple[np.ndarray, np.ndarray | None]:
+    shape, dtype = what
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, shape, np.uint8) if dtype == "uint8" else rng.random(shape, np.float32)
+    return x, None if classes is None else rng.integers(0, classes, shape[0], np.int32)
+
+
+def _peak() -> int:
+    """This process's largest resident set so far, in bytes."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        return int(next(line for line in status.read_text().splitlines() if line.startswith("VmHWM")).split()[1]) << 10
+    import resource  # no Windows has it
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS

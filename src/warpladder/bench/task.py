@@ -1,0 +1,70 @@
+"""What every rung of a climb is asked to do, and how much of it a slow rung is timed on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..data.dataset import Dataset
+from ..nets import Net
+from ..order import Order
+from ..params import initial
+from ..trainers.base import State
+
+PROBE = 0.2  # seconds: steps are probed, and short epochs repeated, until they take this long
+TRAINING = 30  # training for the test accuracy may take this many times the budget of one repetition
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every rung of a climb is asked to do.
+
+    budget : seconds that one timed repetition of one rung may take.
+    """
+
+    net: Net
+    data: Dataset
+    config: TrainConfig
+    epochs: int
+    repeats: int
+    budget: float
+
+    @property
+    def n(self) -> int:
+        """Training samples."""
+        return len(self.data.train_x)
+
+    @property
+    def steps(self) -> int:
+        """Steps in an epoch."""
+        return self.config.steps(self.n)
+
+    def samples(self, steps: int) -> int:
+        """Samples in the first so many steps of an epoch."""
+        return min(steps * self.config.batch(self.n), self.n)
+
+    def order(self, epoch: int) -> Order:
+        return Order(self.config.seed, epoch, self.n, self.config.shuffle)
+
+    def start(self) -> State:
+        """The initial state, a new copy."""
+        params = initial(self.net, self.config.seed)
+        return State(params, np.zeros_like(params))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one timed repetition takes: so many steps from the start of each of so many epochs."""
+
+    epochs: int
+    steps: int
+
+
+def plan(task: Task, per_step: float) -> Plan:
+    """As many whole epochs as a clock needs, or where one takes too long, as many of its steps as the budget allows."""
+    if per_step * task.steps <= task.budget:
+        return Plan(max(1, math.ceil(PROBE / (per_step * task.steps))), task.steps)
+    return Plan(1, min(task.steps, max(1, int(task.budget / per_step))))
