@@ -22,6 +22,9 @@ BLOCK = 96  # pixels whose offsets are worked out at once; a multiple of ROWS
 KINDS = 3  # offset tables: of the patches, of where results go, and of what masks them
 CHUNK = 128  # pixels that a weight-gradient tile sums before it goes back to memory
 
+#: the settings of a step, for tiles that make none
+NO_STEP = (np.float32(0), np.float32(0), np.float32(0))
+
 # how a convolution ends
 STORE, RELU, MASK = range(3)
 
@@ -75,8 +78,7 @@ def convolve(at, source, x, weights, w_at, kernel, stride, target, y, biases, bi
     a_run = x[ROW] if dense else x[PIXEL]
     outer = 1 if dense else kernel[0]
     depth = kernel[0] * kernel[1] * channels
-    nothing = np.float32(0)
-    span = at.shape[0] // KINDS
+    table = (at, at.shape[0] // KINDS)
     for first in range(pixel_range[0], pixel_range[1], BLOCK):
         pixels = min(BLOCK, pixel_range[1] - first)
         _offsets(at, first, pixels, x, y, gate, stride)
@@ -88,23 +90,27 @@ def convolve(at, source, x, weights, w_at, kernel, stride, target, y, biases, bi
                 a_add = part * x[ROW]
                 b_at = w_at + (panel * depth + part * runs * length) * WIDTH
                 b_run = length * WIDTH
+                left = (source, a_add, 1, a_run)
+                right = (weights, b_at, WIDTH, b_run)
+                result = (target, column)
                 for p in range(0, pixels, ROWS):
                     if begin and bias_at >= 0:
+                        bias = (biases, bias_at + column)
                         if end and finish == RELU:
-                            _bias_relu(at, p, span, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, biases, bias_at + column, nothing, nothing, nothing)  # fmt: skip
+                            _bias_relu(table, p, left, right, (length, runs), result, bias, NO_STEP)
                         else:
-                            _bias_store(at, p, span, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, biases, bias_at + column, nothing, nothing, nothing)  # fmt: skip
+                            _bias_store(table, p, left, right, (length, runs), result, bias, NO_STEP)
                     elif begin:
                         if end and finish == MASK:
-                            _zero_mask(at, p, span, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
+                            _zero_mask(table, p, left, right, (length, runs), result, (gates, column), NO_STEP)
                         else:
-                            _zero_store(at, p, span, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
+                            _zero_store(table, p, left, right, (length, runs), result, (gates, column), NO_STEP)
                     elif end and finish == RELU:
-                        _add_relu(at, p, span, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
+                        _add_relu(table, p, left, right, (length, runs), result, (gates, column), NO_STEP)
                     elif end and finish == MASK:
-                        _add_mask(at, p, span, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
+                        _add_mask(table, p, left, right, (length, runs), result, (gates, column), NO_STEP)
                     else:
-                        _add_store(at, p, span, source, a_add, 1, a_run, weights, b_at, WIDTH, b_run, length, runs, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
+                        _add_store(table, p, left, right, (length, runs), result, (gates, column), NO_STEP)
 
 
 @compiled(nogil=True, inline="never")
@@ -138,8 +144,7 @@ def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, 
     chunk_rows = max(1, CHUNK // width)
     chunk_columns = min(width, CHUNK)
     fresh = not add
-    nothing = np.float32(0)
-    span = at.shape[0] // KINDS
+    table = (at, at.shape[0] // KINDS)
     _patch_offsets(at, x, kernel, channels, w_at)
     for sample in range(samples):
         for row in range(0, dy[HEIGHT], chunk_rows):
@@ -152,16 +157,17 @@ def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, 
                 a_run = x[ROW] * stride
                 # panels outside: a panel's gradients are then walked through in the order in which they are stored
                 for panel in range(panels):
-                    b = b_at + panel * WIDTH
-                    c_add = panel * depth * WIDTH
+                    left = (source, a_add, a_k, a_run)
+                    right = (slopes, b_at + panel * WIDTH, dy[PIXEL], dy[ROW])
+                    result = (target, panel * depth * WIDTH)
                     for tile in range(tile_range[0], tile_range[1]):
                         m = tile * ROWS
                         if rate > 0:
-                            _zero_sgd(at, m, span, source, a_add, a_k, a_run, slopes, b, dy[PIXEL], dy[ROW], length, runs, target, c_add, target, 0, rate, clip, decay)  # fmt: skip
+                            _zero_sgd(table, m, left, right, (length, runs), result, result, (rate, clip, decay))
                         elif fresh:
-                            _zero_store(at, m, span, source, a_add, a_k, a_run, slopes, b, dy[PIXEL], dy[ROW], length, runs, target, c_add, target, 0, nothing, nothing, nothing)  # fmt: skip
+                            _zero_store(table, m, left, right, (length, runs), result, result, NO_STEP)
                         else:
-                            _add_store(at, m, span, source, a_add, a_k, a_run, slopes, b, dy[PIXEL], dy[ROW], length, runs, target, c_add, target, 0, nothing, nothing, nothing)  # fmt: skip
+                            _add_store(table, m, left, right, (length, runs), result, result, NO_STEP)
                 fresh = False
 
 

@@ -8,7 +8,6 @@ from ...ops.compiled import compiled
 from .simd import LANES, largest, prefetch, to_winner
 from .views import CHANNELS, HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
 
-
 AHEAD = 4  # samples between asking for one and reading it
 
 

@@ -6,11 +6,15 @@ Every function emits code at the builder's position; none runs anything.
 from __future__ import annotations
 
 import platform
+from typing import Any
 
 import llvmlite.binding
 from llvmlite import ir
-from numba import types
+from numba import extending, types
 from numba.core import cgutils
+
+#: a function that emits its own code; numba's stubs would have callers pass its typing context
+intrinsic: Any = extending.intrinsic
 
 
 def _lanes() -> int:
@@ -109,3 +113,15 @@ def horizontal(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
         high = builder.shuffle_vector(vector, undefined, ir.Constant(index, list(range(width, 2 * width))))
         vector = builder.fadd(low, high)
     return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
+
+
+def unpacked(context: Any, builder: ir.IRBuilder, kind: Any, value: ir.Value) -> list[ir.Value]:
+    """A tuple's elements: arrays as pointers to their data, whole numbers as int64, the rest as it is."""
+    out = []
+    for part, element in zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True):
+        if isinstance(part, types.Array):
+            element = context.make_array(part)(context, builder, element).data
+        elif isinstance(part, types.Integer):
+            element = context.cast(builder, element, part, types.int64)
+        out.append(element)
+    return out

@@ -36,9 +36,7 @@ def cross_entropy(source, x, labels, indices, classes, slopes, dx, share, first,
         for at in range(0, classes, LANES):
             exponentials(source, start + at, largest, slopes, out + at)
         parts = slopes[out : out + classes]
-        total = np.float32(0)
-        for i in range(classes):
-            total += parts[i]
+        total = parts.sum()
         product *= total
         if not product < LARGE:
             loss += math.log(product)
@@ -70,5 +68,3 @@ def squared_error(source, x, goals, goal, channels, slopes, dx, share, first, la
                     loss += difference * difference
                     slopes[out + channel] = factor * difference
     return loss
-
-

@@ -12,10 +12,9 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from ...ops.compiled import compiled
-from .emit import I64, LANES, VECTOR, WIDTH, counted, fma, horizontal, load, pointers, splat, store, zeros
+from .emit import I64, LANES, VECTOR, WIDTH, counted, fma, horizontal, intrinsic, load, pointers, splat, store, zeros
 from .simd import prefetch, sgd_step
 from .views import OFFSET, SAMPLE
 
@@ -127,7 +126,9 @@ def forward(at, sums, pixels, indices, scale, weights, w_at, pitch, features, ou
 
 
 @compiled(nogil=True)
-def weight_gradient(at, pixels, indices, scale, features, slopes, dy, samples, target, w_at, pitch, outputs, add, panel_range, rate, clip, decay):  # type: ignore[no-untyped-def]
+def weight_gradient(  # type: ignore[no-untyped-def]
+    at, pixels, indices, scale, features, slopes, dy, samples, target, w_at, pitch, outputs, add, panel_range, rate, clip, decay
+):
     """dw = scale * dy^T pixels[indices] for columns in a range of panels; `add` and `rate` as in conv.weight_gradient."""
     for column in range(panel_range[0] * WIDTH, panel_range[1] * WIDTH, WIDTH):
         half = column + WIDTH > features

@@ -271,7 +271,9 @@ class Plan:
             rows = [_row(do.unflatten, [dy.view, dx.view], x.shape[0])]
         return rows + self._masked(node.x)
 
-    def _backward_linear(self, node: Node, at: Stored, x: Tensor, dx: Tensor | None, dy: Tensor, mask: bool, prepare: list[Row]) -> list[Row]:
+    def _backward_linear(
+        self, node: Node, at: Stored, x: Tensor, dx: Tensor | None, dy: Tensor, mask: bool, prepare: list[Row]
+    ) -> list[Row]:
         rows = []
         steps = self.steps_weights
         if at.thin:

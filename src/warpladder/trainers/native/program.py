@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+
+from .emit import intrinsic
 
 OPERANDS = 48  # length of a row of the table, in whole numbers
 
@@ -89,7 +90,6 @@ class Sections(NamedTuple):
     update: tuple[int, int]  # once a step, all threads
 
 
-
 def address(operation: Callable, signature: tuple[Any, ...]) -> int:
     """Where a compiled function's machine code for these argument types lies; compiles it if need be."""
     operation.compile(signature)  # type: ignore[attr-defined]
@@ -110,4 +110,3 @@ def call_at(typing, where, operands, memory, call):  # type: ignore[no-untyped-d
         return result
 
     return RESULT(types.int64, operands, memory, call), emit
-

@@ -80,7 +80,9 @@ def predict(thread, threads, together, block, program, sections, memory, samples
         first, last = share(total, thread, threads)
     for start in range(first, last, block):
         n = min(block, last - start)
-        _section(program, sections.forward, memory, Call(slot, thread, part, parts, n, 0, indices[start : start + n], samples, rates, nothing))
+        _section(
+            program, sections.forward, memory, Call(slot, thread, part, parts, n, 0, indices[start : start + n], samples, rates, nothing)
+        )
         lo, hi = share(n, part, parts)
         read_out(memory.activations[slot], out_view, channels, out[start : start + n], lo, hi)
         barrier(memory.sync, parts)

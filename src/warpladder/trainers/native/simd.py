@@ -13,9 +13,26 @@ from __future__ import annotations
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-from .emit import I64, INTEGERS, LANES, VECTOR, WIDTH, counted, fma, horizontal, load, maximum, minimum, pointers, splat, store, zeros
+from .emit import (
+    I64,
+    INTEGERS,
+    LANES,
+    VECTOR,
+    WIDTH,
+    counted,
+    fma,
+    horizontal,
+    intrinsic,
+    load,
+    maximum,
+    minimum,
+    pointers,
+    splat,
+    store,
+    unpacked,
+    zeros,
+)
 
 __all__ = ["LANES", "WIDTH", "exponentials", "largest", "make_dot", "make_tile", "prefetch", "sgd_step", "to_winner"]
 
@@ -32,25 +49,32 @@ def make_tile(rows: int, vectors: int, start: str, finish: str):  # type: ignore
     """An intrinsic that multiplies and adds one tile.
 
     sums[m, n] = start + sum over run < runs, k < length of
-                 a[a_add + at[m] + run * a_run + k * a_k] * b[b_at + run * b_run + k * b_k + n]
+                 a[a_at + at[m] + run * a_run + k * a_k] * b[b_at + run * b_run + k * b_k + n]
 
-    for m < rows and n < vectors * LANES, finished into c[c_add + at[span + m] + n].
-    Offsets count elements; `at` begins at entry `first` and holds `span` offsets of a kind. Rows that should not count repeat an
-    offset pair of the same tile: they then store the same numbers twice.
+    for m < rows and n < vectors * LANES, finished into c[c_at + at[span + m] + n]. Its arguments:
 
-    start : "zero", "bias" (d[d_add + n]) or "add" (what c holds).
-    finish : "store"; "relu"; "mask" (0 where d[d_add + at[2 * span + m] + n] is not above 0); or
+    (at, span), first : the offset table, `span` entries of a kind, and the entry at which the tile begins. Rows that
+        should not count repeat an offset pair of the same tile: they then store the same numbers twice.
+    (a, a_at, a_k, a_run), (b, b_at, b_k, b_run) : the factors; offsets and strides count elements.
+    (length, runs) : how far k and run go.
+    (c, c_at), (d, d_at) : where the result goes, and what `start` or `finish` reads besides.
+    (rate, clip, decay) : of the "sgd" finish, float32.
+
+    start : "zero", "bias" (d[d_at + n]) or "add" (what c holds).
+    finish : "store"; "relu"; "mask" (0 where d[d_at + at[2 * span + m] + n] is not above 0); or
         "sgd", a step on c: c -= rate * (clip(sums) + decay * c).
     """
 
     @intrinsic
-    def tile(typing, at, first, span, a, a_add, a_k, a_run, b, b_at, b_k, b_run, length, runs, c, c_add, d, d_add, rate, clip, decay):  # type: ignore[no-untyped-def]
-        i64, f32 = types.int64, types.float32
-        signature = types.void(at, i64, i64, a, i64, i64, i64, b, i64, i64, i64, i64, i64, c, i64, d, i64, f32, f32, f32)
+    def tile(typing, table, first, left, right, depth, result, other, step):  # type: ignore[no-untyped-def]
+        signature = types.void(table, types.int64, left, right, depth, result, other, step)
 
         def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            (at, first, span, a, a_add, a_k, a_run, b, b_at, b_k, b_run, length, runs, c, c_add, d, d_add, rate, clip, decay) = pointers(
-                context, builder, signature, values
+            first = values[1]
+            (at, span), (a, a_add, a_k, a_run), (b, b_at, b_k, b_run), (length, runs), (c, c_add), (d, d_add), (rate, clip, decay) = (
+                unpacked(context, builder, kind, value)
+                for kind, value in zip(signature.args, values, strict=True)
+                if isinstance(kind, types.BaseTuple)
             )
 
             def offset(kind: int, m: int, add: ir.Value) -> ir.Value:

@@ -11,9 +11,9 @@ import platform
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from ...ops.compiled import compiled
+from .emit import intrinsic
 
 SPINS = 4000  # about 100 us of waiting before the core is offered to others
 _GENERATION = 8  # a cache line away from the counter

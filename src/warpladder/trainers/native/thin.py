@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...ops.compiled import compiled
-from .conv import KINDS
+from .conv import KINDS, NO_STEP
 from .simd import WIDTH, make_dot, make_tile
 from .views import OFFSET, SAMPLE
 
@@ -48,36 +48,40 @@ def forward(at, sums, source, x, weights, w_at, pitch, outputs, target, y, biase
 @compiled(nogil=True)
 def input_gradient(at, slopes, dy, weights, w_at, pitch, outputs, target, dx, gates, gate, mask, first, last):  # type: ignore[no-untyped-def]
     """dx[first:last] = dy w; with `mask`, 0 where the gate's activations are not above 0."""
-    nothing = np.float32(0)
     span = at.shape[0] // KINDS
+    table = (at, span)
     for sample in range(first, last, ROWS):
         for i in range(ROWS):
             row = min(sample + i, last - 1)
             at[i] = dy[OFFSET] + row * dy[SAMPLE]
             at[span + i] = dx[OFFSET] + row * dx[SAMPLE]
             at[2 * span + i] = gate[OFFSET] + row * gate[SAMPLE]
+        left = (slopes, 0, 1, 0)
         for column in range(0, pitch, WIDTH):
+            right = (weights, w_at + column, pitch, 0)
             if mask:
-                _six_mask(at, 0, span, slopes, 0, 1, 0, weights, w_at + column, pitch, 0, outputs, 1, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
+                _six_mask(table, 0, left, right, (outputs, 1), (target, column), (gates, column), NO_STEP)
             else:
-                _six_store(at, 0, span, slopes, 0, 1, 0, weights, w_at + column, pitch, 0, outputs, 1, target, column, gates, column, nothing, nothing, nothing)  # fmt: skip
+                _six_store(table, 0, left, right, (outputs, 1), (target, column), (gates, column), NO_STEP)
 
 
 @compiled(nogil=True)
 def weight_gradient(at, source, x, slopes, dy, samples, target, w_at, pitch, outputs, add, panel_range, rate, clip, decay):  # type: ignore[no-untyped-def]
     """dw = dy^T x for columns in a range of panels; `add` and `rate` as in conv.weight_gradient."""
-    nothing = np.float32(0)
     span = at.shape[0] // KINDS
+    table = (at, span)
     for column in range(panel_range[0] * WIDTH, panel_range[1] * WIDTH, WIDTH):
         for output in range(0, outputs, OUTPUTS):
             for i in range(OUTPUTS):
                 row = min(output + i, outputs - 1)
                 at[i] = dy[OFFSET] + row
                 at[span + i] = w_at + row * pitch
-            b_at = x[OFFSET] + column
+            left = (slopes, 0, dy[SAMPLE], 0)
+            right = (source, x[OFFSET] + column, x[SAMPLE], 0)
+            result = (target, column)
             if rate > 0:
-                _five_sgd(at, 0, span, slopes, 0, dy[SAMPLE], 0, source, b_at, x[SAMPLE], 0, samples, 1, target, column, target, 0, rate, clip, decay)  # fmt: skip
+                _five_sgd(table, 0, left, right, (samples, 1), result, result, (rate, clip, decay))
             elif add:
-                _five_add(at, 0, span, slopes, 0, dy[SAMPLE], 0, source, b_at, x[SAMPLE], 0, samples, 1, target, column, target, 0, nothing, nothing, nothing)  # fmt: skip
+                _five_add(table, 0, left, right, (samples, 1), result, result, NO_STEP)
             else:
-                _five_store(at, 0, span, slopes, 0, dy[SAMPLE], 0, source, b_at, x[SAMPLE], 0, samples, 1, target, column, target, 0, nothing, nothing, nothing)  # fmt: skip
+                _five_store(table, 0, left, right, (samples, 1), result, result, NO_STEP)

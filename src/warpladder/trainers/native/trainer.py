@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import types, typeof
+from numba import typeof, types
 
 from ...config import TrainConfig
 from ...errors import DataError
@@ -94,8 +94,9 @@ class NativeTrainer(Trainer):
         memory = self._memory._replace(loss=np.zeros((self.threads, steps)), correct=np.zeros((self.threads, steps), np.int64))
         terms = 1 if isinstance(self.net.loss, CrossEntropyLoss) else int(np.prod(self.net.out_shape))
         plan = self.plan
-        common = (self.threads, plan.together, plan.block, self._table(self._samples), plan.sections, memory, self._samples, indices, self.batch, terms, _rates(self.config))
-        self._everywhere(run.train, common)
+        table = self._table(self._samples)
+        common = (self.threads, plan.together, plan.block, table, plan.sections, memory, self._samples, indices)
+        self._everywhere(run.train, (*common, self.batch, terms, _rates(self.config)))
         size = np.minimum(self.batch, indices.size - np.arange(steps) * self.batch)
         return StepLog(memory.loss.sum(axis=0) / size, memory.correct.sum(axis=0), size)
 
@@ -106,8 +107,9 @@ class NativeTrainer(Trainer):
         out = np.empty((len(x), int(np.prod(self.net.out_shape))), np.float32)
         plan = self.plan
         view = np.array(plan.out.view.ints(), np.int64)
-        common = (self.threads, plan.together, plan.block, self._table(samples), plan.sections, self._memory, samples, np.arange(len(x)), view, plan.out.shape[0], out, _rates(self.config))
-        self._everywhere(run.predict, common)
+        table = self._table(samples)
+        common = (self.threads, plan.together, plan.block, table, plan.sections, self._memory, samples, np.arange(len(x)))
+        self._everywhere(run.predict, (*common, view, plan.out.shape[0], out, _rates(self.config)))
         return out.reshape(len(x), *self.net.out_shape)
 
     def state(self) -> State:
@@ -166,7 +168,9 @@ class NativeTrainer(Trainer):
 
 def _rates(config: TrainConfig) -> Rates:
     clip = np.inf if config.clip_value is None else config.clip_value
-    return Rates(np.float32(config.learning_rate), np.float32(config.momentum), config.nesterov, np.float32(config.weight_decay), np.float32(clip))
+    return Rates(
+        np.float32(config.learning_rate), np.float32(config.momentum), config.nesterov, np.float32(config.weight_decay), np.float32(clip)
+    )
 
 
 def _samples(x: np.ndarray, labels: np.ndarray | None, scale: float) -> Samples:
