@@ -14,7 +14,7 @@ from warpladder import nets, params
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import pixels
 from warpladder.errors import ConfigError, DataError
-from warpladder.ladder import LADDER
+from warpladder.ladder import LADDER, find
 from warpladder.nets import Net
 from warpladder.ops.sgd import reference as sgd
 from warpladder.rungs.base import Rung
@@ -238,3 +238,36 @@ def test_memory_counts_the_data_as_bytes(rung: Rung) -> None:
     assert held["data"] == drawn.dataset.train_x.nbytes + 4 * 50
     assert held["activations"] > 0
     assert held["gradients"] > 0
+
+
+def test_numpy_keeps_to_its_threads() -> None:
+    """While it computes, BLAS has as many threads as the config says, and afterwards what it had."""
+    from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
+
+    def threads() -> set[int]:
+        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+    before = threads()
+    seen: list[set[int]] = []
+    drawn = case(SMALL, SETTINGS.but(threads=1), seed=9, samples=8)
+    with build(find("numpy"), drawn) as trainer:
+        update = trainer.update  # type: ignore[attr-defined]
+        step = update.step
+
+        def watched() -> None:
+            seen.append(threads())
+            step()
+
+        update.step = watched
+        trainer.run(drawn.order, 0, 1)
+    assert seen == [{1}]
+    assert threads() == before
+
+
+@rungs
+def test_divergence_is_seen_in_the_loss_and_warns_of_nothing_else(rung: Rung, recwarn: pytest.WarningsRecorder) -> None:
+    drawn = case(nets.autoencoder((1, 4, 4)), TrainConfig(batch_size=2, learning_rate=1e3), seed=1, samples=8)
+    with build(rung, drawn) as trainer:
+        losses = np.concatenate([trainer.run(replace(drawn.order, epoch=epoch), 0, 4).loss for epoch in range(3)])
+    assert not np.isfinite(losses[-1])
+    assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]

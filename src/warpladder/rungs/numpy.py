@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..config import TrainConfig
 from ..nets import Net
 from ..trainers.base import State, Trainer
@@ -12,7 +14,13 @@ def build(net: Net, config: TrainConfig, state: State) -> Trainer:
     from ..ops.array import TABLE
     from ..trainers.layerwise import LayerwiseTrainer
 
-    return LayerwiseTrainer(net, config, state, TABLE)
+    if config.threads is None:
+        return LayerwiseTrainer(net, config, state, TABLE)
+
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    limit = partial(ThreadpoolController().limit, limits=config.threads, user_api="blas")
+    return LayerwiseTrainer(net, config, state, TABLE, around=limit)
 
 
 RUNG = Rung(

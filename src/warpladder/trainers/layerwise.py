@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +22,7 @@ from .feeds import HostFeed
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
 
-PREDICT_ROWS = 256  # samples at a time for a trainer that predicts before it was given data
+PREDICT_BYTES = 1 << 25  # of activations, for a trainer that predicts before it was given data and with it a batch size
 
 
 @dataclass
@@ -45,10 +48,19 @@ class LayerwiseTrainer(Trainer):
         As every rung's `build` is given them.
     table : OpTable
         Which implementation of each operation to use.
+    around : callable that makes a context manager
+        Entered around all arithmetic: keeps a library to a number of threads, say.
     """
 
-    def __init__(self, net: Net, config: TrainConfig, state: State, table: OpTable) -> None:
-        self.net, self.config, self.table = net, config, table
+    def __init__(
+        self,
+        net: Net,
+        config: TrainConfig,
+        state: State,
+        table: OpTable,
+        around: Callable[[], AbstractContextManager] = nullcontext,
+    ) -> None:
+        self.net, self.config, self.table, self.around = net, config, table, around
         self.params, self.grads, self.velocity = (np.zeros(net.param_count, np.float32) for _ in range(3))
         self.update = table.update(config, self.params, self.grads, self.velocity)
         self.batch: Batch | None = None
@@ -106,16 +118,17 @@ class LayerwiseTrainer(Trainer):
         log = StepLog(np.zeros(last - first), np.zeros(last - first, np.int64), np.zeros(last - first, np.int64))
         trained = [op for i, op in reversed(self.batch.ops) if i >= self.net.first_trained]
         self.feed.begin(order, first, last)
-        for row, step in enumerate(range(first, last)):
-            n = self.feed.fill(step)
-            for _, op in self.batch.ops:
-                op.forward(n)
-            self.loss.forward(n)
-            self.loss.backward(n)
-            for op in trained:
-                op.backward(n)
-            self.update.step()
-            log.loss[row], log.correct[row], log.size[row] = self.loss.loss[0], self.loss.correct[0], n
+        with self.around(), np.errstate(over="ignore", invalid="ignore"):  # the loss shows what went wrong
+            for row, step in enumerate(range(first, last)):
+                n = self.feed.fill(step)
+                for _, op in self.batch.ops:
+                    op.forward(n)
+                self.loss.forward(n)
+                self.loss.backward(n)
+                for op in trained:
+                    op.backward(n)
+                self.update.step()
+                log.loss[row], log.correct[row], log.size[row] = self.loss.loss[0], self.loss.correct[0], n
         return log
 
     def state(self) -> State:
@@ -129,17 +142,21 @@ class LayerwiseTrainer(Trainer):
         if x.shape[1:] != self.net.in_shape:
             raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
         if self.batch is None:
-            self.batch = self._bind(PREDICT_ROWS, train=False)
+            self.batch = self._bind(max(1, min(256, PREDICT_BYTES // self._sample_bytes())), train=False)
         batch = self.batch
         out = np.empty((len(x), *self.net.out_shape), np.float32)
-        for first in range(0, len(x), batch.capacity):
-            some = x[first : first + batch.capacity]
-            n = len(some)
-            np.multiply(some, np.float32(scale), out=batch.activations[0][:n], dtype=np.float32)
-            for _, op in batch.ops:
-                op.forward(n)
-            out[first : first + n] = batch.activations[-1][:n]
+        with self.around(), np.errstate(over="ignore", invalid="ignore"):
+            for first in range(0, len(x), batch.capacity):
+                some = x[first : first + batch.capacity]
+                n = len(some)
+                np.multiply(some, np.float32(scale), out=batch.activations[0][:n], dtype=np.float32)
+                for _, op in batch.ops:
+                    op.forward(n)
+                out[first : first + n] = batch.activations[-1][:n]
         return out
+
+    def _sample_bytes(self) -> int:
+        return sum(4 * math.prod(shape) for shape in self.net.shapes)
 
     def memory(self) -> dict[str, int]:
         held = {"parameters": self.params.nbytes, "gradients": self.grads.nbytes, "optimiser": self.velocity.nbytes + self.update.workspace}
