@@ -22,7 +22,7 @@ from .simd import WIDTH
 from .tensors import Arena, Tensor
 from .views import FIELDS, View
 
-CACHE = 96 * 1024  # floats of activations that a block may have: about what a second-level cache holds
+CACHE = 256 * 1024  # floats of activations that a block may have: larger leaves the second-level cache, smaller reads weights too often
 SMALL = 64 * 1024  # parameters up to which every thread keeps a gradient of its own
 
 
