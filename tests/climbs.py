@@ -1,5 +1,7 @@
 """Results made up for the tests of the report and of the file: one rung of every kind."""
 
+from dataclasses import replace
+
 from warpladder.results import SCHEMA, Checked, DataFacts, Machine, NetFacts, Results, RungResult, Timing
 
 MACHINE = Machine(
@@ -38,8 +40,8 @@ def example(**changes):
         RungResult("jax", "one compiled step", "One compiled step.", True, status="unsupported", reason="JAX is not installed: pip install 'warpladder[jax]'"),
         timed("torch", "PyTorch eager, tuned", (0.92, 0.95, 0.91), peer=True, deviations=("its sums run in another order each time",), same_bits=False),
     )  # fmt: skip
-    fields = dict(
-        schema=SCHEMA, created="2026-11-21T05:00:00+00:00", command="warpladder climb mlp --data mnist --rungs loops,numpy,native", machine=MACHINE,
-        net=NET, data=DATA, config={"batch_size": 64, "learning_rate": 0.01, "clip_value": None, "shuffle": True}, epochs=10, repeats=3, rungs=rungs,
+    told = Results(
+        SCHEMA, "2026-11-21T05:00:00+00:00", "warpladder climb mlp --data mnist --rungs loops,numpy,native", MACHINE, NET, DATA,
+        {"batch_size": 64, "learning_rate": 0.01, "clip_value": None, "shuffle": True}, epochs=10, repeats=3, rungs=rungs,
     )  # fmt: skip
-    return Results(**(fields | changes))
+    return replace(told, **changes)
