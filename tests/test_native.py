@@ -1,0 +1,158 @@
+"""What only the native trainer has: threads, two ways to share work, layouts, and vector code of its own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from strategies import ZOO, Case, case
+from warpladder import nets, params
+from warpladder.config import TrainConfig
+from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, Net, ReLU, Upsample2d
+from warpladder.tolerance import bound
+from warpladder.trainers.base import State
+from warpladder.trainers.native.layout import Layout
+from warpladder.trainers.native.pages import Pages, room
+from warpladder.trainers.native.plan import Plan, fuse
+from warpladder.trainers.native.trainer import NativeTrainer
+
+SETTINGS = TrainConfig(batch_size=8, learning_rate=1e-2)
+
+
+def trained(drawn: Case, **changes: object) -> tuple[State, np.ndarray]:
+    """State and losses after an epoch."""
+    with NativeTrainer(drawn.net, drawn.config.but(**changes), drawn.state) as trainer:
+        trainer.load(drawn.dataset)
+        log = trainer.run(drawn.order, 0, drawn.steps)
+        return trainer.state(), log.loss
+
+
+def distance(found: State, wanted: State) -> float:
+    return float(np.linalg.norm(found.params - wanted.params) / np.linalg.norm(wanted.params))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 5])
+@pytest.mark.parametrize("net", ZOO, ids=lambda net: net.name)
+def test_any_number_of_threads(net: Net, threads: int) -> None:
+    """More threads than cores, and than the last batch has samples: every time the same bits, and the same numbers as one thread."""
+    drawn = case(net, SETTINGS, seed=1, samples=18)
+    first, again, alone = trained(drawn, threads=threads), trained(drawn, threads=threads), trained(drawn, threads=1)
+    assert first[0].params.tobytes() == again[0].params.tobytes()
+    assert first[1].tolist() == again[1].tolist()
+    assert distance(first[0], alone[0]) <= bound("float32", 1000, steps=drawn.steps)
+
+
+def test_the_two_ways_to_share_work_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = case(nets.cnn((1, 10, 10)), SETTINGS, seed=2, samples=24)
+    apart = trained(drawn, threads=2)
+    assert not Plan(drawn.net, drawn.config, 2, 8).together
+    monkeypatch.setattr("warpladder.trainers.native.plan.SMALL", 0)
+    monkeypatch.setattr(Net, "train_flops", property(lambda net: 0))
+    assert Plan(drawn.net, drawn.config, 2, 8).together
+    assert distance(trained(drawn, threads=2)[0], apart[0]) <= bound("float32", 1000, steps=3)
+
+
+def test_a_step_inside_the_gradient_is_the_same_step() -> None:
+    """Without momentum a Linear layer steps its weights as its gradient leaves the registers; a vanishing momentum turns that off."""
+    drawn = case(nets.mlp((1, 8, 8)), SETTINGS.but(weight_decay=0.01, clip_value=0.02), seed=3, samples=16)
+    assert Plan(drawn.net, drawn.config.but(), 2, 1).steps_weights
+    inside = trained(drawn.__class__(drawn.net, drawn.config.but(batch_size=1), drawn.dataset, drawn.state, drawn.order))
+    still = replace(drawn, config=drawn.config.but(batch_size=1, momentum=1e-30), state=State(drawn.state.params, drawn.state.velocity * 0))
+    assert not Plan(still.net, still.config, 2, 1).steps_weights
+    assert distance(inside[0], trained(still)[0]) <= bound("float32", 100, steps=16)
+
+
+@pytest.mark.parametrize("features", [16, 48, 50, 784])
+def test_bytes_and_floats_train_alike(features: int) -> None:
+    """A thin first layer reads bytes where they lie; as floats, or with a ragged number of features, they are gathered."""
+    net = Net("thin", (features,), (Linear(10),), CrossEntropyLoss())
+    drawn = case(net, SETTINGS, seed=4, samples=20)
+    data = drawn.dataset
+    floats = replace(drawn, dataset=data.but(train_x=data.train_x.astype(np.float32), test_x=data.test_x.astype(np.float32)))
+    assert distance(trained(drawn)[0], trained(floats)[0]) <= bound("float32", features, steps=3)
+
+
+@pytest.mark.parametrize("net", [*ZOO, nets.cnn(), nets.autoencoder()], ids=lambda net: f"{net.name}{net.in_shape}")
+def test_the_layout_loses_nothing(net: Net) -> None:
+    layout = Layout(net)
+    flat = np.arange(1, net.param_count + 1, dtype=np.float32)
+    native = np.full(layout.count, np.nan, np.float32)
+    layout.from_flat(flat, native)
+    assert layout.to_flat(native).tolist() == flat.tolist()
+    assert np.count_nonzero(native) == net.param_count
+
+
+def test_padding_stays_zero() -> None:
+    """Three channels in panels of sixteen and more: what pads them must never learn, whatever the optimiser."""
+    net = Net("odd", (2, 6, 6), (Conv2d(3, 3, padding=1), ReLU(), Conv2d(5, 2), Flatten(), Linear(7)), CrossEntropyLoss())
+    drawn = case(net, SETTINGS.but(momentum=0.9, weight_decay=0.1, clip_value=0.5), seed=5, samples=16)
+    with NativeTrainer(net, drawn.config, drawn.state) as trainer:
+        trainer.load(drawn.dataset)
+        trainer.run(drawn.order, 0, 2)
+        layout = trainer.plan.layout
+        padding = np.flatnonzero(layout.place < 0)
+        assert padding.size
+        assert not trainer._memory.weights[padding].any()
+        assert not trainer._memory.velocity[padding].any()
+
+
+def test_what_is_fused() -> None:
+    enter, nodes = fuse(nets.autoencoder())
+    assert enter == 0
+    assert [(type(node.layer).__name__, node.relu, node.folded) for node in nodes] == [
+        ("Conv2d", True, False),
+        ("MaxPool2d", False, False),
+        ("Conv2d", True, False),
+        ("MaxPool2d", False, False),
+        ("Conv2d", True, False),
+        ("Conv2d", True, True),
+        ("Conv2d", False, True),
+    ]
+    net = Net("other", (1, 4, 4), (Upsample2d(2), Conv2d(2, 3), Flatten(), Linear(2)), CrossEntropyLoss())
+    assert not any(node.folded for node in fuse(net)[1])  # no padding: another operation
+
+
+def test_nothing_is_allocated_by_a_step() -> None:
+    import tracemalloc
+
+    drawn = case(nets.mlp((1, 8, 8)), SETTINGS, seed=6, samples=800)
+    with NativeTrainer(drawn.net, drawn.config, drawn.state) as trainer:
+        trainer.load(drawn.dataset)
+        trainer.run(drawn.order, 0, 2)
+        tracemalloc.start()
+        trainer.run(drawn.order, 0, drawn.steps)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    # the order's indices and the log of a range, and nothing that grows with the net
+    assert peak < 64 * 1024 + 100 * len(drawn.dataset.train_x)
+
+
+def test_not_finite_weights_are_seen() -> None:
+    """A NaN must reach the loss through every layer: ReLU and pooling may not swallow it."""
+    drawn = case(nets.cnn((1, 8, 8)), SETTINGS, seed=7, samples=8)
+    for name in ("0.weight", "2.bias", "6.weight"):
+        broken = drawn.state.params.copy()
+        params.views(drawn.net, broken)[name].flat[0] = math.nan
+        with NativeTrainer(drawn.net, drawn.config, State(broken, drawn.state.velocity)) as trainer:
+            trainer.load(drawn.dataset)
+            assert math.isnan(trainer.run(drawn.order, 0, 1).loss[0]), name
+
+
+def test_pages_are_aligned_and_apart() -> None:
+    pages = Pages(room((100,), np.float32) + room((3, 7), np.int64))
+    first, second = pages.array((100,), np.float32), pages.array((3, 7), np.int64)
+    assert first.ctypes.data % 64 == second.ctypes.data % 64 == 0
+    first[:] = 1
+    assert not second.any()
+
+
+def test_many_classes() -> None:
+    """The product that one logarithm serves for many samples must not overflow."""
+    net = Net("wide", (4,), (Linear(2000),), CrossEntropyLoss())
+    drawn = case(net, TrainConfig(batch_size=None), seed=8, samples=300)
+    state = State(np.zeros_like(drawn.state.params), np.zeros_like(drawn.state.velocity))
+    loss = trained(replace(drawn, state=state))[1]
+    assert abs(loss[0] - math.log(2000)) <= 1e-6
