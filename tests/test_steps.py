@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -15,10 +16,11 @@ from warpladder.config import TrainConfig
 from warpladder.data.dataset import pixels
 from warpladder.errors import ConfigError, DataError
 from warpladder.ladder import LADDER, find
-from warpladder.nets import Net
+from warpladder.nets import Flatten, Net, ReLU
 from warpladder.ops.sgd import reference as sgd
 from warpladder.rungs.base import Rung
 from warpladder.tolerance import bound
+from warpladder.trainers import layerwise
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.reference import ReferenceTrainer
 
@@ -227,6 +229,20 @@ def test_what_cannot_be_asked_for_is_refused(rung: Rung) -> None:
             trainer.run(replace(drawn.order, n=8), 0, 1)
         with pytest.raises(DataError, match=r"\(1, 8, 8\)"):
             trainer.predict(other.dataset.train_x, 1.0)
+
+
+@pytest.mark.parametrize("name", ["loops", "numpy"])
+@pytest.mark.parametrize("net", ZOO, ids=lambda net: net.name)
+def test_batches_larger_than_the_buffers(name: str, net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch in slices, the last one partial, is still one step with the whole batch's mean."""
+    sample = 4 * sum(math.prod(s) for s, layer in zip(net.shapes[1:], net.layers, strict=True) if not isinstance(layer, (ReLU, Flatten)))
+    monkeypatch.setattr(layerwise, "SLICE_BYTES", 2 * (sample + 4 * math.prod(net.in_shape)))
+    config = TrainConfig(batch_size=5, learning_rate=1e-5, momentum=0.9, weight_decay=1e-2, clip_value=1.0)
+    drawn = clear_of_switches(net, config, samples=8)
+    with build(find(name), drawn) as trainer:
+        assert isinstance(trainer, layerwise.LayerwiseTrainer) and trainer.batch is not None
+        assert trainer.batch.capacity == 2
+    assert compare_epoch(find(name), drawn) == 2
 
 
 @rungs

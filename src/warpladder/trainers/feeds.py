@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,9 +25,9 @@ class HostFeed:
         For the batch size.
     gather : type of GatherOp
     x : ndarray
-        (capacity, *in_shape) float32, which `fill` writes.
+        (capacity, *in_shape) float32, which `slices` writes.
     labels : ndarray or None
-        (capacity,) int32, which `fill` writes too.
+        (capacity,) int32, which `slices` writes too.
     """
 
     def __init__(self, dataset: Dataset, config: TrainConfig, gather: type[GatherOp], x: np.ndarray, labels: np.ndarray | None) -> None:
@@ -41,11 +42,18 @@ class HostFeed:
         self.first = first
         self.indices = order.indices(first * self.batch, min(last * self.batch, self.samples))
 
-    def fill(self, step: int) -> int:
-        """Bring in the samples of a step; returns how many there are."""
+    def size(self, step: int) -> int:
+        """How many samples a step takes."""
+        return min(self.batch, self.samples - step * self.batch)
+
+    def slices(self, step: int) -> Iterator[int]:
+        """Bring in a step's samples, no more at a time than the buffers hold; yields how many came."""
         start = (step - self.first) * self.batch
-        some = self.indices[start : start + self.batch]
-        self.gather.rows(some)
-        if self.labels is not None and self.source_labels is not None:
-            np.take(self.source_labels, some, out=self.labels[: len(some)], mode="clip")
-        return len(some)
+        indices = self.indices[start : start + self.batch]
+        capacity = len(self.gather.x)
+        for first in range(0, len(indices), capacity):
+            some = indices[first : first + capacity]
+            self.gather.rows(some)
+            if self.labels is not None and self.source_labels is not None:
+                np.take(self.source_labels, some, out=self.labels[: len(some)], mode="clip")
+            yield len(some)

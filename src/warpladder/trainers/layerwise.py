@@ -22,7 +22,9 @@ from .feeds import HostFeed
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
 
-PREDICT_BYTES = 1 << 25  # of activations, for a trainer that predicts before it was given data and with it a batch size
+#: Of activations at a time: a larger batch goes through the layers in slices, whose gradients are averaged, so that
+#: full-batch training needs little memory and finds its numbers in the cache.
+SLICE_BYTES = 1 << 24
 
 
 @dataclass
@@ -65,11 +67,14 @@ class LayerwiseTrainer(Trainer):
         self.update = table.update(config, self.params, self.grads, self.velocity)
         self.batch: Batch | None = None
         self.feed: HostFeed | None = None
+        self.mean: np.ndarray | None = None
         self.set_state(state)
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
-        capacity = self.config.batch(len(dataset.train_x))
+        batch = self.config.batch(len(dataset.train_x))
+        capacity = self._most(batch)
+        self.mean = np.zeros_like(self.grads) if capacity < batch else None
         self.batch = self._bind(capacity, train=True)
         x, y, dy = self.batch.activations[0], self.batch.activations[-1], self.batch.gradients[-1]
         labels = np.zeros(capacity, np.int32) if isinstance(self.net.loss, CrossEntropyLoss) else None
@@ -116,20 +121,34 @@ class LayerwiseTrainer(Trainer):
             raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
         check_range(self.config, order, self.feed.samples, first, last)
         log = StepLog(np.zeros(last - first), np.zeros(last - first, np.int64), np.zeros(last - first, np.int64))
-        trained = [op for i, op in reversed(self.batch.ops) if i >= self.net.first_trained]
         self.feed.begin(order, first, last)
         with self.around(), np.errstate(over="ignore", invalid="ignore"):  # the loss shows what went wrong
             for row, step in enumerate(range(first, last)):
-                n = self.feed.fill(step)
-                for _, op in self.batch.ops:
-                    op.forward(n)
-                self.loss.forward(n)
-                self.loss.backward(n)
-                for op in trained:
-                    op.backward(n)
+                log.size[row] = self.feed.size(step)
+                for n in self.feed.slices(step):
+                    share = n / log.size[row]
+                    self._pass(n)
+                    log.loss[row] += share * self.loss.loss[0]
+                    log.correct[row] += self.loss.correct[0]
+                    if self.mean is not None:
+                        np.multiply(self.grads, np.float32(share), out=self.grads)
+                        self.mean += self.grads
+                if self.mean is not None:
+                    self.grads[...] = self.mean
+                    self.mean[...] = 0
                 self.update.step()
-                log.loss[row], log.correct[row], log.size[row] = self.loss.loss[0], self.loss.correct[0], n
         return log
+
+    def _pass(self, n: int) -> None:
+        """Loss and gradient of the n samples that are in the buffers."""
+        assert self.batch is not None
+        for _, op in self.batch.ops:
+            op.forward(n)
+        self.loss.forward(n)
+        self.loss.backward(n)
+        for i, op in reversed(self.batch.ops):
+            if i >= self.net.first_trained:
+                op.backward(n)
 
     def state(self) -> State:
         return State(self.params.copy(), self.velocity.copy())
@@ -142,7 +161,7 @@ class LayerwiseTrainer(Trainer):
         if x.shape[1:] != self.net.in_shape:
             raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
         if self.batch is None:
-            self.batch = self._bind(max(1, min(256, PREDICT_BYTES // self._sample_bytes())), train=False)
+            self.batch = self._bind(self._most(256), train=False)
         batch = self.batch
         out = np.empty((len(x), *self.net.out_shape), np.float32)
         with self.around(), np.errstate(over="ignore", invalid="ignore"):
@@ -155,8 +174,13 @@ class LayerwiseTrainer(Trainer):
                 out[first : first + n] = batch.activations[-1][:n]
         return out
 
-    def _sample_bytes(self) -> int:
-        return sum(4 * math.prod(shape) for shape in self.net.shapes)
+    def _most(self, samples: int) -> int:
+        """How many of these samples go through the layers at a time: all, or equal parts of them."""
+        shapes = [self.net.in_shape] + [
+            shape for layer, shape in zip(self.net.layers, self.net.shapes[1:], strict=True) if not isinstance(layer, (Flatten, ReLU))
+        ]
+        limit = max(1, SLICE_BYTES // sum(4 * math.prod(shape) for shape in shapes))
+        return -(-samples // -(-samples // limit))
 
     def memory(self) -> dict[str, int]:
         held = {"parameters": self.params.nbytes, "gradients": self.grads.nbytes, "optimiser": self.velocity.nbytes + self.update.workspace}
@@ -165,6 +189,8 @@ class LayerwiseTrainer(Trainer):
             held["activations"] = _bytes(self.batch.activations[1:], self.batch.activations[0])
             held["gradients"] += _bytes(self.batch.gradients)
             held["workspace"] = sum(op.workspace for _, op in self.batch.ops)
+        if self.mean is not None:
+            held["gradients"] += self.mean.nbytes
         if self.feed is not None:
             held["workspace"] += self.loss.workspace + self.feed.gather.workspace
             held["data"] = self.feed.bytes
