@@ -16,7 +16,7 @@ from ..nets import Net
 from ..trainers.base import check_fit
 from .cases import Cases
 from .proof import REQUIRED, Build, Proof
-from .specimens import TooManySwitches
+from .specimens import NoSpecimen
 from .verdict import Ledger, Refuted, Row, Verdict, conclude
 
 __all__ = ["Row", "Verdict", "verify"]
@@ -66,6 +66,6 @@ def verify(build: Build, net: Net, config: TrainConfig, *, seed: int = 0, datase
             proof.close()
     except Refuted as error:
         refuted = error
-    except TooManySwitches as error:
+    except NoSpecimen as error:
         refuted = Refuted("specimens", str(error))
     return conclude(ledger, REQUIRED, refuted, time.perf_counter() - began)

@@ -29,6 +29,7 @@ class Cases:
     floats : float32 samples, in the stored order, one sample more than a batch.
     stored : as `exact` in size; general bytes, or samples of the data set as they are.
     far : as many samples as the data set has, and steps in the middle and at the end of its epoch.
+    pools : float32 samples and general bytes whose outputs at the state `predicted` are known.
 
     Parameters
     ----------
@@ -42,7 +43,6 @@ class Cases:
     def __init__(self, net: Net, config: TrainConfig, rng: np.random.Generator, seed: int, data: Dataset | None) -> None:
         self.net, self.config = net, config
         make = Maker(net, config, rng, seed)
-        self.distinct, self.start = make.distinct, make.start.astype(np.float32)
         self.batch = b = config.batch_size or FULL
         part = (b * 3 // 5 | 1) if b > 2 else b - 1
         usual = (2 if make.distinct >= b else 1) * b + part
@@ -52,13 +52,13 @@ class Cases:
         steps = config.steps(far)
 
         self.exact = make.case("exact", usual, [quarters])
-        self.zeros = make.case("zeros", b, [quarters], steps=[0], start=np.zeros_like(make.start))
+        self.zeros = make.case("zeros", b, [quarters], steps=[0], start=np.zeros(net.param_count))
         self.floats = make.case("floats", b + 1, [Noise(net, np.float32), Quarters(net, np.float32)], shuffle=False)
         self.stored = make.case("stored", usual, [bytes_like, Noise(net, np.uint8), quarters])
         self.far = make.case(
             "far", far, [quarters], steps=sorted({steps // 2, steps - 1}), distinct=min(make.distinct, 8) if config.batch_size else None
         )
-        self.draws: tuple[Draw, ...] = (Noise(net, np.float32), bytes_like)
+        self.predicted, self.pools = make.pools((Noise(net, np.float32), bytes_like), 2 * b + 3)
 
     def _far(self, data: Dataset | None) -> int:
         count = min(FAR, FAR_BYTES // math.prod(self.net.in_shape)) if data is None else len(data.train_x)
@@ -87,7 +87,7 @@ class Cases:
             return None
         if config.clip_value is not None:
             sizes = [float(np.sqrt(np.mean(g**2))) for g in views(self.net, specimen.gradient).values()]
-            config = config.but(clip_value=float(np.median(sizes)))
+            config = config.but(clip_value=float(np.median([size for size in sizes if size > 0] or [config.clip_value])))
         if config.weight_decay:
             share = float(np.linalg.norm(specimen.gradient) / np.linalg.norm(specimen.state.params))
             config = config.but(weight_decay=max(config.weight_decay, share / 4))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -14,17 +13,14 @@ from ..data.dataset import Dataset
 from ..errors import RungError
 from ..nets import Net
 from ..order import Order
-from ..params import slots, views
-from ..tolerance import bound
+from ..params import views
 from ..trainers.base import State, StepLog, Trainer
-from ..trainers.reference import ReferenceTrainer
+from .bounds import loss_bound, output_bound, update_bounds
 from .cases import LEAST_RATE, Cases
-from .specimens import Case, Specimen, roundings
+from .specimens import Case, Specimen
 from .verdict import Ledger, Refuted
 
 Build = Callable[[Net, TrainConfig, State], Trainer]
-
-UPDATE_ROUNDINGS = 8  # loss gradient, clip, decay, momentum, rate, subtraction
 
 #: The checks without which nothing passes.
 REQUIRED = (
@@ -134,18 +130,17 @@ class Proof:
         ledger.holds("size", log.size[0] == specimen.size, f"size: the log has {log.size[0]} samples: {where}")
         correct = f"correct: the log has {log.correct[0]}, the reference {specimen.correct}: {where}"
         ledger.holds("correct", log.correct[0] == specimen.correct, correct)
-        length = roundings(net, len(net.layers)) + specimen.size
-        ledger.near("loss", where, {"the batch": (log.loss, np.array([specimen.loss]))}, {"the batch": bound("float32", length)})
+        ledger.near("loss", where, {"the batch": (log.loss, np.array([specimen.loss]))}, {"the batch": loss_bound(net, specimen.size)})
 
         before = specimen.state.params.astype(np.float64)
         after, (params, velocity) = self._state(trainer, where), specimen.after(config)
-        free_params, free_velocity = specimen.after(config.but(clip_value=None))  # clipping shrinks a gradient, but not its errors
-        bounds = bounds_of(net, specimen.size)
+        update_sizes, velocity_sizes = specimen.sizes(config)
+        bounds = update_bounds(net, specimen.size)
         stored = views(net, params) if config.learning_rate < LEAST_RATE else None
         updates = pairs(net, after.params - before, params - before)
-        ledger.near("update", where, updates, bounds, views(net, free_params - before), stored)
+        ledger.near("update", where, updates, bounds, views(net, update_sizes), stored)
         if config.momentum:
-            ledger.near("velocity", where, pairs(net, after.velocity, velocity), bounds, views(net, free_velocity))
+            ledger.near("velocity", where, pairs(net, after.velocity, velocity), bounds, views(net, velocity_sizes))
         else:
             ledger.holds("velocity", not np.any(after.velocity), f"velocity: it is not zero, and there is no momentum: {where}")
 
@@ -163,22 +158,20 @@ class Proof:
     def _predictions(self, trainer: Watched, when: str) -> None:
         """Outputs for numbers of samples unlike the batch's, and earlier outputs left as they were."""
         net, rng, ledger, b = self.net, self.rng, self.ledger, self.cases.batch
-        state = State(self.cases.start, np.zeros_like(self.cases.start))
+        state = self.cases.predicted
         trainer.set_state(state)
-        reference = ReferenceTrainer(net, self.config, state)
-        bounds = {"the output": bound("float32", roundings(net, len(net.layers)))}
+        bounds = {"the output": output_bound(net)}
         kept: list[tuple[np.ndarray, np.ndarray]] = []
-        for draw, sizes in zip(self.cases.draws, ((2, b + 1), (1, 2 * b + 3)), strict=True):
-            pool, _ = draw(rng, min(self.cases.distinct, 2 * b + 3))
-            truth = reference.predict(pool, draw.scale)
+        for pool, sizes in zip(self.cases.pools, ((2, b + 1), (1, 2 * b + 3)), strict=True):
+            rms = float(np.sqrt(np.mean(pool.truth**2)))
             for n in sizes:
-                which = rng.permutation(np.arange(n) % len(pool))
-                got = trainer.predict(pool[which], draw.scale)
-                where = f"{n} samples of {draw.dtype}, {when}"
+                which = rng.permutation(np.arange(n) % len(pool.x))
+                got = trainer.predict(pool.x[which], pool.scale)
+                where = f"{n} samples of {pool.x.dtype}, {when}"
                 alike = isinstance(got, np.ndarray) and got.dtype == np.float32 and got.shape == (n, *net.out_shape)
                 is_not = f"output: wanted float32 {(n, *net.out_shape)}, got {getattr(got, 'dtype', type(got))} {np.shape(got)}: {where}"
                 ledger.holds("output", alike, is_not)
-                ledger.near("predict", where, {"the output": (got, truth[which])}, bounds)
+                ledger.near("predict", where, {"the output": (got, pool.truth[which])}, bounds, {"the output": np.full(got.shape, rms)})
                 kept.append((got, got.copy()))
         for got, then in kept:
             ledger.same("predict", f"an earlier prediction, before and after later ones ({when}),", got, then)
@@ -196,7 +189,13 @@ class Proof:
 
         fresh = self._make(self.config, start)
         fresh.load(case.dataset)
+        next_order = Order(order.seed, order.epoch + 1, order.n, order.shuffle)
+        next_log = fresh.run(next_order, 0, steps)
+        next_end = copied(fresh.state())
+        fresh.set_state(start)
         self._again("rebuild", "an epoch of one trainer and of a second", fresh.run(order, 0, steps), log, fresh, end)
+        own.set_state(start)
+        self._again("rebuild", "the next epoch of one trainer and of a second", own.run(next_order, 0, steps), next_log, own, next_end)
 
         own.set_state(start)
         parts = [own.run(order, step, step + 1) for step in range(steps)]
@@ -240,7 +239,7 @@ class Proof:
 
     def _log(self, log: StepLog, steps: int, where: str) -> None:
         for name in ("loss", "correct", "size"):
-            shape = np.shape(getattr(log, name, None))
+            shape = np.shape(getattr(log, name))
             self.ledger.holds("log", shape == (steps,), f"log: {name} has shape {shape}, not {(steps,)}: {where}")
 
     def _state(self, trainer: Watched, where: str) -> State:
@@ -261,24 +260,8 @@ class Proof:
             self.ledger.same(check, f"velocity after {what}", state.velocity, first.velocity)
         else:
             steps = len(first_log.size)
-            bounds = {name: steps * limit for name, limit in bounds_of(self.net, int(max(first_log.size))).items()}
+            bounds = {name: steps * limit for name, limit in update_bounds(self.net, int(max(first_log.size))).items()}
             self.ledger.near(check, what, pairs(self.net, state.params, first.params.astype(np.float64)), bounds)
-
-
-def bounds_of(net: Net, size: int) -> dict[str, float]:
-    """The bound of each tensor's update after one step on a batch of this size.
-
-    The longest chain of roundings that leads to a gradient: the sums of the whole forward pass, those
-    of the backward pass down to its layer, and its own over the batch and the layer's output pixels.
-    """
-    forward = roundings(net, len(net.layers)) + UPDATE_ROUNDINGS
-    out = {}
-    for slot in slots(net):
-        above = [s for s in slots(net) if s.layer > slot.layer and len(s.shape) > 1]
-        backward = sum(s.shape[0] * math.prod(s.shape[2:]) for s in above)
-        pixels = math.prod(net.shapes[slot.layer + 1][1:])
-        out[slot.name] = bound("float32", forward + backward + size * pixels)
-    return out
 
 
 def pairs(net: Net, got: np.ndarray, want: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -304,4 +287,4 @@ def spoil(state: State) -> None:
 
 
 def _checksum(dataset: Dataset) -> tuple[int, int]:
-    return zlib.crc32(dataset.train_x), 0 if dataset.train_y is None else zlib.crc32(dataset.train_y)
+    return zlib.crc32(dataset.train_x.data), 0 if dataset.train_y is None else zlib.crc32(dataset.train_y.data)

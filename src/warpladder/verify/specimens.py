@@ -29,14 +29,19 @@ from ..ops.maxpool2d import reference as maxpool2d
 from ..ops.relu import reference as relu
 from ..ops.sgd import reference as sgd
 from ..order import Order
-from ..params import initial, slots
+from ..params import initial, slots, views
 from ..tolerance import bound
 from ..trainers.base import State
 from ..trainers.reference import ReferenceTrainer
+from .bounds import roundings
 from .draws import Draw
+from .witness import fit, fit_to_predict
 
 BATCH_FLOPS = 4e8  # of the reference, for each specimen: says how many distinct samples a batch has
 CANDIDATES = 64  # looked at for each screened sample wanted, before a net counts as too full of switches to screen
+STARTS = 32  # initial weights that are tried until every tensor moves
+REDRAWS = 8  # batches that are tried at a state until one is fit to judge by
+BIAS = 0.1  # standard deviation of the biases of other starts than the first
 PROMISE = 1 / 8  # of the loss: what a trajectory's first step takes off, to first order
 
 
@@ -61,6 +66,15 @@ class Specimen:
         """Parameters and velocity after the step with these settings, float64."""
         return sgd.step(self.state.params.astype(np.float64), self.gradient, self.state.velocity.astype(np.float64), config)
 
+    def sizes(self, config: TrainConfig) -> tuple[np.ndarray, np.ndarray]:
+        """What errors in the update and in the velocity are relative to: the same sums of their terms' sizes.
+
+        Where gradient, momentum and decay cancel, their errors do not; nor does clipping take errors away in proportion.
+        """
+        params, gradient, velocity = (np.abs(a.astype(np.float64)) for a in (self.state.params, self.gradient, self.state.velocity))
+        after, summed = sgd.step(params, gradient, velocity, config.but(clip_value=None))
+        return params - after, summed
+
 
 @dataclass(frozen=True)
 class Case:
@@ -72,9 +86,13 @@ class Case:
     specimens: tuple[Specimen, ...]
 
 
-def roundings(net: Net, last: int) -> int:
-    """Roundings that lead to what enters layer `last`: the lengths of the sums before it, and one for the pixels."""
-    return 1 + sum(math.prod(slot.shape[1:]) for slot in slots(net) if slot.layer < last and len(slot.shape) > 1)
+@dataclass(frozen=True)
+class Pool:
+    """Samples as they are stored, their scale, and `truth`, the net's outputs for them, float64."""
+
+    x: np.ndarray
+    scale: float
+    truth: np.ndarray
 
 
 def steady(reference: ReferenceTrainer, x: np.ndarray) -> np.ndarray:
@@ -139,7 +157,15 @@ def truth(reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray, counts: np.
 
 
 class TooManySwitches(Exception):
-    """No sample of this net keeps clear of every switch."""
+    """Hardly a sample keeps clear of every switch."""
+
+
+class Unfit(Exception):
+    """Some tensor does not move at all, or no batch is fit to judge by."""
+
+
+class NoSpecimen(Exception):
+    """This net offers no step that could prove anything."""
 
 
 class Maker:
@@ -150,13 +176,11 @@ class Maker:
     net, config
     rng : numpy.random.Generator
     seed : int
-        Of the initial weights, where every trajectory starts.
+        Of the initial weights, where trajectories start.
     """
 
     def __init__(self, net: Net, config: TrainConfig, rng: np.random.Generator, seed: int) -> None:
-        self.net, self.config, self.rng = net, config, rng
-        self.start = initial(net, seed).astype(np.float64)
-        self.zeros = np.zeros_like(self.start)
+        self.net, self.config, self.rng, self.seed = net, config, rng, seed
         self.distinct = max(2, int(BATCH_FLOPS / net.train_flops))
 
     def case(
@@ -172,19 +196,26 @@ class Maker:
     ) -> Case:
         """Follow a trajectory over some steps of an epoch of n samples, and give each batch samples that suit the state it meets.
 
-        It begins at `start` (param_count,), or at the initial weights. The samples come from the first of the draws that offers enough; those that stand in no such step are zeros.
+        It begins at `start` (param_count,), or at initial weights at which every tensor moves, if there are any. The samples come
+        from the first of the draws that offers enough; those that stand in no such step are zeros.
         """
         order = Order(int(self.rng.integers(2**32)), int(self.rng.integers(1, 1000)), n, shuffle)
         steps = range(self.config.steps(n)) if steps is None else steps
+        tries = [(start, False)] if start is not None else [(self._start(i), True) for i in range(STARTS)]
+        if start is None:
+            tries.append((tries[0][0], False))  # a tensor that no start moves cannot move: then it must not
         for draw in draws:
-            try:
-                return self._case(name, order, draw, steps, distinct or self.distinct, self.start if start is None else start)
-            except TooManySwitches:
-                continue
-        raise TooManySwitches(f"net {self.net.name!r} has too many switches: no sample keeps clear of them")
+            for some, moving in tries:
+                try:
+                    return self._case(name, order, draw, steps, distinct or self.distinct, some.astype(np.float64), moving)
+                except TooManySwitches:
+                    break
+                except Unfit:
+                    continue
+        raise NoSpecimen(f"{name} data: no samples were found for net {self.net.name!r} that are fit to judge a step by")
 
-    def _case(self, name: str, order: Order, draw: Draw, steps: Sequence[int], distinct: int, start: np.ndarray) -> Case:
-        config, rng, n = self.config, self.rng, order.n
+    def _case(self, name: str, order: Order, draw: Draw, steps: Sequence[int], distinct: int, start: np.ndarray, moving: bool) -> Case:
+        config, n = self.config, order.n
         batch = config.batch(n)
         x_all, y_all = np.zeros((n, *self.net.in_shape), draw.dtype), np.zeros(n, np.int32)
         state = State(start, np.zeros_like(start))
@@ -192,23 +223,65 @@ class Maker:
         rate = 0.0
         for step in steps:
             positions = order.indices(step * batch, min((step + 1) * batch, n))
-            count = min(len(positions), distinct)
-            rounded, x, y = self._suited(state, count, draw)
-            which = rng.permutation(np.concatenate([np.arange(count), rng.integers(0, count, len(positions) - count)]))
-            x_all[positions], y_all[positions] = x[which], y[which]
-            reference = ReferenceTrainer(self.net, config, rounded)
-            found = truth(reference, pixels(x, draw.scale).astype(np.float64), y, np.bincount(which))
-            specimen = Specimen(rounded, step, len(positions), *found)
+            for _ in range(REDRAWS):
+                specimen, data = self._specimen(state, step, len(positions), draw, distinct)
+                if len(positions) > distinct or fit(self.net, data, specimen.state.params, specimen.loss, specimen.gradient):
+                    break
+            else:
+                raise Unfit
+            x_all[positions] = data.train_x
+            if data.train_y is not None:
+                y_all[positions] = data.train_y
             if not specimens:
+                if moving and not all(np.any(g) for g in views(self.net, specimen.gradient).values()):
+                    raise Unfit
                 slope = float(specimen.gradient @ specimen.gradient)
                 rate = PROMISE * specimen.loss / slope if slope > 0 else 0.0
                 if config.momentum:
-                    specimen = replace(specimen, state=State(rounded.params, self._kick(specimen.gradient)))
+                    specimen = replace(specimen, state=State(specimen.state.params, self._kick(specimen.gradient)))
             specimens.append(specimen)
             state = State(*specimen.after(config.but(learning_rate=rate)))
-        labels = y_all if isinstance(self.net.loss, CrossEntropyLoss) else None
-        dataset = Dataset(name, x_all, labels, x_all[:1], None if labels is None else labels[:1], draw.scale)
-        return Case(name, dataset, order, tuple(specimens))
+        return Case(name, self._dataset(name, x_all, y_all, draw.scale), order, tuple(specimens))
+
+    def _dataset(self, name: str, x: np.ndarray, y: np.ndarray, scale: float) -> Dataset:
+        labels = y if isinstance(self.net.loss, CrossEntropyLoss) else None
+        return Dataset(name, x, labels, x[:1], None if labels is None else labels[:1], scale)
+
+    def _specimen(self, state: State, step: int, size: int, draw: Draw, distinct: int) -> tuple[Specimen, Dataset]:
+        """A step from a state near this one, and its batch as a data set."""
+        count = min(size, distinct)
+        rounded, x, y = self._suited(state, count, draw)
+        which = self.rng.permutation(np.concatenate([np.arange(count), self.rng.integers(0, count, size - count)]))
+        reference = ReferenceTrainer(self.net, self.config, rounded)
+        found = truth(reference, pixels(x, draw.scale).astype(np.float64), y, np.bincount(which))
+        return Specimen(rounded, step, size, *found), self._dataset("batch", x[which], y[which], draw.scale)
+
+    def pools(self, draws: Sequence[Draw], most: int) -> tuple[State, tuple[Pool, ...]]:
+        """A state, and samples of each kind, at most so many, to predict at it."""
+        for i in range(1, STARTS):
+            start = self._start(i)
+            state = State(start, np.zeros_like(start))
+            found = tuple(pool for pool in (self._pool(state, draw, most) for draw in draws) if pool is not None)
+            if len(found) == len(draws):
+                return state, found
+        raise NoSpecimen(f"no samples were found for net {self.net.name!r} that are fit to judge its output by")
+
+    def _pool(self, state: State, draw: Draw, most: int) -> Pool | None:
+        reference = ReferenceTrainer(self.net, self.config, state)
+        for _ in range(REDRAWS):
+            x, _ = draw(self.rng, min(most, self.distinct))
+            truth = reference.predict(x, draw.scale)
+            if np.any(truth) and fit_to_predict(self.net, x, draw.scale, state.params, truth):
+                return Pool(x, draw.scale, truth)
+        return None
+
+    def _start(self, number: int) -> np.ndarray:
+        """(param_count,) float32: the initial weights of the seed, and others, whose biases are not zero."""
+        out = initial(self.net, self.seed + number)
+        for slot in slots(self.net) if number else ():
+            if len(slot.shape) == 1:
+                out[slot.start : slot.stop] = self.rng.normal(0, BIAS, slot.shape)
+        return out
 
     def _kick(self, gradient: np.ndarray) -> np.ndarray:
         """A velocity that weighs as much as the gradient, tensor by tensor: from zero a first step would not show the momentum."""
