@@ -33,12 +33,15 @@ class Batch:
 
     activations : activations[i] enters layer i, the last leaves the net; float32, (capacity, *shape).
     gradients : of the same shapes; None where nobody needs one.
+    ops : each with its layer's index.
+    loss : None in buffers that only predict.
     """
 
     capacity: int
     activations: list[np.ndarray]
     gradients: list[np.ndarray | None]
     ops: list[tuple[int, Op]]
+    loss: LossOp | None = None
 
 
 class LayerwiseTrainer(Trainer):
@@ -79,7 +82,7 @@ class LayerwiseTrainer(Trainer):
         x, y, dy = self.batch.activations[0], self.batch.activations[-1], self.batch.gradients[-1]
         labels = np.zeros(capacity, np.int32) if isinstance(self.net.loss, CrossEntropyLoss) else None
         self.feed = HostFeed(dataset, self.config, self.table.gather, x, labels)
-        self.loss: LossOp = self.table.losses[type(self.net.loss)](y, x if labels is None else labels, dy)
+        self.batch.loss = self.table.losses[type(self.net.loss)](y, x if labels is None else labels, dy)
 
     def _bind(self, capacity: int, train: bool) -> Batch:
         net = self.net
@@ -125,30 +128,32 @@ class LayerwiseTrainer(Trainer):
         with self.around(), np.errstate(over="ignore", invalid="ignore"):  # the loss shows what went wrong
             for row, step in enumerate(range(first, last)):
                 log.size[row] = self.feed.size(step)
+                if self.mean is not None:
+                    self.mean[...] = 0
                 for n in self.feed.slices(step):
                     share = n / log.size[row]
-                    self._pass(n)
-                    log.loss[row] += share * self.loss.loss[0]
-                    log.correct[row] += self.loss.correct[0]
+                    loss, correct = self._pass(n)
+                    log.loss[row] += share * loss
+                    log.correct[row] += correct
                     if self.mean is not None:
-                        np.multiply(self.grads, np.float32(share), out=self.grads)
-                        self.mean += self.grads
+                        self.mean += np.multiply(self.grads, np.float32(share), out=self.grads)
                 if self.mean is not None:
                     self.grads[...] = self.mean
-                    self.mean[...] = 0
                 self.update.step()
         return log
 
-    def _pass(self, n: int) -> None:
-        """Loss and gradient of the n samples that are in the buffers."""
-        assert self.batch is not None
-        for _, op in self.batch.ops:
+    def _pass(self, n: int) -> tuple[float, int]:
+        """Mean loss, correct samples and, in `grads`, the gradient of the n samples that are in the buffers."""
+        batch = self.batch
+        assert batch is not None and batch.loss is not None
+        for _, op in batch.ops:
             op.forward(n)
-        self.loss.forward(n)
-        self.loss.backward(n)
-        for i, op in reversed(self.batch.ops):
+        batch.loss.forward(n)
+        batch.loss.backward(n)
+        for i, op in reversed(batch.ops):
             if i >= self.net.first_trained:
                 op.backward(n)
+        return float(batch.loss.loss[0]), int(batch.loss.correct[0])
 
     def state(self) -> State:
         return State(self.params.copy(), self.velocity.copy())
@@ -188,11 +193,11 @@ class LayerwiseTrainer(Trainer):
             held["input"] = self.batch.activations[0].nbytes
             held["activations"] = _bytes(self.batch.activations[1:], self.batch.activations[0])
             held["gradients"] += _bytes(self.batch.gradients)
-            held["workspace"] = sum(op.workspace for _, op in self.batch.ops)
+            held["workspace"] = sum(op.workspace for _, op in self.batch.ops) + (self.batch.loss.workspace if self.batch.loss else 0)
         if self.mean is not None:
             held["gradients"] += self.mean.nbytes
         if self.feed is not None:
-            held["workspace"] += self.loss.workspace + self.feed.gather.workspace
+            held["workspace"] += self.feed.gather.workspace
             held["data"] = self.feed.bytes
         return held
 
