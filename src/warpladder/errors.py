@@ -31,3 +31,17 @@ class DivergedError(WarpladderError, ArithmeticError):
 
 class ResultsError(WarpladderError, ValueError):
     """A results file that is missing, damaged or of another version."""
+
+
+class Stopped(KeyboardInterrupt):
+    """Training was asked to stop, by Ctrl-C or SIGTERM, and did so between two steps.
+
+    A KeyboardInterrupt, so that nothing that catches errors swallows it. The message says where
+    training stopped and what was saved.
+
+    exit_code : what a command should exit with: 128 + the signal's number, 130 for Ctrl-C.
+    """
+
+    def __init__(self, message: str, exit_code: int = 130) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

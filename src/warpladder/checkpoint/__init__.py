@@ -1,0 +1,27 @@
+"""Checkpoints: a run on disk, from which it can go on bit for bit. safetensors files, written whole or not at all."""
+
+from __future__ import annotations
+
+from .atomic import clean_leftovers
+from .codec import decode, encode
+from .content import Checkpoint, DataMark, EpochLog, Score, Sums
+from .describe import net_from_json, net_to_json
+from .differ import differences
+from .file import check_writable, load, save
+
+__all__ = [
+    "Checkpoint",
+    "DataMark",
+    "EpochLog",
+    "Score",
+    "Sums",
+    "check_writable",
+    "clean_leftovers",
+    "decode",
+    "differences",
+    "encode",
+    "load",
+    "net_from_json",
+    "net_to_json",
+    "save",
+]

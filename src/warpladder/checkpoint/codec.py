@@ -1,0 +1,215 @@
+"""A checkpoint as the bytes of a safetensors file, and back.
+
+The tensors are the parameters under PyTorch's `state_dict` names and, with momentum, its buffers under
+"velocity." and the same name. Everything else is one JSON document in the metadata, under "warpladder" (one
+key, because safetensors writes several in random order, and equal runs should make equal files). Its "sha256" covers the rest of the
+document and the tensors' bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..errors import CheckpointError, ConfigError, NetError
+from ..nets import Net
+from .content import Checkpoint, DataMark, EpochLog, Score, Sums, param_shapes
+from .describe import net_from_json, net_to_json
+
+FORMAT = 1
+KEY = "warpladder"
+VELOCITY = "velocity."
+_FIELDS = {"format", "net", "config", "data", "rung", "epoch", "step", "sums", "history", "finished", "test", "sha256"}
+
+
+def encode(checkpoint: Checkpoint) -> bytes:
+    """The bytes of the file; equal checkpoints give equal bytes."""
+    from safetensors.numpy import save
+
+    tensors = dict(checkpoint.params) | {VELOCITY + name: array for name, array in checkpoint.velocity.items()}
+    tensors = {name: np.ascontiguousarray(array, np.float32) for name, array in tensors.items()}
+    document = {
+        "format": FORMAT,
+        "net": net_to_json(checkpoint.net),
+        "config": asdict(checkpoint.config),
+        "data": asdict(checkpoint.data),
+        "rung": checkpoint.rung,
+        "epoch": checkpoint.epoch,
+        "step": checkpoint.step,
+        "sums": asdict(checkpoint.sums) | {"loss": checkpoint.sums.loss.hex()},
+        "history": [asdict(log) for log in checkpoint.history],
+        "finished": checkpoint.finished,
+        "test": None if checkpoint.test is None else asdict(checkpoint.test),
+    }
+    document["sha256"] = _digest(document, tensors)
+    return save(tensors, {KEY: json.dumps(document, allow_nan=False)})
+
+
+def decode(content: bytes, source: str = "checkpoint") -> Checkpoint:
+    """The checkpoint that these bytes are.
+
+    Parameters
+    ----------
+    content : bytes
+    source : str
+        What error messages call it: the file's path.
+
+    Raises
+    ------
+    CheckpointError
+        Whatever the bytes are, if they are not a whole, undamaged checkpoint.
+    """
+    try:
+        text, tensors = _open(content)
+        return _checkpoint(json.loads(text), tensors)
+    except CheckpointError as error:
+        raise CheckpointError(f"{source!r} {error}") from None
+    except (NetError, ConfigError) as error:
+        raise CheckpointError(f"{source!r} describes a run that cannot be: {error}") from None
+    except (ValueError, OverflowError, RecursionError, MemoryError):  # JSON that is none, or numbers beyond all measure
+        raise CheckpointError(f"{source!r} is damaged: its description of the run cannot be read") from None
+
+
+def _digest(document: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> str:
+    described = {key: value for key, value in document.items() if key != "sha256"}
+    digest = hashlib.sha256(json.dumps(described, sort_keys=True, separators=(",", ":")).encode())
+    for name in sorted(tensors):
+        digest.update(tensors[name].astype("<f4", copy=False).data)
+    return digest.hexdigest()
+
+
+def _open(content: bytes) -> tuple[str, dict[str, np.ndarray]]:
+    """The JSON text and the tensors of a safetensors file."""
+    from safetensors import SafetensorError, deserialize
+
+    try:
+        found = dict(deserialize(content))
+    except SafetensorError as error:
+        reason = " ".join(str(error).split()).removeprefix("Error while deserializing header: ")
+        _refuse(f"is not a whole safetensors file ({reason:.80}): it is truncated, damaged or something else")
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    text = (header.get("__metadata__") or {}).get(KEY)
+    if not isinstance(text, str):
+        _refuse("is a safetensors file, but not a checkpoint of warpladder")
+    tensors = {}
+    for name, tensor in found.items():
+        if tensor["dtype"] != "F32":
+            _refuse(f"is damaged: tensor {name!r:.80} has type {tensor['dtype']}, wants F32")
+        tensors[name] = np.frombuffer(tensor["data"], "<f4").reshape(tensor["shape"]).astype(np.float32)
+    return text, tensors
+
+
+def _checkpoint(document: Any, tensors: dict[str, np.ndarray]) -> Checkpoint:
+    version = document.get("format") if isinstance(document, dict) else None
+    if isinstance(version, int) and version > FORMAT:
+        _refuse(f"was written by a later version of warpladder (format {version}, this one reads {FORMAT})")
+    if version != FORMAT or document.keys() != _FIELDS:
+        _refuse("is damaged: its description of the run is incomplete")
+    if document["sha256"] != _digest(document, tensors):
+        _refuse("is damaged: its checksum does not fit its content")
+    net, config = net_from_json(document["net"]), _config(document["config"])
+    params = {name: array for name, array in tensors.items() if not name.startswith(VELOCITY)}
+    velocity = {name.removeprefix(VELOCITY): array for name, array in tensors.items() if name.startswith(VELOCITY)}
+    checkpoint = Checkpoint(
+        net=net,
+        config=config,
+        data=_data(document["data"]),
+        rung=document["rung"],
+        params=_tensors(net, params, "parameters"),
+        velocity=_tensors(net, velocity, "momentum") if config.momentum else {},
+        epoch=document["epoch"],
+        step=document["step"],
+        sums=_sums(document["sums"]),
+        history=_history(document["history"]),
+        finished=document["finished"],
+        test=None if document["test"] is None else _score(document["test"]),
+    )
+    if velocity.keys() - checkpoint.velocity.keys():
+        _refuse("holds momentum, but its settings have none")
+    _check_place(checkpoint)
+    return checkpoint
+
+
+def _tensors(net: Net, found: dict[str, np.ndarray], what: str) -> dict[str, np.ndarray]:
+    """The same in the net's order, after a look at names, shapes and numbers."""
+    shapes = param_shapes(net)
+    if found.keys() != shapes.keys():
+        _refuse(f"holds {what} {', '.join(sorted(found)) or 'of nothing'!r:.200}, its net has {', '.join(shapes)!r:.200}")
+    for name, shape in shapes.items():
+        if found[name].shape != shape:
+            _refuse(f"holds {what} {name} of shape {found[name].shape}, its net has {shape}")
+        if not np.isfinite(found[name]).all():
+            _refuse(f"holds {what} {name} with numbers that are not finite")
+    return {name: found[name] for name in shapes}
+
+
+def _check_place(at: Checkpoint) -> None:
+    """Where a run stands must be a place in that run."""
+    if not (isinstance(at.rung, str) and _is(at.epoch, int) and _is(at.step, int) and isinstance(at.finished, bool)):
+        _refuse("is damaged: rung, epoch, step or finished is of the wrong type")
+    if not 0 <= at.epoch <= at.config.epochs or not 0 <= at.step <= at.config.steps(at.data.samples) * (at.epoch < at.config.epochs):
+        _refuse(f"stands at step {at.step} after {at.epoch} of {at.config.epochs} epochs, which is no place in that run")
+    if at.finished and at.epoch < at.config.epochs:
+        _refuse("calls itself finished before its last epoch")
+    if [log.epoch for log in at.history] != list(range(1, at.epoch + 1)):
+        _refuse(f"has finished {at.epoch} epochs, but logs others")
+    if at.sums.samples != min(at.step * at.config.batch(at.data.samples), at.data.samples):
+        _refuse(f"has sums over {at.sums.samples} samples, which does not fit {at.step} steps")
+
+
+def _config(value: Any) -> TrainConfig:
+    known = {field.name for field in fields(TrainConfig)}
+    if not isinstance(value, dict) or not value.keys() <= known:
+        _refuse("has settings that this version of warpladder does not know")
+    return TrainConfig(**value)
+
+
+def _data(value: Any) -> DataMark:
+    if not _record(value, name=str, samples=int, scale=float, parts=dict) or value["samples"] < 1:
+        _refuse("is damaged: its description of the data set is incomplete")
+    if not all(isinstance(part, str) for part in value["parts"].values()):
+        _refuse("is damaged: its description of the data set is incomplete")
+    return DataMark(**value)
+
+
+def _sums(value: Any) -> Sums:
+    if not _record(value, loss=str, correct=int, samples=int, seconds=float):
+        _refuse("is damaged: its sums over the epoch are incomplete")
+    loss = float.fromhex(value["loss"])
+    if not math.isfinite(loss) or not 0 <= value["correct"] <= value["samples"]:
+        _refuse("is damaged: its sums over the epoch make no sense")
+    return Sums(**value | {"loss": loss})
+
+
+def _history(value: Any) -> tuple[EpochLog, ...]:
+    maybe = (float, type(None))
+    types = {"epoch": int, "train_loss": float, "train_accuracy": maybe, "valid_loss": maybe, "valid_accuracy": maybe, "seconds": float}
+    if not isinstance(value, list) or not all(_record(log, **types) for log in value):
+        _refuse("is damaged: its history is incomplete")
+    return tuple(EpochLog(**log) for log in value)
+
+
+def _score(value: Any) -> Score:
+    if not _record(value, loss=float, accuracy=(float, type(None))):
+        _refuse("is damaged: its test score is incomplete")
+    return Score(**value)
+
+
+def _record(value: Any, **types: Any) -> bool:
+    """Whether this is a dict of exactly these keys and types, floats finite."""
+    return isinstance(value, dict) and value.keys() == types.keys() and all(_is(value[key], kind) for key, kind in types.items())
+
+
+def _is(value: Any, kind: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool) and not (isinstance(value, float) and not math.isfinite(value))
+
+
+def _refuse(why: str) -> NoReturn:
+    raise CheckpointError(why)

@@ -1,0 +1,65 @@
+"""What keeps a checkpoint from going on as part of another run."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from ..config import TrainConfig
+from ..nets import Net
+from .content import Checkpoint, DataMark
+
+#: Settings that may change when a run goes on: they say how long and how, and do not touch what one step computes.
+FREE = ("epochs", "log_every", "threads")
+
+
+def differences(checkpoint: Checkpoint, net: Net, config: TrainConfig, data: DataMark) -> list[str]:
+    """One phrase for each way in which the checkpoint's run differs from this one; empty where it can go on.
+
+    The names of net and data set do not count: what they stand for does.
+    """
+    return [
+        *_net(checkpoint.net, net),
+        *_config(checkpoint.config, config, checkpoint.epoch, checkpoint.step),
+        *_data(checkpoint.data, data),
+    ]
+
+
+def _net(there: Net, here: Net) -> list[str]:
+    out = []
+    if there.in_shape != here.in_shape:
+        out.append(f"the net takes {there.in_shape} there and {here.in_shape} here")
+    for index, (a, b) in enumerate(zip(there.layers, here.layers, strict=False)):
+        if a != b:
+            out.append(f"layer {index} is {a!r:.60} there and {b} here")
+            break
+    if not out and len(there.layers) != len(here.layers):
+        out.append(f"the net has {len(there.layers)} layers there and {len(here.layers)} here")
+    if there.loss != here.loss:
+        out.append(f"the loss is {type(there.loss).__name__} there and {type(here.loss).__name__} here")
+    return out
+
+
+def _config(there: TrainConfig, here: TrainConfig, epoch: int, step: int) -> list[str]:
+    names = [field.name for field in fields(TrainConfig) if field.name not in FREE]
+    out = [
+        f"{name} is {getattr(there, name)} there and {getattr(here, name)} here"
+        for name in names
+        if getattr(there, name) != getattr(here, name)
+    ]
+    if epoch + (step > 0) > here.epochs:
+        out.append(f"it is in epoch {epoch + (step > 0)} there and epochs is {here.epochs} here")
+    return out
+
+
+def _data(there: DataMark, here: DataMark) -> list[str]:
+    if there.samples != here.samples:
+        return [f"the training set has {there.samples} samples there ({there.name!r}) and {here.samples} here ({here.name!r})"]
+    out = []
+    if there.scale != here.scale:
+        out.append(f"pixels are scaled by {there.scale} there and {here.scale} here")
+    for part in sorted({*there.parts, *here.parts}):
+        a, b = there.parts.get(part, "missing"), here.parts.get(part, "missing")
+        if a != b:
+            out.append(f"{part} is {a!r:.60} there ({there.name!r}) and {b!r:.60} here ({here.name!r})")
+            break
+    return out

@@ -1,0 +1,57 @@
+"""Checkpoint files: saved, loaded, and their place looked at before a run depends on it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ..errors import CheckpointError
+from .atomic import write_atomically
+from .codec import decode, encode
+from .content import Checkpoint
+
+
+def save(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
+    """Write a checkpoint, whole or not at all.
+
+    Raises
+    ------
+    CheckpointError
+        The disk is full, say. An older file of this name is then as it was.
+    """
+    content = encode(checkpoint)
+    try:
+        write_atomically(Path(path), content)
+    except OSError as error:
+        kept = "; the checkpoint of before is still there" if os.path.isfile(path) else ""
+        raise CheckpointError(f"{os.fspath(path)!r} could not be written: {error.strerror or error}{kept}") from None
+
+
+def load(path: str | os.PathLike[str]) -> Checkpoint:
+    """Read a checkpoint.
+
+    Raises
+    ------
+    CheckpointError
+        It is missing, cannot be read, or is not a whole and undamaged checkpoint.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise CheckpointError(f"there is no checkpoint {os.fspath(path)!r}") from None
+    except OSError as error:
+        raise CheckpointError(f"checkpoint {os.fspath(path)!r} cannot be read: {error.strerror or error}") from None
+    except (ValueError, MemoryError) as error:  # a name with a NUL in it; a file larger than memory
+        raise CheckpointError(f"checkpoint {os.fspath(path)!r} cannot be read: {error or 'it is larger than memory'}") from None
+    return decode(content, os.fspath(path))
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise `CheckpointError` where a checkpoint could not be written later for a reason that can be seen now."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise CheckpointError(f"checkpoint {os.fspath(path)!r} is a folder: name a file in it")
+    if not target.parent.is_dir():
+        raise CheckpointError(f"checkpoint {os.fspath(path)!r}: there is no folder {os.fspath(target.parent)!r}, make it first")
+    if not os.access(target.parent, os.W_OK):
+        raise CheckpointError(f"checkpoint {os.fspath(path)!r}: the folder {os.fspath(target.parent)!r} cannot be written")

@@ -1,0 +1,86 @@
+"""Where a run begins: at fresh weights, or at a checkpoint that belongs to it."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from ..checkpoint import Checkpoint, DataMark, differences, load
+from ..config import RECIPES, TrainConfig
+from ..data.dataset import Dataset
+from ..errors import CheckpointError, RungError
+from ..ladder import find
+from ..nets import Net
+from ..params import initial, slots, views
+from ..rungs.base import Rung
+from ..trainers.base import State, Trainer, check_fit
+
+DEFAULT_RUNG = "numpy"
+
+
+def begin(
+    net: Net, data: Dataset, config: TrainConfig | None, rung: str | Rung | None, resume: str | os.PathLike[str] | None
+) -> tuple[Checkpoint, Rung]:
+    """The checkpoint that a run starts from, and the rung that trains it.
+
+    Raises
+    ------
+    CheckpointError
+        The file is missing, damaged, or of a run that differs in more than its length.
+    DataError, RungError
+        The data do not fit the net; the rung is unknown or cannot train it.
+    """
+    check_fit(net, data)
+    here = mark(data)
+    if resume is None:
+        chosen = _rung(rung or DEFAULT_RUNG)
+        config = config or RECIPES.get(net.name, TrainConfig())
+        start = Checkpoint(net, config, here, chosen.name, params=views(net, initial(net, config.seed)))
+    else:
+        there = load(resume)
+        chosen = _rung(rung or there.rung)
+        config = config or there.config
+        if unlike := differences(there, net, config, here):
+            raise CheckpointError(f"{os.fspath(resume)!r} belongs to another run: {'; '.join(unlike)}")
+        finished = there.finished and there.epoch == config.epochs
+        test = there.test if finished else None
+        start = replace(there, net=net, config=config, data=here, rung=chosen.name, finished=finished, test=test)
+    if reason := chosen.unsupported(net, config):
+        raise RungError(f"rung {chosen.name!r} cannot train net {net.name!r}: {reason}")
+    return start, chosen
+
+
+def restore(checkpoint: Checkpoint, rung: str | Rung | None = None) -> Trainer:
+    """A trainer that stands where a checkpoint does, to `predict` with or to `score`; without a name it is of the rung that trained."""
+    chosen = _rung(rung or checkpoint.rung)
+    if reason := chosen.unsupported(checkpoint.net, checkpoint.config):
+        raise RungError(f"rung {chosen.name!r} cannot run net {checkpoint.net.name!r}: {reason}")
+    return chosen.build(checkpoint.net, checkpoint.config, to_state(checkpoint))
+
+
+def to_state(checkpoint: Checkpoint) -> State:
+    """The flat buffers that a trainer is built with."""
+
+    def flat(named: Mapping[str, np.ndarray]) -> np.ndarray:
+        return np.concatenate([named[slot.name].ravel() for slot in slots(checkpoint.net)])
+
+    params = flat(checkpoint.params)
+    return State(params, flat(checkpoint.velocity) if checkpoint.velocity else np.zeros_like(params))
+
+
+def mark(data: Dataset) -> DataMark:
+    """What tells this data set from others: sizes, types and checksums of its parts."""
+    parts = {}
+    for name in ("train_x", "train_y", "valid_x", "valid_y", "test_x", "test_y"):
+        array = getattr(data, name)
+        if array is not None:
+            parts[name] = f"{array.dtype} {'x'.join(map(str, array.shape))} crc32 {zlib.crc32(array.data) if array.size else 0:08x}"
+    return DataMark(data.name, len(data.train_x), float(data.scale), parts)
+
+
+def _rung(rung: str | Rung) -> Rung:
+    return rung if isinstance(rung, Rung) else find(rung)

@@ -1,0 +1,144 @@
+"""Where numbers stopped being finite: a line that names layer, epoch and step, and what to do about it.
+
+A loss that is not finite is traced back from the last copy of the state: the same trainer repeats the
+steps up to the bad one, then the layers are walked one by one with the numpy rung's operations in float32.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..data.dataset import Dataset, pixels
+from ..nets import CrossEntropyLoss, Flatten, Net
+from ..ops.base import Buffers
+from ..order import Order
+from ..params import slots, views
+from ..trainers.base import State, Trainer
+from .scoring import cross_entropies, slices, squared_errors
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A copy of the state before a step, and when it was taken (`time.monotonic`)."""
+
+    order: Order
+    step: int
+    state: State
+    taken: float = field(default_factory=time.monotonic)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is not finite. layer : its index; -1 for the input, one past the last layer for the loss."""
+
+    layer: int
+    what: str
+    advice: str
+
+
+def explain_step(trainer: Trainer, rung: str, data: Dataset, snapshot: Snapshot, step: int, loss: float) -> str:
+    """Why `step` gave a loss that is not finite; the trainer's state is lost."""
+    config, samples = trainer.config, len(data.train_x)
+    with np.errstate(over="ignore", invalid="ignore"):
+        trainer.set_state(snapshot.state)
+        trainer.run(snapshot.order, snapshot.step, step)
+    state = trainer.state()
+    batch = config.batch(samples)
+    rows = snapshot.order.indices(step * batch, min((step + 1) * batch, samples))
+    fault = _find(trainer, rung, state, data, "train", rows, loss)
+    return (
+        f"training diverged in epoch {snapshot.order.epoch + 1}, step {step + 1} of {config.steps(samples)}: {fault.what}; {fault.advice}"
+    )
+
+
+def explain_state(trainer: Trainer, state: State, epoch: int, step: int) -> str:
+    """Which layer's numbers are not finite, though no loss has shown it."""
+    for flat, kind in ((state.params, "holds"), (state.velocity, "has momentum that holds")):
+        for slot in slots(trainer.net):
+            bad = _bad(flat[slot.start : slot.stop])
+            if bad is not None:
+                what = f"{_name(trainer.net, slot.layer)}: its {slot.name.partition('.')[2]} {kind} {bad}"
+                return f"training diverged in epoch {epoch + 1}, at step {step} or before: {what}; {_slower(trainer.config)}"
+    raise AssertionError("the state is finite")
+
+
+def explain_score(trainer: Trainer, rung: str, data: Dataset, part: str, epoch: int, loss: float) -> str:
+    """Why the loss over the "valid" or "test" part is not finite, though the weights are."""
+    rows = np.arange(len(getattr(data, part + "_x")))
+    fault = _find(trainer, rung, trainer.state(), data, part, rows, loss)
+    after = f"after {epoch} epochs" if epoch == trainer.config.epochs else f"in epoch {epoch + 1}, after its last step"
+    return f"training diverged {after}: the {part} loss is {loss}: {fault.what}; {fault.advice}"
+
+
+def _find(trainer: Trainer, rung: str, state: State, data: Dataset, part: str, rows: np.ndarray, loss: float) -> Fault:
+    """The first fault, in the order of the layers, in the pass of these samples through the net."""
+    net, config = trainer.net, trainer.config
+    x, y = getattr(data, part + "_x"), getattr(data, part + "_y")
+    faults, total, worst, largest = [], 0.0, 0.0, 0.0
+    for first, last in slices(net, len(rows)):
+        some = rows[first:last]
+        entering = pixels(x[some], data.scale)
+        if not np.isfinite(entering).all():
+            sample = some[np.argmin(np.isfinite(entering).reshape(len(some), -1).all(axis=1))]
+            return Fault(-1, f"sample {sample} of the {part} part holds {_bad(entering)}", "mend the data")
+        found = _walk(net, config, state, entering)
+        if isinstance(found, Fault):
+            faults.append(found)
+            continue
+        losses = cross_entropies(found, y[some]) if isinstance(net.loss, CrossEntropyLoss) else squared_errors(found, entering)
+        total, worst, largest = total + float(losses.sum()), max(worst, float(losses.max())), max(largest, _largest(found))
+    if faults:
+        return min(faults, key=lambda fault: fault.layer)
+    kind = type(net.loss).__name__
+    if not max(worst * len(rows), largest) * np.prod(net.out_shape) < LARGEST:
+        return Fault(len(net.layers), f"{kind} leaves the range of float32: the net's largest output is {largest:.3g}", _slower(config))
+    what = f"rung {rung!r} gives a loss of {loss}, but NumPy gives {total / len(rows):.6g} for the same weights and samples"
+    return Fault(len(net.layers), what, "that is a fault of the rung, not of the settings: train on another one, and verify this one")
+
+
+def _walk(net: Net, config: TrainConfig, state: State, x: np.ndarray) -> np.ndarray | Fault:
+    """The net's output for x (n, *in_shape) float32, or the first layer that is at fault."""
+    from ..ops.array import TABLE
+
+    named = views(net, state.params)
+    for index, layer in enumerate(net.layers):
+        if isinstance(layer, Flatten):
+            x = x.reshape(len(x), -1)
+            continue
+        w, b = named.get(f"{index}.weight"), named.get(f"{index}.bias")
+        for kind, values in (("weight", w), ("bias", b)):
+            if values is not None and (bad := _bad(values)) is not None:
+                return Fault(index, f"{_name(net, index)}: the step before left {bad} in its {kind}", _slower(config))
+        y = np.empty((len(x), *net.shapes[index + 1]), np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            TABLE.layers[type(layer)](layer, Buffers(x, y, w=w, b=b)).forward(len(x))
+        if (bad := _bad(y)) is not None:
+            sizes = f"its largest input is {_largest(x):.3g}" + ("" if w is None else f" and its largest weight {_largest(w):.3g}")
+            return Fault(index, f"{_name(net, index)} gives {bad}: {sizes}", _slower(config))
+        x = y
+    return x
+
+
+def _name(net: Net, index: int) -> str:
+    return f"layer {index} ({type(net.layers[index]).__name__})"
+
+
+def _bad(values: np.ndarray) -> str | None:
+    """The first number that is not finite, as a word; None where all are."""
+    finite = np.isfinite(values)
+    return None if finite.all() else str(values[~finite][0])
+
+
+def _largest(values: np.ndarray) -> float:
+    return float(max(values.max(), -values.min()))
+
+
+def _slower(config: TrainConfig) -> str:
+    clip = " or set a clip_value" if config.clip_value is None else ""
+    return f"lower the learning rate ({config.learning_rate:g} now){clip}"

@@ -1,0 +1,43 @@
+"""Ctrl-C: the signal is noted, and training stops at a moment of its own choosing."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupt:
+    """While it is entered, SIGINT and SIGTERM are noted in `signum`; a second one does what it would have done without us.
+
+    Off the main thread Python allows no handlers: then `signum` stays None, and the main thread's handlers stand. A
+    signal that the process ignores (`nohup`) stays ignored.
+    """
+
+    def __init__(self) -> None:
+        self.signum: int | None = None
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> Interrupt:
+        if threading.current_thread() is threading.main_thread():
+            for signum in SIGNALS:
+                handler = signal.getsignal(signum)
+                if handler not in (None, signal.SIG_IGN):
+                    self._previous[signum] = handler
+                    signal.signal(signum, self._note)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        while self._previous:
+            signum, handler = self._previous.popitem()
+            signal.signal(signum, handler)
+
+    def _note(self, signum: int, frame: FrameType | None) -> None:
+        if self.signum is None:
+            self.signum = signum
+            return
+        self.__exit__()
+        signal.raise_signal(signum)

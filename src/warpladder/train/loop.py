@@ -1,0 +1,245 @@
+"""The training loop: epochs, steps in calls of limited length, scores, and checkpoints between two steps."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..checkpoint import Checkpoint, EpochLog, Score, Sums, check_writable, clean_leftovers, save
+from ..config import TrainConfig
+from ..data.dataset import Dataset
+from ..errors import ConfigError, DivergedError, Stopped
+from ..nets import CrossEntropyLoss, Net
+from ..order import Order
+from ..params import views
+from ..rungs.base import Rung
+from ..trainers.base import State, Trainer
+from .beginning import begin, to_state
+from .diverged import Snapshot, explain_score, explain_state, explain_step
+from .interrupt import Interrupt
+from .run import Run
+from .scoring import part_score
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from .progress import Show
+
+CALL_SECONDS = 1.0  # a call of the trainer should take no longer, so that Ctrl-C and the progress bar stay alive
+SNAPSHOT_SECONDS = 1.0  # between two copies of the state, from which a loss that is not finite is traced back
+
+
+def train(
+    net: Net,
+    data: Dataset,
+    config: TrainConfig | None = None,
+    *,
+    rung: str | Rung | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    progress: Progress | bool | None = None,
+) -> Run:
+    """Train a net.
+
+    Every epoch takes the samples in a new seeded order (`Order`). The last partial batch is trained with its own mean.
+    Runs repeat bit for bit on the same rung, machine and libraries, and so does a run that was stopped and resumed.
+
+    Parameters
+    ----------
+    net : Net
+    data : Dataset
+        Stays as it is stored; nothing makes a float copy of it.
+    config : TrainConfig, optional
+        By default the net's recipe (`config.RECIPES`) or, when resuming, the checkpoint's.
+    rung : str or Rung, optional
+        By default "numpy" or, when resuming, the rung of the checkpoint. To resume on another rung name it: what follows is
+        then that rung's arithmetic, and no longer equal bit for bit to the run that was never stopped.
+    checkpoint : path, optional
+        Keep a checkpoint in this file: at the end of every epoch, every `checkpoint_every` steps, and where training stops.
+    checkpoint_every : int, optional
+        Steps, counted over all epochs.
+    resume : path, optional
+        Go on from this checkpoint; nothing is written to it unless `checkpoint` names it too. Net, data and settings must be
+        its own; only epochs, log_every and threads may differ. A finished run comes back at once.
+    progress : bool or rich.progress.Progress, optional
+        True shows a bar on stderr; a `Progress` gets a task in it.
+
+    Returns
+    -------
+    Run
+        Weights, history and, where the test part has what scoring needs, its score.
+
+    Raises
+    ------
+    ConfigError, DataError, RungError
+        Settings, data or rung do not fit.
+    CheckpointError
+        The checkpoint to resume is missing, damaged or another run's; or one could not be written.
+    DivergedError
+        A loss or a weight stopped being finite: the message names layer, epoch and step, and what to do. No such state is ever saved.
+    Stopped
+        Ctrl-C or SIGTERM: raised between two steps, after the checkpoint was written (a KeyboardInterrupt). A second one stops at once.
+    """
+    if checkpoint_every is not None and (
+        isinstance(checkpoint_every, bool) or not isinstance(checkpoint_every, int) or checkpoint_every < 1
+    ):
+        raise ConfigError(f"checkpoint_every wants a whole number of at least 1, got {checkpoint_every!r}")
+    if checkpoint_every is not None and checkpoint is None:
+        raise ConfigError("checkpoint_every says when to write a checkpoint, but no checkpoint file is given")
+    if checkpoint is not None:
+        check_writable(checkpoint)
+        clean_leftovers(Path(checkpoint))
+    start, chosen = begin(net, data, config, rung, resume)
+    if start.finished:
+        if checkpoint is not None:
+            save(checkpoint, start)
+        return Run(start)
+    with ExitStack() as stack:
+        interrupt = stack.enter_context(Interrupt())
+        show: Show | None = None
+        if progress is not None and progress is not False:
+            from .progress import bar
+
+            steps = start.config.steps(len(data.train_x))
+            show = stack.enter_context(
+                bar(progress, interrupt, start.config.epochs, steps, accuracy=isinstance(net.loss, CrossEntropyLoss))
+            )
+        trainer = stack.enter_context(chosen.build(net, start.config, to_state(start)))
+        trainer.load(data)
+        return _Loop(trainer, data, start, interrupt, show, checkpoint, checkpoint_every).to_the_end()
+
+
+class _Loop:
+    """A run in progress: `epoch`, `step`, `sums` and `history` say where it stands, as they do in `Checkpoint`."""
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        data: Dataset,
+        start: Checkpoint,
+        interrupt: Interrupt,
+        show: Show | None,
+        path: str | os.PathLike[str] | None,
+        every: int | None,
+    ) -> None:
+        self.trainer, self.data, self.start, self.interrupt, self.show = trainer, data, start, interrupt, show
+        self.path, self.every = path, every
+        self.config = start.config
+        self.steps = self.config.steps(len(data.train_x))
+        self.epoch, self.step, self.sums, self.history = start.epoch, start.step, start.sums, list(start.history)
+        self.reach = 1  # steps that fit into CALL_SECONDS; the first call finds out
+        self.saved: tuple[int, int] | None = None  # the place of the last checkpoint written
+
+    def to_the_end(self) -> Run:
+        while self.epoch < self.config.epochs:
+            self._train_steps()
+            self._close_epoch()
+        end = replace(self._checkpoint(), finished=True, test=self._score("test"))
+        if self.path is not None:
+            save(self.path, end)
+        if self.interrupt.signum is not None:
+            raise self._stopped()
+        return Run(end)
+
+    def _train_steps(self) -> None:
+        """What is left of the epoch's steps."""
+        order = Order(self.config.seed, self.epoch, len(self.data.train_x), self.config.shuffle)
+        snapshot = Snapshot(order, self.step, self._state())
+        while self.step < self.steps:
+            first, last = self.step, self._next_stop()
+            began = time.perf_counter()
+            with np.errstate(over="ignore", invalid="ignore"):
+                log = self.trainer.run(order, first, last)
+            seconds = time.perf_counter() - began
+            good = np.isfinite(log.loss)
+            if not good.all():
+                step = int(np.argmin(good))
+                raise DivergedError(explain_step(self.trainer, self.start.rung, self.data, snapshot, first + step, float(log.loss[step])))
+            self.sums = self.sums.plus(log.loss, log.correct, log.size, seconds)
+            self.step = last
+            self.reach = max(1, int(CALL_SECONDS * (last - first) / max(seconds, 1e-9)))
+            if self.show is not None:
+                self.show(self.epoch + 1, self.step, self.sums)
+            if self.every is not None and self._steps_in_all() % self.every == 0 and self.step < self.steps:
+                self._save()
+            self._heed()
+            if time.monotonic() - snapshot.taken > SNAPSHOT_SECONDS:
+                snapshot = Snapshot(order, self.step, self._state())
+
+    def _next_stop(self) -> int:
+        """The step before which the next call ends: a look at the loss, a checkpoint, or as far as a call should reach."""
+        stops = [self.steps, self.step + self.reach, self.step + self.config.log_every - self.step % self.config.log_every]
+        if self.every is not None:
+            stops.append(self.step + self.every - self._steps_in_all() % self.every)
+        return min(stops)
+
+    def _steps_in_all(self) -> int:
+        return self.epoch * self.steps + self.step
+
+    def _close_epoch(self) -> None:
+        self._state()
+        valid = self._score("valid")
+        accuracy = self.sums.correct / self.sums.samples if isinstance(self.trainer.net.loss, CrossEntropyLoss) else None
+        log = EpochLog(
+            epoch=self.epoch + 1,
+            train_loss=self.sums.loss / self.sums.samples,
+            train_accuracy=accuracy,
+            valid_loss=None if valid is None else valid.loss,
+            valid_accuracy=None if valid is None else valid.accuracy,
+            seconds=self.sums.seconds,
+        )
+        self.history.append(log)
+        self.epoch, self.step, self.sums = self.epoch + 1, 0, Sums()
+        if self.path is not None:
+            self._save()
+        self._heed()
+
+    def _score(self, part: str) -> Score | None:
+        result = part_score(self.trainer, self.data, part, between=self._heed)
+        if result is not None and not math.isfinite(result.loss):
+            raise DivergedError(explain_score(self.trainer, self.start.rung, self.data, part, self.epoch, result.loss))
+        return result
+
+    def _state(self) -> State:
+        """The trainer's state; a state that is not finite goes no further."""
+        state = self.trainer.state()
+        if not (np.isfinite(state.params).all() and np.isfinite(state.velocity).all()):
+            raise DivergedError(explain_state(self.trainer, state, self.epoch, self.step))
+        return state
+
+    def _checkpoint(self) -> Checkpoint:
+        net, state = self.trainer.net, self._state()
+        return replace(
+            self.start,
+            params=views(net, state.params),
+            velocity=views(net, state.velocity) if self.config.momentum else {},
+            epoch=self.epoch,
+            step=self.step,
+            sums=self.sums,
+            history=tuple(self.history),
+        )
+
+    def _save(self) -> None:
+        if self.path is not None and self.saved != (self.epoch, self.step):
+            save(self.path, self._checkpoint())
+            self.saved = (self.epoch, self.step)
+
+    def _heed(self) -> None:
+        """Stop here if a signal asked for it."""
+        if self.interrupt.signum is not None:
+            self._save()
+            raise self._stopped()
+
+    def _stopped(self) -> Stopped:
+        where = f"after step {self.step} of {self.steps} in epoch {self.epoch + 1}" if self.step else f"after epoch {self.epoch}"
+        kept = "nothing is saved, for no checkpoint file was given" if self.path is None else f"resume from {os.fspath(self.path)!r}"
+        return Stopped(f"training stopped {where} of {self.config.epochs}; {kept}", 128 + (self.interrupt.signum or signal.SIGINT))

@@ -1,0 +1,98 @@
+"""How well a trained net does: loss and accuracy over a set of samples, whatever trained it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ..checkpoint import Score
+from ..data.dataset import Dataset, pixels
+from ..errors import DataError
+from ..nets import CrossEntropyLoss, Net
+from ..trainers.base import Trainer
+
+#: Numbers in the widest activation of a slice: 8 MB of float32.
+SLICE_NUMBERS = 2**21
+
+
+def rows_at_once(net: Net) -> int:
+    """Samples in one call of `predict`: as many as keep activations small, and an odd number, hardly anybody's training batch."""
+    return SLICE_NUMBERS // max(math.prod(shape) for shape in net.shapes) | 1
+
+
+def score(trainer: Trainer, x: np.ndarray, y: np.ndarray | None, scale: float, *, between: Callable[[], None] | None = None) -> Score:
+    """Loss and accuracy of a trainer's net as it stands.
+
+    Parameters
+    ----------
+    trainer : Trainer
+    x : ndarray
+        (samples, *in_shape), uint8 or float32, at least one sample.
+    y : ndarray or None
+        (samples,) labels; needed for CrossEntropyLoss, of no use to MSELoss.
+    scale : float
+        What pixels are multiplied by.
+    between : callable, optional
+        Called before each slice.
+
+    Returns
+    -------
+    Score
+        The losses are computed in float64 from what `predict` gives. Not finite where the outputs are not.
+
+    Raises
+    ------
+    DataError
+        There are no samples, no labels, or labels that the net has no output for.
+    """
+    net = trainer.net
+    if len(x) == 0:
+        raise DataError(f"net {net.name!r}: there are no samples to score")
+    if isinstance(net.loss, CrossEntropyLoss):
+        if y is None:
+            raise DataError(f"net {net.name!r}: scoring needs labels")
+        if not 0 <= y.min() <= y.max() < net.out_shape[0]:
+            raise DataError(f"net {net.name!r} has {net.out_shape[0]} outputs, but there are labels from {y.min()} to {y.max()}")
+    loss, correct = 0.0, 0
+    for first, last in slices(net, len(x)):
+        if between is not None:
+            between()
+        with np.errstate(over="ignore", invalid="ignore"):
+            out = trainer.predict(x[first:last], scale)
+        if isinstance(net.loss, CrossEntropyLoss):
+            assert y is not None
+            loss += float(cross_entropies(out, y[first:last]).sum())
+            correct += int((out.argmax(axis=1) == y[first:last]).sum())
+        else:
+            loss += float(squared_errors(out, pixels(x[first:last], scale)).sum())
+    return Score(loss / len(x), correct / len(x) if isinstance(net.loss, CrossEntropyLoss) else None)
+
+
+def slices(net: Net, samples: int) -> Iterator[tuple[int, int]]:
+    """(first, last) of the slices in which so many samples are predicted."""
+    rows = rows_at_once(net)
+    return ((first, min(first + rows, samples)) for first in range(0, samples, rows))
+
+
+def cross_entropies(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """(n,) float64: log sum exp(logits) - logits[label] of each row of (n, classes), the largest logit taken out first."""
+    with np.errstate(invalid="ignore"):
+        shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
+        return np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
+
+
+def squared_errors(out: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """(n,) float64: mean over the elements of (out - target)^2 of each sample; target may have another shape of the same size."""
+    with np.errstate(invalid="ignore"):
+        difference = out.reshape(len(out), -1).astype(np.float64) - target.reshape(len(out), -1)
+        return np.square(difference, out=difference).mean(axis=1)
+
+
+def part_score(trainer: Trainer, data: Dataset, part: str, between: Callable[[], None] | None = None) -> Score | None:
+    """Score of the "valid" or "test" part; None where there is no such part, or no labels for a net that needs them."""
+    x, y = getattr(data, part + "_x"), getattr(data, part + "_y")
+    if x is None or len(x) == 0 or (y is None and isinstance(trainer.net.loss, CrossEntropyLoss)):
+        return None
+    return score(trainer, x, y, data.scale, between=between)
