@@ -15,8 +15,8 @@ from ..data.dataset import Dataset
 from ..nets import Net
 from ..trainers.base import check_fit
 from .cases import Cases
+from .maker import NoSpecimen
 from .proof import REQUIRED, Build, Proof
-from .specimens import NoSpecimen
 from .verdict import Ledger, Refuted, Row, Verdict, conclude
 
 __all__ = ["Row", "Verdict", "verify"]

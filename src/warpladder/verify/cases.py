@@ -12,7 +12,8 @@ from ..data.dataset import Dataset
 from ..nets import Net
 from ..params import views
 from .draws import Draw, Noise, Quarters, Samples
-from .specimens import Case, Maker
+from .maker import Maker
+from .specimens import Case
 
 FULL = 97  # samples where the batch is the full training set
 FAR = 70_001  # samples of the far case where no data set says how many there are: more than 16 bits can count

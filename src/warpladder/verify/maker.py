@@ -1,0 +1,199 @@
+"""The making of specimens, along a float64 trajectory.
+
+Each state of the trajectory is rounded to float32, or to a grid, and each batch is made of samples
+that suit the state it meets. A batch of a heavy net repeats a few distinct samples, irregularly: the truth
+of a mean is then a weighted mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..data.dataset import Dataset, pixels
+from ..nets import CrossEntropyLoss, Net
+from ..order import Order
+from ..params import initial, slots, views
+from ..trainers.base import State
+from ..trainers.reference import ReferenceTrainer
+from .draws import Draw
+from .specimens import Case, Pool, Specimen
+from .switches import on_grid, steady
+from .witness import fit, fit_to_predict
+
+BATCH_FLOPS = 4e8  # of the reference, for each specimen: says how many distinct samples a batch has
+CANDIDATES = 64  # looked at for each screened sample wanted, before a net counts as too full of switches to screen
+STARTS = 32  # initial weights that are tried until every tensor moves
+REDRAWS = 8  # batches that are tried at a state until one is fit to judge by
+BIAS = 0.1  # standard deviation of the biases of other starts than the first
+PROMISE = 1 / 8  # of the loss: what a trajectory's first step takes off, to first order
+
+
+class TooManySwitches(Exception):
+    """Hardly a sample keeps clear of every switch."""
+
+
+class Unfit(Exception):
+    """Some tensor does not move at all, or no batch is fit to judge by."""
+
+
+class NoSpecimen(Exception):
+    """This net offers no step that could prove anything."""
+
+
+class Maker:
+    """Makes cases for one net and one configuration.
+
+    Parameters
+    ----------
+    net, config
+    rng : numpy.random.Generator
+    seed : int
+        Of the initial weights, where trajectories start.
+    """
+
+    def __init__(self, net: Net, config: TrainConfig, rng: np.random.Generator, seed: int) -> None:
+        self.net, self.config, self.rng, self.seed = net, config, rng, seed
+        self.distinct = max(2, int(BATCH_FLOPS / net.train_flops))
+
+    def case(
+        self,
+        name: str,
+        n: int,
+        draws: Sequence[Draw],
+        *,
+        shuffle: bool = True,
+        steps: Sequence[int] | None = None,
+        distinct: int | None = None,
+        start: np.ndarray | None = None,
+    ) -> Case:
+        """Follow a trajectory over some steps of an epoch of n samples, and give each batch samples that suit the state it meets.
+
+        It begins at `start` (param_count,), or at initial weights at which every tensor moves, if there are any. The samples come
+        from the first of the draws that offers enough; those that stand in no such step are zeros.
+        """
+        order = Order(int(self.rng.integers(2**32)), int(self.rng.integers(1, 1000)), n, shuffle)
+        steps = range(self.config.steps(n)) if steps is None else steps
+        tries = [(start, False)] if start is not None else [(self._start(i), True) for i in range(STARTS)]
+        if start is None:
+            tries.append((tries[0][0], False))  # a tensor that no start moves cannot move: then it must not
+        for draw in draws:
+            for some, moving in tries:
+                try:
+                    return self._case(name, order, draw, steps, distinct or self.distinct, some.astype(np.float64), moving)
+                except TooManySwitches:
+                    break
+                except Unfit:
+                    continue
+        raise NoSpecimen(f"{name} data: no samples were found for net {self.net.name!r} that are fit to judge a step by")
+
+    def _case(self, name: str, order: Order, draw: Draw, steps: Sequence[int], distinct: int, start: np.ndarray, moving: bool) -> Case:
+        config, n = self.config, order.n
+        batch = config.batch(n)
+        x_all, y_all = np.zeros((n, *self.net.in_shape), draw.dtype), np.zeros(n, np.int32)
+        state = State(start, np.zeros_like(start))
+        specimens: list[Specimen] = []
+        rate = 0.0
+        for step in steps:
+            positions = order.indices(step * batch, min((step + 1) * batch, n))
+            for _ in range(REDRAWS):
+                specimen, data = self._specimen(state, step, len(positions), draw, distinct)
+                if len(positions) > distinct or fit(self.net, data, specimen.state.params, specimen.loss, specimen.gradient):
+                    break
+            else:
+                raise Unfit
+            x_all[positions] = data.train_x
+            if data.train_y is not None:
+                y_all[positions] = data.train_y
+            if not specimens:
+                if moving and not all(np.any(g) for g in views(self.net, specimen.gradient).values()):
+                    raise Unfit
+                slope = float(specimen.gradient @ specimen.gradient)
+                rate = PROMISE * specimen.loss / slope if slope > 0 else 0.0
+                if config.momentum:
+                    specimen = replace(specimen, state=State(specimen.state.params, self._kick(specimen.gradient)))
+            specimens.append(specimen)
+            state = State(*specimen.after(config.but(learning_rate=rate)))
+        return Case(name, self._dataset(name, x_all, y_all, draw.scale), order, tuple(specimens))
+
+    def _dataset(self, name: str, x: np.ndarray, y: np.ndarray, scale: float) -> Dataset:
+        labels = y if isinstance(self.net.loss, CrossEntropyLoss) else None
+        return Dataset(name, x, labels, x[:1], None if labels is None else labels[:1], scale)
+
+    def _specimen(self, state: State, step: int, size: int, draw: Draw, distinct: int) -> tuple[Specimen, Dataset]:
+        """A step from a state near this one, and its batch as a data set."""
+        count = min(size, distinct)
+        rounded, x, y = self._suited(state, count, draw)
+        which = self.rng.permutation(np.concatenate([np.arange(count), self.rng.integers(0, count, size - count)]))
+        reference = ReferenceTrainer(self.net, self.config, rounded)
+        found = truth(reference, pixels(x, draw.scale).astype(np.float64), y, np.bincount(which))
+        return Specimen(rounded, step, size, *found), self._dataset("batch", x[which], y[which], draw.scale)
+
+    def pools(self, draws: Sequence[Draw], most: int) -> tuple[State, tuple[Pool, ...]]:
+        """A state, and samples of each kind, at most so many, to predict at it."""
+        for i in range(1, STARTS):
+            start = self._start(i)
+            state = State(start, np.zeros_like(start))
+            found = tuple(pool for pool in (self._pool(state, draw, most) for draw in draws) if pool is not None)
+            if len(found) == len(draws):
+                return state, found
+        raise NoSpecimen(f"no samples were found for net {self.net.name!r} that are fit to judge its output by")
+
+    def _pool(self, state: State, draw: Draw, most: int) -> Pool | None:
+        reference = ReferenceTrainer(self.net, self.config, state)
+        for _ in range(REDRAWS):
+            x, _ = draw(self.rng, min(most, self.distinct))
+            truth = reference.predict(x, draw.scale)
+            if np.any(truth) and fit_to_predict(self.net, x, draw.scale, state.params, truth):
+                return Pool(x, draw.scale, truth)
+        return None
+
+    def _start(self, number: int) -> np.ndarray:
+        """(param_count,) float32: the initial weights of the seed, and others, whose biases are not zero."""
+        out = initial(self.net, self.seed + number)
+        for slot in slots(self.net) if number else ():
+            if len(slot.shape) == 1:
+                out[slot.start : slot.stop] = self.rng.normal(0, BIAS, slot.shape)
+        return out
+
+    def _kick(self, gradient: np.ndarray) -> np.ndarray:
+        """A velocity that weighs as much as the gradient, tensor by tensor: from zero a first step would not show the momentum."""
+        out = np.zeros(len(gradient), np.float32)
+        for slot in slots(self.net):
+            size = np.sqrt(np.mean(gradient[slot.start : slot.stop] ** 2))
+            out[slot.start : slot.stop] = self.rng.normal(0, size, slot.stop - slot.start)
+        return out
+
+    def _suited(self, state: State, count: int, draw: Draw) -> tuple[State, np.ndarray, np.ndarray]:
+        """The state in float32, and samples with labels that suit it."""
+        if draw.exact:
+            x, y = draw(self.rng, count)
+            return on_grid(self.net, state, pixels(x, draw.scale).astype(np.float64), self.rng), x, y
+        rounded = State(state.params.astype(np.float32), state.velocity.astype(np.float32))
+        reference = ReferenceTrainer(self.net, self.config, rounded)
+        xs: list[np.ndarray] = []
+        ys: list[np.ndarray] = []
+        for _ in range(CANDIDATES):
+            x, y = draw(self.rng, count)
+            keep = steady(reference, pixels(x, draw.scale).astype(np.float64))
+            xs.append(x[keep])
+            ys.append(y[keep])
+            if sum(map(len, xs)) >= count:
+                return rounded, np.concatenate(xs)[:count], np.concatenate(ys)[:count]
+        raise TooManySwitches
+
+
+def truth(reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> tuple[float, int, np.ndarray]:
+    """Mean loss, correct samples and gradient of a batch in which sample i of x (n, *in_shape) float64 occurs counts[i] times."""
+    loss, correct, gradient = 0.0, 0, np.zeros(reference.net.param_count)
+    for times in np.unique(counts):
+        some = counts == times
+        its_loss, its_correct, its_gradient = reference.gradients(x[some], y[some])
+        share = times * np.count_nonzero(some) / counts.sum()
+        loss += float(share * its_loss)
+        correct += int(times) * its_correct
+        gradient += share * its_gradient
+    return loss, correct, gradient

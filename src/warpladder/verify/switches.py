@@ -1,0 +1,75 @@
+"""States and samples at which honest rounding flips no switch.
+
+A ReLU or a max-pool is a switch. Where rounding flips one, the gradient jumps, and no bound on
+rounding covers the jump. Two ways keep clear of that, so that no bound is widened:
+
+- `steady` screens: a sample is taken only if every switch of the reference is further from flipping
+  than rounding reaches (`bound` of the sums that lead to it), and so is the choice of its largest logit;
+- `on_grid` makes sums exact: pixels are quarters, and the weights ahead of the last switch lie on a
+  grid so coarse that float32 holds every sum in any order. Nothing rounds, so nothing flips, and
+  equals are equal everywhere: ties and zeros are part of the test instead of its enemies.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..nets import CrossEntropyLoss, MaxPool2d, Net, ReLU
+from ..ops.maxpool2d import reference as maxpool2d
+from ..ops.relu import reference as relu
+from ..params import slots
+from ..tolerance import bound
+from ..trainers.base import State
+from ..trainers.reference import ReferenceTrainer
+from .bounds import roundings
+
+
+def steady(reference: ReferenceTrainer, x: np.ndarray) -> np.ndarray:
+    """(n,) bool: which samples of x (n, *in_shape) float64 keep every switch, and their largest logit, out of rounding's reach."""
+    net = reference.net
+    entering = reference.activations(x)
+    out = np.ones(len(x), np.bool_)
+    for i, layer in enumerate(net.layers):
+        if i > net.first_trained and isinstance(layer, ReLU):
+            out &= relu.margin(entering[i]) > bound("float32", roundings(net, i))
+        if i > net.first_trained and isinstance(layer, MaxPool2d):
+            assert layer.stride is not None
+            out &= maxpool2d.margin(entering[i], layer.kernel_size, layer.stride) > bound("float32", roundings(net, i))
+    if isinstance(net.loss, CrossEntropyLoss) and net.out_shape[0] > 1:
+        logits = np.sort(entering[-1], axis=1)
+        reach = bound("float32", roundings(net, len(net.layers))) * np.abs(logits).max(axis=1)
+        out &= logits[:, -1] - logits[:, -2] > reach
+    return out
+
+
+def on_grid(net: Net, state: State, x: np.ndarray, rng: np.random.Generator) -> State:
+    """A state near this one at which the net computes x (n, *in_shape), multiples of 1/4, exactly up to its last switch.
+
+    In units of the product of both grids a sum is one of whole numbers; while the sum of their
+    sizes stays within 2^24, float32 holds every partial sum in every order. Weights are rounded up
+    or down by chance, so that neighbouring states differ; a layer whose sums would be too long gets a coarser grid.
+    """
+    switches = [i for i, layer in enumerate(net.layers) if i > net.first_trained and isinstance(layer, (ReLU, MaxPool2d))]
+    params = state.params.astype(np.float32)
+    ahead = [slot for slot in slots(net) if len(slot.shape) > 1 and switches and slot.layer < switches[-1]]
+    biases = {slot.layer: slot for slot in slots(net) if len(slot.shape) == 1}
+    unit = 0.25  # what enters the layer is a whole number of these
+    for slot in ahead:
+        bias = biases[slot.layer]
+        w, b = state.params[slot.start : slot.stop], state.params[bias.start : bias.stop]
+        entering = ReferenceTrainer(net, TrainConfig(), State(params, params)).activations(x)[slot.layer]
+        peak = np.abs(entering).max(initial=0) / unit
+        size = math.sqrt(float(np.mean(w.astype(np.float64) ** 2)))
+        grid = 2.0 ** math.ceil(math.log2(size)) if size > 0 else 1.0
+        while True:
+            whole = np.floor(w / grid + rng.random(len(w)))
+            offset = np.round((b + rng.normal(0, size, len(b))) / (unit * grid))
+            if peak * np.abs(whole).reshape(slot.shape[0], -1).sum(axis=1).max() + np.abs(offset).max() <= 2.0**24:
+                break
+            grid *= 2
+        unit *= grid
+        params[slot.start : slot.stop], params[bias.start : bias.stop] = whole * grid, offset * unit
+    return State(params, state.velocity.astype(np.float32))
