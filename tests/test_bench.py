@@ -122,7 +122,8 @@ def test_an_honest_rung_is_timed_in_raw_samples(net, data, tmp_path):
         assert not found.timing.scaled
         assert found.trained_epochs == 12 and found.test_accuracy > 0.7
         assert found.flops == net.train_flops
-        assert 0 < found.floor_seconds == net.train_flops * 200 / results.machine.fma_peak < found.timing.seconds_per_epoch
+        assert found.floor_seconds == pytest.approx(net.train_flops * 200 / results.machine.fma_peak)
+        assert 0 < found.floor_seconds < found.timing.seconds_per_epoch
         assert min(found.build_seconds, found.load_seconds, found.first_seconds) >= 0
     assert min(sleeper.timing.epochs) >= 0.014 and sleeper.timing.seconds_per_epoch < 0.1
     assert sum(sleeper.timing.cpu_seconds) < 0.5 * sum(sleeper.timing.seconds)
@@ -444,7 +445,7 @@ def test_peak_memory_counts_the_data_once(net):
         x, y = np.zeros((samples, 1, 4, 4), np.uint8), np.zeros(samples, np.int32)
         sizes.append(peak_rss(NUMPY, net, Dataset("zeros", x, y, x[:10], y[:10], 1 / 255), CONFIG)[0])
     pixels_and_labels = 3_000_000 * (16 + 4)
-    assert pixels_and_labels <= sizes[1] - sizes[0] < 2.5 * pixels_and_labels
+    assert 0.98 * pixels_and_labels <= sizes[1] - sizes[0] < 2.5 * pixels_and_labels
 
 
 def test_every_rung_of_the_ladder_climbs(data):
