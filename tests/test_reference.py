@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 
 from strategies import Case, case, cases
 from warpladder import nets
@@ -142,7 +142,7 @@ def test_sgd_by_hand() -> None:
     assert (new_w[0], new_v[0]) == (pytest.approx(0.0), 2.0)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases())
 def test_gradients_of_whole_nets(drawn: Case) -> None:
     """The slope along a random direction in each parameter tensor."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 
 from magnitudes import longest_chain, magnitudes
 from strategies import ZOO, Case, case, cases
@@ -98,7 +98,7 @@ def compare_epoch(rung: Rung, drawn: Case) -> int:
 
 
 @rungs
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(drawn=cases())
 def test_steps_of_drawn_nets(rung: Rung, drawn: Case) -> None:
     assume(compare_epoch(rung, drawn) or not drawn.steps)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 
 from magnitudes import longest_chain, magnitudes
 from strategies import ZOO, Case, case, cases
@@ -20,6 +21,15 @@ from warpladder.trainers.reference import ReferenceTrainer
 torch = pytest.importorskip("torch")
 
 MOST_STEPS = 4
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Nets this small gain nothing from more, and wait for each other on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def module(layer: Layer, in_shape: Shape) -> Any:
@@ -94,7 +104,7 @@ def compare(net: Net, found: dict[str, np.ndarray], wanted: np.ndarray, terms: n
         assert np.linalg.norm(found[name] - value) <= limit * np.linalg.norm(scales[name]), name
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(drawn=cases())
 def test_drawn_nets(drawn: Case) -> None:
     assume(follow(drawn))
