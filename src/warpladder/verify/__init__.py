@@ -57,9 +57,9 @@ def verify(build: Build, net: Net, config: TrainConfig, *, seed: int = 0, datase
         check_fit(net, dataset)
     ledger = Ledger()
     refuted: Refuted | None = None
-    rng = np.random.default_rng([seed, 1])
+    rng = np.random.default_rng(seed)
     try:
-        proof = Proof(build, net, config, Cases(net, config, rng, seed, dataset), rng, bitwise, ledger)
+        proof = Proof(build, net, config, Cases(net, config, rng, dataset), rng, bitwise, ledger)
         try:
             proof.run()
         finally:

@@ -10,6 +10,7 @@ import numpy as np
 from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..nets import Net
+from ..order import Order
 from ..params import views
 from .draws import Draw, Noise, Quarters, Samples
 from .maker import Maker
@@ -29,43 +30,49 @@ class Cases:
     zeros : a state of zeros, at which all logits tie and no unit is active.
     floats : float32 samples, in the stored order, one sample more than a batch.
     stored : as `exact` in size; general bytes, or samples of the data set as they are.
-    far : as many samples as the data set has, and steps in the middle and at the end of its epoch.
+    far : as many samples as the data set has, the step that takes the last of them and the last step of the epoch.
     pools : float32 samples and general bytes whose outputs at the state `predicted` are known.
 
     Parameters
     ----------
     net, config
     rng : numpy.random.Generator
-    seed : int
-        Of the initial weights.
     data : Dataset or None
     """
 
-    def __init__(self, net: Net, config: TrainConfig, rng: np.random.Generator, seed: int, data: Dataset | None) -> None:
-        self.net, self.config = net, config
-        make = Maker(net, config, rng, seed)
+    def __init__(self, net: Net, config: TrainConfig, rng: np.random.Generator, data: Dataset | None) -> None:
+        self.net, self.config, self.rng = net, config, rng
+        make = Maker(net, config, rng)
         self.batch = b = config.batch_size or FULL
         part = (b * 3 // 5 | 1) if b > 2 else b - 1
         usual = (2 if make.distinct >= b else 1) * b + part
         bytes_like: Draw = Noise(net, np.uint8) if data is None else Samples(net, data)
         quarters = Quarters(net, np.uint8, data)
-        far = self._far(data)
-        steps = config.steps(far)
+        far = self._order(self._far(data))
+        few = min(make.distinct, 8) if config.batch_size else None
 
-        self.exact = make.case("exact", usual, [quarters])
-        self.zeros = make.case("zeros", b, [quarters], steps=[0], start=np.zeros(net.param_count))
-        self.floats = make.case("floats", b + 1, [Noise(net, np.float32), Quarters(net, np.float32)], shuffle=False)
-        self.stored = make.case("stored", usual, [bytes_like, Noise(net, np.uint8), quarters])
-        self.far = make.case(
-            "far", far, [quarters], steps=sorted({steps // 2, steps - 1}), distinct=min(make.distinct, 8) if config.batch_size else None
-        )
+        self.exact = make.case("exact", self._order(usual), [quarters])
+        self.zeros = make.case("zeros", self._order(b), [quarters], steps=[0], start=np.zeros(net.param_count))
+        self.floats = make.case("floats", self._order(b + 1, shuffle=False), [Noise(net, np.float32), Quarters(net, np.float32)])
+        self.stored = make.case("stored", self._order(usual), [bytes_like, Noise(net, np.uint8), quarters])
+        self.far = make.case("far", far, [quarters], steps=self._last_steps(far), distinct=few)
         self.predicted, self.pools = make.pools((Noise(net, np.float32), bytes_like), 2 * b + 3)
 
+    def _order(self, n: int, shuffle: bool = True) -> Order:
+        return Order(int(self.rng.integers(2**32)), int(self.rng.integers(1, 1000)), n, shuffle)
+
     def _far(self, data: Dataset | None) -> int:
+        """How many samples the far case has."""
         count = min(FAR, FAR_BYTES // math.prod(self.net.in_shape)) if data is None else len(data.train_x)
         if self.config.batch_size is None:
             count = min(count, FAR_ACTIVATIONS // (8 * sum(map(math.prod, self.net.shapes))))
         return max(self.batch, count)
+
+    def _last_steps(self, order: Order) -> list[int]:
+        """The step that takes the last of the stored samples, and the last step of the epoch."""
+        position = int(np.flatnonzero(order.indices(0, order.n) == order.n - 1)[0])
+        last = self.config.steps(order.n) - 1
+        return sorted({min(position // self.config.batch(order.n), last), last})
 
     def __iter__(self) -> Iterator[Case]:
         return iter((self.exact, self.zeros, self.floats, self.stored, self.far))

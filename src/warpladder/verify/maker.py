@@ -51,32 +51,29 @@ class Maker:
     ----------
     net, config
     rng : numpy.random.Generator
-    seed : int
-        Of the initial weights, where trajectories start.
     """
 
-    def __init__(self, net: Net, config: TrainConfig, rng: np.random.Generator, seed: int) -> None:
-        self.net, self.config, self.rng, self.seed = net, config, rng, seed
+    def __init__(self, net: Net, config: TrainConfig, rng: np.random.Generator) -> None:
+        self.net, self.config, self.rng = net, config, rng
+        self.seed = int(rng.integers(2**31))  # of no weights that the configuration or the caller names
         self.distinct = max(2, int(BATCH_FLOPS / net.train_flops))
 
     def case(
         self,
         name: str,
-        n: int,
+        order: Order,
         draws: Sequence[Draw],
         *,
-        shuffle: bool = True,
         steps: Sequence[int] | None = None,
         distinct: int | None = None,
         start: np.ndarray | None = None,
     ) -> Case:
-        """Follow a trajectory over some steps of an epoch of n samples, and give each batch samples that suit the state it meets.
+        """Follow a trajectory over some steps of an epoch, and give each batch samples that suit the state it meets.
 
         It begins at `start` (param_count,), or at initial weights at which every tensor moves, if there are any. The samples come
         from the first of the draws that offers enough; those that stand in no such step are zeros.
         """
-        order = Order(int(self.rng.integers(2**32)), int(self.rng.integers(1, 1000)), n, shuffle)
-        steps = range(self.config.steps(n)) if steps is None else steps
+        steps = range(self.config.steps(order.n)) if steps is None else steps
         tries = [(start, False)] if start is not None else [(self._start(i), True) for i in range(STARTS)]
         if start is None:
             tries.append((tries[0][0], False))  # a tensor that no start moves cannot move: then it must not

@@ -220,27 +220,34 @@ class Proof:
     def _states(self, own: Watched, case: Case) -> None:
         """State goes in and out without a change, and what went out is the caller's."""
         rng, count, ledger = self.rng, self.net.param_count, self.ledger
-        velocity = rng.standard_normal(count) if self.config.momentum else np.zeros(count)
-        given = State(rng.standard_normal(count).astype(np.float32), velocity.astype(np.float32))
+        params, velocity = (rng.standard_normal(count).astype(np.float32) for _ in range(2))
+        odd = np.array([-0.0, 1e-40, -1e-30, 3e38, -3e38], np.float32)[:count]
+        params[: len(odd)] = odd
+        given = State(params, velocity if self.config.momentum else np.zeros_like(velocity))
         own.set_state(given)
         got = self._state(own, "after set_state")
         ledger.same("round trip", "parameters given to set_state and got from state", got.params, given.params)
         ledger.same("round trip", "velocity given to set_state and got from state", got.velocity, given.velocity)
 
-        own.set_state(case.specimens[0].state)
+        start = case.specimens[0].state
+        own.set_state(start)
         got = own.state()
-        kept = copied(got)
         own.run(case.order, 0, 1)
-        ledger.same("copy", "parameters from state(), before and after a later step,", got.params, kept.params)
-        ledger.same("copy", "velocity from state(), before and after a later step,", got.velocity, kept.velocity)
-        now = copied(own.state())
+        ledger.same("copy", "parameters from state(), before and after a later step,", got.params, start.params)
+        ledger.same("copy", "velocity from state(), before and after a later step,", got.velocity, start.velocity)
+        end = copied(own.state())
+        own.set_state(start)
         spoil(own.state())
-        ledger.same("copy", "state() before and after a caller wrote into what it gave", own.state().params, now.params)
+        own.run(case.order, 0, 1)
+        ledger.same(
+            "copy", "parameters after a step, and those where the caller had overwritten what state() gave,", own.state().params, end.params
+        )
 
     def _log(self, log: StepLog, steps: int, where: str) -> None:
-        for name in ("loss", "correct", "size"):
-            shape = np.shape(getattr(log, name))
-            self.ledger.holds("log", shape == (steps,), f"log: {name} has shape {shape}, not {(steps,)}: {where}")
+        for name, dtype in (("loss", np.float64), ("correct", np.int64), ("size", np.int64)):
+            a = getattr(log, name)
+            alike = isinstance(a, np.ndarray) and a.shape == (steps,) and a.dtype == dtype
+            self.ledger.holds("log", alike, f"log: {name} is not a {np.dtype(dtype)} array of shape {(steps,)}: {where}")
 
     def _state(self, trainer: Watched, where: str) -> State:
         state = trainer.state()
