@@ -31,12 +31,13 @@ from unittest.mock import patch
 
 import numpy as np
 
+import fuzz_checkpoints
 from climbs import example
 from warpladder.data import cifar10, table
 from warpladder.data.cifar_bin import parse_batch
 from warpladder.data.idx import read_images, read_labels
 from warpladder.data.reader import from_bytes
-from warpladder.errors import DataError, ResultsError
+from warpladder.errors import CheckpointError, DataError, ResultsError
 from warpladder.report.page import page
 from warpladder.results import parse as parse_results
 
@@ -356,6 +357,27 @@ TARGETS = (
             b"9" * 5000,
             b'"timed"',
         ),
+    ),
+    Target(
+        "checkpoint",
+        fuzz_checkpoints.parse,
+        fuzz_checkpoints.VALID,
+        errors=(CheckpointError,),
+        tokens=(
+            b"F64",
+            b"BF16",
+            b"1.weight",
+            b"velocity.",
+            b'\\"',
+            b"null",
+            b"-1",
+            b"9" * 30,
+            b"[" * 5000,
+            b"{}",
+            b"__metadata__",
+            b"\0" * 8,
+        ),
+        finish=fuzz_checkpoints.damage,
     ),
 )
 

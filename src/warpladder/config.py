@@ -61,6 +61,10 @@ class TrainConfig:
                 continue
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value >= 0):
                 raise ConfigError(f"{name} wants a finite number of at least 0, got {value!r}")
+        for name in ("nesterov", "shuffle", "drop_last"):
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise ConfigError(f"{name} wants True or False, got {value!r}")
         if self.clip_value == 0:
             raise ConfigError("clip_value 0 would stop every update: leave it out for no clipping")
         if self.nesterov and self.momentum == 0:
