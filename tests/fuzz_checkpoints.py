@@ -17,7 +17,7 @@ from warpladder.nets import Net
 from warpladder.params import initial, views
 from warpladder.train.beginning import mark, to_state
 
-_EDGES = (
+_EDGES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 2**31, 2**63, 10**400, 0.5, -0.0, 1e308, float("nan"), float("inf"), "", "nan", "0x1p+5000",
     "Linear", "MSELoss", "\ud800", "a\nb", [], {}, [1, 4, 4], [[]], {"type": "Flatten"}, {"type": "Linear", "out_features": 10**30},
 )  # fmt: skip
@@ -92,7 +92,7 @@ def _damage_node(node: Any, rng: random.Random) -> None:
         del node[key]
     elif kind == 1 and isinstance(node, list):
         node.insert(key, deepcopy(inner))
-    elif kind == 1:
+    elif kind == 1 and isinstance(node, dict):
         node[str(rng.choice(_EDGES[-8:]))[:9]] = deepcopy(inner)
     elif kind < 4 and isinstance(inner, (int, float)):
         node[key] = inner + rng.choice((-1, 1))
