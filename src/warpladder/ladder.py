@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from .errors import RungError
+from .peers import sklearn, torch
 from .rungs import loops, native, numpy
 from .rungs.base import Rung
 
 LADDER: tuple[Rung, ...] = (loops.RUNG, numpy.RUNG, native.RUNG)
-PEERS: tuple[Rung, ...] = ()
+PEERS: tuple[Rung, ...] = (torch.PEER, torch.CHANNELS_LAST, sklearn.PEER)
 
 
 def find(name: str) -> Rung:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +13,7 @@ from numba import typeof, types
 
 from ...config import TrainConfig
 from ...errors import DataError
+from ...machine import cores
 from ...nets import CrossEntropyLoss, Net
 from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range
@@ -32,18 +32,13 @@ PREDICT_BATCH = 256  # samples planned for by a trainer of full batches that pre
 SLACK = 64  # floats behind a buffer's end that a tile may read
 
 
-def usable_cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class NativeTrainer(Trainer):
     """Trains in compiled code on all cores; between `run` and its return Python does nothing."""
 
     def __init__(self, net: Net, config: TrainConfig, state: State) -> None:
         self.net = net
         self.config = config
-        self.threads = config.threads or usable_cores()
+        self.threads = config.threads or cores()
         self._pool = ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
         self._spans = {"compile": 0.0}
         self._samples: Samples | None = None

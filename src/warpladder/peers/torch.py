@@ -1,0 +1,46 @@
+"""The PyTorch peers: eager mode on the CPU, in either memory format of images."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib.util import find_spec
+
+from ..config import TrainConfig
+from ..nets import Conv2d, Net
+from ..rungs.base import Rung
+from ..trainers.base import State, Trainer
+
+
+def build(net: Net, config: TrainConfig, state: State, *, channels_last: bool = False) -> Trainer:
+    from .torch_trainer import TorchTrainer
+
+    return TorchTrainer(net, config, state, channels_last=channels_last)
+
+
+def unsupported(net: Net, config: TrainConfig) -> str | None:
+    """It trains every net, if it is installed."""
+    return None if find_spec("torch") else "torch is not installed: pip install 'warpladder[torch]'"
+
+
+def unsupported_channels_last(net: Net, config: TrainConfig) -> str | None:
+    """It trains what has convolutions; all else is in no memory format."""
+    if not any(isinstance(layer, Conv2d) for layer in net.layers):
+        return f"net {net.name!r} has no convolution, so there is no memory format to choose: see torch"
+    return unsupported(net, config)
+
+
+PEER = Rung(
+    name="torch",
+    title="PyTorch, eager",
+    idea="PyTorch's own operations, autograd and SGD on the CPU; the training set is one float32 tensor, and a step picks its rows.",
+    build=build,
+    unsupported=unsupported,
+)
+
+CHANNELS_LAST = Rung(
+    name="torch-channels-last",
+    title="PyTorch, eager, NHWC",
+    idea="As torch, with images and convolution weights in the channels-last memory format, which oneDNN's convolutions prefer.",
+    build=partial(build, channels_last=True),
+    unsupported=unsupported_channels_last,
+)
