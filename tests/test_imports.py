@@ -18,7 +18,8 @@ ORDER = (
     ("bench", "profile", "features"),
     ("verify", "train"),
     ("ladder",),
-    ("rungs", "peers"),
+    ("peers",),  # a peer says what it is as a Rung
+    ("rungs",),
     ("trainers",),
     ("ops",),
     ("gpu", "emulator"),
