@@ -39,7 +39,9 @@ def data(samples: int = 53, seed: int = 0, valid: int = 11, test: int = 13) -> D
     return Dataset("noise", train_x, train_y, test_x, test_y, 1 / 255, valid_x, valid_y)
 
 
-def hooked(rung: str | Rung, before: Hook | None = None, after: Hook | None = None, log: Callable[[Order, int, StepLog], StepLog] | None = None) -> Rung:
+def hooked(
+    rung: str | Rung, before: Hook | None = None, after: Hook | None = None, log: Callable[[Order, int, StepLog], StepLog] | None = None
+) -> Rung:
     """A rung of the same name whose trainer calls these around each `run`; `log` may change what `run` reports."""
     plain = find(rung) if isinstance(rung, str) else rung
 

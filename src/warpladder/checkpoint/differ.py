@@ -8,7 +8,7 @@ from ..config import TrainConfig
 from ..nets import Net
 from .content import Checkpoint, DataMark
 
-#: Settings that may change when a run goes on: they say how long and how, and do not touch what one step computes.
+#: Settings that may change when a run goes on: they say how long and on how many cores, not what a step is.
 FREE = ("epochs", "log_every", "threads")
 
 
@@ -57,7 +57,7 @@ def _data(there: DataMark, here: DataMark) -> list[str]:
     out = []
     if there.scale != here.scale:
         out.append(f"pixels are scaled by {there.scale} there and {here.scale} here")
-    for part in sorted({*there.parts, *here.parts}):
+    for part in dict.fromkeys([*there.parts, *here.parts]):
         a, b = there.parts.get(part, "missing"), here.parts.get(part, "missing")
         if a != b:
             out.append(f"{part} is {a!r:.60} there ({there.name!r}) and {b!r:.60} here ({here.name!r})")

@@ -51,7 +51,8 @@ def train(
     """Train a net.
 
     Every epoch takes the samples in a new seeded order (`Order`). The last partial batch is trained with its own mean.
-    Runs repeat bit for bit on the same rung, machine and libraries, and so does a run that was stopped and resumed.
+    Runs repeat bit for bit on the same rung, machine, libraries and number of threads, and a run that was stopped and
+    resumed equals the one that never was, whatever the intervals of its log and checkpoints.
 
     Parameters
     ----------

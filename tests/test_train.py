@@ -1,0 +1,321 @@
+"""Training: what is computed, reported and shown."""
+
+from __future__ import annotations
+
+import io
+import math
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from rich.console import Console
+from rich.progress import Progress
+
+import warpladder as wl
+from runs import AUTOENCODER, CNN, CONFIG, MLP, NETS, data, hooked
+from warpladder.config import RECIPES, TrainConfig
+from warpladder.data.dataset import Dataset, pixels
+from warpladder.errors import ConfigError, DataError, RungError
+from warpladder.ladder import LADDER, find
+from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net
+from warpladder.order import Order
+from warpladder.params import initial
+from warpladder.tolerance import bound
+from warpladder.train import Run, Score, loop, restore, score, scoring, train
+from warpladder.trainers.base import State, StepLog, Trainer
+
+rungs = pytest.mark.parametrize("rung", [rung.name for rung in LADDER])
+
+
+@rungs
+def test_softmax_and_mlp_learn_digits(rung):
+    digits = wl.data.load("digits")
+    for net, least in ((wl.nets.softmax(digits.in_shape), 0.87), (wl.nets.mlp(digits.in_shape), 0.9)):
+        run = train(net, digits, TrainConfig(epochs=8, batch_size=32, learning_rate=0.1, momentum=0.9), rung=rung)
+        assert isinstance(run, Run) and run.rung == rung and run.net is net
+        assert run.test_accuracy is not None and run.test_accuracy >= least
+        losses = [log.train_loss for log in run.history]
+        assert len(losses) == 8 and losses[-1] < losses[0] / 3
+        assert [log.epoch for log in run.history] == list(range(1, 9))
+        assert all(log.seconds > 0 and log.valid_loss is None and log.valid_accuracy is None for log in run.history)
+
+
+@rungs
+def test_the_last_partial_batch_is_trained_with_its_own_mean(rung):
+    """Softmax regression on 10 samples in batches of 8 and 2, by hand in float64."""
+    noise = data(samples=10)
+    assert noise.train_y is not None
+    net = Net("linear", (1, 4, 4), (Flatten(), Linear(3)), CrossEntropyLoss())
+    config = TrainConfig(epochs=1, batch_size=8, learning_rate=4.0, seed=3)
+    flat = initial(net, 3).astype(np.float64)
+    w, b = flat[:48].reshape(3, 16), flat[48:]
+    start = flat.copy()
+    order = Order(3, 0, 10).indices(0, 10)
+    losses = []
+    for batch in (order[:8], order[8:]):
+        x, y = pixels(noise.train_x[batch], noise.scale).reshape(len(batch), 16).astype(np.float64), noise.train_y[batch]
+        p = np.exp(x @ w.T + b)
+        p /= p.sum(axis=1, keepdims=True)
+        losses.append(-np.log(p[np.arange(len(batch)), y]))
+        p[np.arange(len(batch)), y] -= 1
+        w -= 4.0 * p.T @ x / len(batch)
+        b -= 4.0 * p.mean(axis=0)
+
+    run = train(net, noise, config, rung=rung)
+    found = np.concatenate([run.params["1.weight"].ravel(), run.params["1.bias"]])
+    limit = bound("float32", 16 + 8, steps=2)
+    assert np.linalg.norm(found - flat) <= limit * np.linalg.norm(flat - start)
+    assert run.history[0].train_loss == pytest.approx(np.concatenate(losses).mean(), rel=limit)
+
+    without = train(net, noise, config.but(drop_last=True), rung=rung)
+    assert without.history[0].train_loss == pytest.approx(losses[0].mean(), rel=limit)
+    assert not np.array_equal(without.params["1.bias"], run.params["1.bias"])
+
+
+def test_an_epochs_figures_are_means_over_its_samples():
+    logs: list[StepLog] = []
+
+    def keep(order: Order, first: int, log: StepLog) -> StepLog:
+        logs.append(log)
+        return log
+
+    run = train(MLP, data(), CONFIG.but(epochs=1), rung=hooked("numpy", log=keep))
+    loss, correct, size = (np.concatenate([getattr(log, name) for log in logs]) for name in ("loss", "correct", "size"))
+    assert size.tolist() == [8] * 6 + [5]
+    assert run.history[0].train_loss == pytest.approx(math.fsum(loss * size) / 53, rel=1e-14)
+    assert run.history[0].train_loss != pytest.approx(loss.mean(), rel=1e-6)
+    assert run.history[0].train_accuracy == correct.sum() / 53
+
+
+@rungs
+@pytest.mark.parametrize("net", NETS, ids=lambda net: net.name)
+def test_how_steps_are_grouped_into_calls_changes_no_bit(net, rung):
+    wanted = None
+    for log_every in (1, 3, 100):
+        run = train(net, data(), CONFIG.but(log_every=log_every), rung=rung)
+        found = (
+            [array.tobytes() for array in run.params.values()],
+            [(log.train_loss, log.valid_loss) for log in run.history],
+            run.test_loss,
+        )
+        wanted = wanted or found
+        assert found == wanted
+
+
+def test_calls_end_at_the_log_interval_and_at_checkpoints(tmp_path):
+    calls: list[tuple[int, int, int]] = []
+    rung = hooked("numpy", before=lambda trainer, order, first, last: calls.append((order.epoch, first, last)))
+    train(MLP, data(), CONFIG.but(epochs=2, log_every=4), rung=rung, checkpoint=tmp_path / "c", checkpoint_every=3)
+    # 7 steps an epoch: the first call of a run is one step, to see how long steps take; checkpoints fall on steps 3, 6, 9, 12 of 14.
+    assert calls == [(0, 0, 1), (0, 1, 3), (0, 3, 4), (0, 4, 6), (0, 6, 7), (1, 0, 2), (1, 2, 4), (1, 4, 5), (1, 5, 7)]
+
+
+def test_slow_steps_are_taken_in_shorter_calls(monkeypatch):
+    monkeypatch.setattr(loop, "CALL_SECONDS", 0.0)
+    calls: list[tuple[int, int]] = []
+    train(MLP, data(), CONFIG.but(epochs=1), rung=hooked("numpy", before=lambda trainer, order, first, last: calls.append((first, last))))
+    assert calls == [(step, step + 1) for step in range(7)]
+
+
+def test_the_order_differs_between_epochs_and_is_the_same_in_every_run():
+    def orders(config: TrainConfig) -> list[list[int]]:
+        seen: dict[int, Order] = {}
+        rung = hooked("numpy", before=lambda trainer, order, first, last: seen.update({order.epoch: order}))
+        train(MLP, data(), config, rung=rung)
+        return [seen[epoch].indices(0, 53).tolist() for epoch in range(config.epochs)]
+
+    first, again, other = orders(CONFIG), orders(CONFIG), orders(CONFIG.but(seed=6))
+    assert first == again and first[0] != first[1] != first[2] and first[0] != other[0]
+    assert all(sorted(order) == list(range(53)) for order in first)
+    assert orders(CONFIG.but(shuffle=False)) == [list(range(53))] * 3
+
+
+@rungs
+def test_runs_repeat_bit_for_bit(rung):
+    runs = [train(CNN, data(), CONFIG, rung=rung) for _ in range(2)]
+    assert all(np.array_equal(runs[0].params[name], runs[1].params[name]) for name in runs[0].params)
+    assert runs[0].test_loss == runs[1].test_loss
+
+
+def test_nets_train_by_their_recipe_where_no_settings_are_given():
+    small = data(valid=0)
+    net = wl.nets.mlp10(small.in_shape, 3)
+    assert train(net, small).config == RECIPES["mlp10"]
+    assert train(MLP, small).config == TrainConfig()
+
+
+def test_no_epochs_score_the_initial_weights():
+    run = train(MLP, data(), CONFIG.but(epochs=0))
+    assert run.history == [] and run.test_loss is not None
+    assert np.array_equal(run.params["1.weight"].ravel(), initial(MLP, CONFIG.seed)[: 7 * 16])
+
+
+# Scores
+
+
+class Given(Trainer):
+    """Predicts outputs that it was given, and notes how it was asked."""
+
+    def __init__(self, net: Net, outputs: np.ndarray) -> None:
+        self.net, self.config, self.outputs = net, TrainConfig(), outputs
+        self.asked: list[int] = []
+
+    def load(self, dataset: Dataset) -> None: ...
+
+    def run(self, order: Order, first: int, last: int) -> StepLog:
+        raise NotImplementedError
+
+    def state(self) -> State:
+        raise NotImplementedError
+
+    def set_state(self, state: State) -> None: ...
+
+    def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
+        done = sum(self.asked)
+        self.asked.append(len(x))
+        return self.outputs[done : done + len(x)]
+
+
+@pytest.mark.parametrize("numbers", [1, 50, 10**6])
+def test_scores_are_means_over_all_samples_whatever_the_slices(monkeypatch, numbers):
+    monkeypatch.setattr(scoring, "SLICE_NUMBERS", numbers)
+    random = np.random.default_rng(1)
+    x, y = random.integers(0, 256, (31, 1, 4, 4), np.uint8), random.integers(0, 3, 31).astype(np.int32)
+    logits = random.normal(scale=30, size=(31, 3)).astype(np.float32)
+    trainer = Given(MLP, logits)
+    exact = [math.log(math.fsum(math.exp(float(a) - float(row[label])) for a in row)) for row, label in zip(logits, y, strict=True)]
+    found = score(trainer, x, y, 1 / 255)
+    assert found.loss == pytest.approx(math.fsum(exact) / 31, rel=1e-13)
+    assert found.accuracy == sum(int(row.argmax() == label) for row, label in zip(logits, y, strict=True)) / 31
+    assert sum(trainer.asked) == 31 and max(trainer.asked) <= numbers // 16 + 1
+
+    images = random.random((31, 1, 4, 4), np.float32)
+    wanted = np.square(images.astype(np.float64) - pixels(x, 1 / 255)).mean()
+    found = score(Given(AUTOENCODER, images), x, None, 1 / 255)
+    assert found.loss == pytest.approx(wanted, rel=1e-13) and found.accuracy is None
+
+
+def test_scores_bear_logits_that_overflow_when_exponentiated():
+    logits = np.array([[1000.0, 0, -1000], [-1e30, 1e30, 0]], np.float32)
+    found = score(Given(MLP, logits), np.zeros((2, 1, 4, 4), np.uint8), np.array([0, 1], np.int32), 1.0)
+    assert found == Score(0.0, 1.0)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_scores_of_outputs_that_are_not_finite_are_not_finite(bad):
+    logits = np.array([[0, bad, 1]], np.float32)
+    found = score(Given(MLP, logits), np.zeros((1, 1, 4, 4), np.uint8), np.array([1], np.int32), 1.0)
+    assert not math.isfinite(found.loss)
+
+
+@rungs
+@pytest.mark.parametrize("net", NETS, ids=lambda net: net.name)
+def test_scores_between_batches_leave_no_trace(net, rung):
+    """Scoring in slices of other sizes than the batch, in the middle of training, changes neither the score nor the training."""
+    some = data(test=101)
+    with_scores = train(net, some, CONFIG, rung=rung)
+    without = train(net, some.but(valid_x=None, valid_y=None), CONFIG, rung=rung)
+    assert all(np.array_equal(with_scores.params[name], without.params[name]) for name in without.params)
+    with restore(with_scores.checkpoint) as trainer:
+        out = trainer.predict(some.test_x, some.scale)
+        one_by_one = np.concatenate([trainer.predict(some.test_x[i : i + 1], some.scale) for i in range(101)])
+        again = score(trainer, some.test_x, some.test_y, some.scale)
+    limit = bound("float32", 64)
+    assert np.linalg.norm(out - one_by_one) <= limit * np.linalg.norm(out)
+    assert again.loss == pytest.approx(with_scores.test_loss, rel=limit)
+
+
+def test_rows_at_once_are_odd_and_keep_activations_small():
+    for make in wl.nets.ZOO:
+        net = make()
+        rows = scoring.rows_at_once(net)
+        assert rows % 2 == 1
+        assert rows * max(map(math.prod, net.shapes)) * 4 <= 10 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "words"),
+    [
+        (np.zeros((0, 1, 4, 4), np.uint8), np.zeros(0, np.int32), "no samples"),
+        (np.zeros((2, 1, 4, 4), np.uint8), None, "labels"),
+        (np.zeros((2, 1, 4, 4), np.uint8), np.array([0, 3], np.int32), "3 outputs.*0 to 3"),
+    ],
+)
+def test_what_cannot_be_scored(x, y, words):
+    with pytest.raises(DataError, match=words):
+        score(Given(MLP, np.zeros((2, 3), np.float32)), x, y, 1.0)
+
+
+@pytest.mark.parametrize("change", [{"test_y": None}, {"test_x": np.zeros((0, 1, 4, 4), np.uint8), "test_y": np.zeros(0, np.int32)}])
+def test_without_labelled_test_samples_there_is_no_test_score(change):
+    run = train(MLP, data().but(**change), CONFIG.but(epochs=1))
+    assert run.test_loss is None and run.test_accuracy is None and run.checkpoint.finished
+
+
+def test_an_autoencoder_needs_no_labels_and_has_no_accuracy():
+    run = train(AUTOENCODER, data().but(train_y=None, valid_y=None, test_y=None), CONFIG)
+    assert run.test_loss is not None and run.test_accuracy is None
+    assert all(log.train_accuracy is None and log.valid_accuracy is None and log.valid_loss is not None for log in run.history)
+    assert run.history[-1].train_loss < run.history[0].train_loss
+
+
+# What is refused
+
+
+def test_what_does_not_fit_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"\(1, 28, 28\)"):
+        train(wl.nets.mlp(), data())
+    with pytest.raises(RungError, match="'nothing'"):
+        train(MLP, data(), rung="nothing")
+    with pytest.raises(ConfigError, match="checkpoint_every"):
+        train(MLP, data(), checkpoint=tmp_path / "c", checkpoint_every=0)
+    with pytest.raises(ConfigError, match="no checkpoint file"):
+        train(MLP, data(), checkpoint_every=5)
+
+
+def test_a_rung_that_cannot_train_the_net_says_why():
+    from dataclasses import replace
+
+    refusing = replace(find("numpy"), unsupported=lambda net, config: "it is Sunday")
+    with pytest.raises(RungError, match="'numpy' cannot train net 'small mlp': it is Sunday"):
+        train(MLP, data(), CONFIG, rung=refusing)
+
+
+# Cost and progress
+
+
+def test_training_makes_no_float_copy_of_the_data():
+    random = np.random.default_rng(0)
+    x, y = random.integers(0, 256, (40_000, 1, 28, 28), np.uint8), random.integers(0, 10, 40_000).astype(np.int32)
+    big = Dataset("big", x, y, x, y, 1 / 255)
+    tracemalloc.start()
+    try:
+        train(wl.nets.softmax(), big, TrainConfig(epochs=1, batch_size=1000), rung="numpy")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < x.nbytes, f"{peak:,} bytes beside {x.nbytes:,} of data"
+
+
+def test_without_progress_rich_is_not_imported():
+    code = (
+        "import sys, warpladder as wl; from runs import *; train = wl.train; train(MLP, data(), CONFIG); train(MLP, data(), CONFIG, progress=False);"
+        "assert 'rich' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=wl.__path__[0] + "/../../tests")
+
+
+def test_a_bar_of_its_own_goes_to_stderr(capsys):
+    train(MLP, data(), CONFIG, progress=True)
+    out, err = capsys.readouterr()
+    assert out == "" and "epoch 3/3" in err and "loss" in err and "accuracy" in err and "21/21" in err
+
+
+def test_a_given_progress_gets_a_task_that_runs_to_its_end():
+    with Progress(console=Console(file=io.StringIO())) as progress:
+        train(MLP, data(), CONFIG, progress=progress)
+        train(AUTOENCODER, data(), CONFIG, progress=progress)
+    assert [(task.completed, task.total) for task in progress.tasks] == [(21, 21), (21, 21)]
+    assert "accuracy" in progress.tasks[0].description and "accuracy" not in progress.tasks[1].description
