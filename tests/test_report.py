@@ -51,6 +51,13 @@ def test_a_peer_that_is_faster_is_said_to_be():
     assert said.startswith("torch, a peer, is fastest: 1.00 s an epoch, 2.00 times as fast as numpy, the fastest rung. ")
 
 
+def test_a_long_name_is_folded_at_its_hyphens():
+    rungs = (*example().rungs, replace(example().rungs[-1], name="torch-channels-last", title="in the memory format that convolutions prefer"))
+    text = shown(example(rungs=rungs), 80)
+    assert max(map(len, text.splitlines())) <= 80 and "…" not in text
+    assert "\n channels-last " in text
+
+
 def test_a_machine_at_work_for_others_is_told():
     assert not any(name == "disturbed" for name, _ in words.remarks(example()))
     rung = timed("numpy", "BLAS", (2.0,))

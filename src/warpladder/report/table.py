@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from ..results import Results, RungResult
@@ -52,6 +53,11 @@ def _caption(results: Results) -> Text:
     for name, remark in words.remarks(results):
         out.append(f"{name}: ", "bold").append(f"{remark}\n")
     return out.append(words.conclusion(results), "bold")
+
+
+def _folded(name: str) -> str:
+    """A long name on several lines, broken at its hyphens, so that it leaves room for figures."""
+    return "\n".join(textwrap.wrap(name, 13))
 
 
 def _score_name(results: Results) -> str:
