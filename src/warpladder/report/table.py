@@ -37,9 +37,8 @@ def table(results: Results) -> Table:
     fastest = results.fastest(peers=True)
     for at, rung in enumerate(results.rungs):
         style = "" if rung.timing else "red" if rung.status in ("failed", "refused") else "dim"
-        out.add_row(
-            Text(rung.name, "bold"), Text(rung.title), *map(Text, _figures(results, rung)), style="green" if rung is fastest else style
-        )
+        style = "green" if rung is fastest else style
+        out.add_row(Text(_folded(rung.name), "bold"), Text(rung.title), *map(Text, _figures(results, rung)), style=style)
         following = results.rungs[at + 1 : at + 2]
         if following and following[0].peer and not rung.peer:
             out.add_section()
