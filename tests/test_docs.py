@@ -3,6 +3,7 @@
 import re
 import shlex
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from markdown_it import MarkdownIt
 from warpladder.cli import group
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted(path for path in ROOT.rglob("*.md") if not any(part.startswith(".") or part == "local" for part in path.relative_to(ROOT).parts))
+PAGES = sorted(
+    path for path in ROOT.rglob("*.md") if not any(part.startswith(".") or part == "local" for part in path.relative_to(ROOT).parts)
+)
 
 
 def tokens(page):
@@ -26,8 +29,9 @@ def code(page, language):
 
 def anchors(page):
     """The anchors of a page's headings, as GitHub makes them."""
-    inline = [after.content for before, after in zip(parsed := list(tokens(page)), parsed[1:], strict=False) if before.type == "heading_open"]
-    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in inline}
+    found = list(tokens(page))
+    headings = [after.content for before, after in pairwise(found) if before.type == "heading_open"]
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
 
 
 def named(page):
@@ -70,11 +74,16 @@ def test_commands_are_ones_that_exist(where, line):
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if code(page, "python")], ids=named)
-def test_python_runs_as_written(page, tmp_path, monkeypatch):
+def test_python_can_be_read(page):
+    for block in code(page, "python"):
+        compile(block, named(page), "exec")
+
+
+def test_the_python_of_the_readme_runs_as_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    for block in code(page, "python"):
-        exec(compile(block, named(page), "exec"), names)
+    for block in code(ROOT / "README.md", "python"):
+        exec(compile(block, "README.md", "exec"), names)
 
 
 def test_documents_name_no_folder_of_any_one_machine():

@@ -27,7 +27,9 @@ def run_with(tmp_path):
         fake = tmp_path / "fake-python"
         fake.write_text(python)
         fake.chmod(0o755)
-        return subprocess.run([tmp_path / "scripts" / "setup"], env={"PYTHON": str(fake), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True)
+        return subprocess.run(
+            [tmp_path / "scripts" / "setup"], env={"PYTHON": str(fake), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True
+        )
 
     return run
 

@@ -1,0 +1,91 @@
+"""The command line: one file per command. Heavy imports happen inside the commands, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from ..errors import DivergedError, Stopped, WarpladderError
+from .climb import climb
+from .data import data
+from .evaluate import evaluate
+from .nets import nets
+from .predict import predict
+from .rungs import rungs
+from .train import train
+
+CHECK_FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+
+class _InOrder(click.Group):
+    """Lists its commands in the order in which they are added."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+def _print_version(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
+    if asked:
+        from .. import __version__
+
+        click.echo(f"warpladder {__version__}")
+        ctx.exit()
+
+
+@click.group(cls=_InOrder, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version and exit.")
+@click.pass_context
+def group(ctx: click.Context) -> None:
+    """Train small neural networks at the speed of the hardware, and see where the speed comes from.
+
+    \b
+    Start here:
+      warpladder climb mlp --data digits
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(BAD_INPUT)
+
+
+for _command in (climb, train, evaluate, predict, nets, rungs, data):
+    group.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0, 1 (a check failed), 2 (usage or bad input), 130 (interrupted).
+
+    What a user can cause ends in one line on stderr; an error nobody foresaw keeps its traceback.
+    """
+    try:
+        result = group.main(args=arguments, prog_name="warpladder", standalone_mode=False)
+        sys.stdout.flush()
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "warpladder"
+        return _say(f"{error.format_message()} (see '{command} --help')", BAD_INPUT)
+    except click.ClickException as error:
+        return _say(error.format_message(), BAD_INPUT)
+    except click.Abort as abort:
+        # click has moved to a new line, and keeps the KeyboardInterrupt as the cause.
+        stop = abort.__cause__
+        return _say(stop, stop.exit_code) if isinstance(stop, Stopped) else _say("interrupted", INTERRUPTED)
+    except DivergedError as error:
+        return _say(error, CHECK_FAILED)
+    except WarpladderError as error:
+        return _say(error, BAD_INPUT)
+    except (BrokenPipeError, SystemExit):
+        # The reader of a pipe left (`| head`), which click turns into an exit: nothing more to say, also not when Python flushes at its end.
+        sys.stdout = None
+        return 0
+    except MemoryError as error:
+        return _say(f"not enough memory: {error}", BAD_INPUT)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _say(f"{where}{error.strerror or error}", BAD_INPUT)
+    return result if isinstance(result, int) else 0
+
+
+def _say(message: object, code: int) -> int:
+    click.echo("warpladder: " + " ".join(str(message).split()), err=True)
+    return code

@@ -1,0 +1,83 @@
+"""`warpladder nets`: the networks, or one of them layer by layer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+
+import click
+
+from ..nets import Flatten, Layer, Net
+from .options import NETS, console, dims
+
+
+@click.command()
+@click.argument("net", required=False, type=click.Choice(tuple(NETS)), metavar="[NET]")
+def nets(net: str | None) -> None:
+    """Show the networks, or one layer by layer.
+
+    \b
+    Examples:
+      warpladder nets
+      warpladder nets cnn
+    """
+    if net is None:
+        _overview()
+    else:
+        _details(NETS[net]())
+
+
+def describe(layer: Layer) -> str:
+    """A layer as a reader would write it: its name and the settings that are not the default."""
+    settings = {field.name: getattr(layer, field.name) for field in fields(layer) if getattr(layer, field.name) != field.default}  # type: ignore[arg-type]
+    return f"{type(layer).__name__}({', '.join(f'{name}={value}' for name, value in settings.items())})"
+
+
+def short(count: int) -> str:
+    """A count as 48.2 k, 1.3 M, 0.35 G."""
+    for size, unit in ((10**9, " G"), (10**6, " M"), (10**3, " k")):
+        if count >= size:
+            return f"{count / size:.3g}{unit}"
+    return str(count)
+
+
+def _overview() -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(
+        "net", box=SIMPLE_HEAD, caption="FLOPs of one sample: forward, and a whole training step. A net adapts to other image sizes."
+    )
+    table.add_column("layers", ratio=1)
+    for head in ("parameters", "FLOPs", "training"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for name in NETS:
+        net = NETS[name]()
+        layers = ", ".join(_brief(layer) for layer in net.layers if not isinstance(layer, Flatten))
+        table.add_row(name, f"{dims(net.in_shape)}: {layers}", f"{net.param_count:,}", short(net.flops), short(net.train_flops))
+    console().print(table)
+
+
+def _brief(layer: Layer) -> str:
+    size = next(iter(vars(layer).values()), "")
+    return f"{type(layer).__name__.removesuffix('2d').lower()} {size}".strip()
+
+
+def _details(net: Net) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(
+        title=f"{net.name}: {dims(net.in_shape)} to {dims(net.out_shape)}, {type(net.loss).__name__}", box=SIMPLE_HEAD, show_footer=True
+    )
+    table.add_column("#", justify="right")
+    table.add_column("layer", "total", ratio=1)
+    table.add_column("output", no_wrap=True)
+    table.add_column("parameters", f"{net.param_count:,}", justify="right", no_wrap=True)
+    table.add_column("FLOPs", short(net.flops), justify="right", no_wrap=True)
+    for index, layer in enumerate(net.layers):
+        in_shape, out_shape = net.shapes[index : index + 2]
+        count = sum(math.prod(shape) for shape in layer.param_shapes(in_shape).values())
+        cells = (f"{count:,}" if count else "", short(layer.flops(in_shape)) if layer.flops(in_shape) else "")
+        table.add_row(str(index), describe(layer), dims(out_shape), *cells)
+    console().print(table)

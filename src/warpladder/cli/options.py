@@ -1,0 +1,135 @@
+"""What several commands share: options, what is made of them, and a console."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ..config import RECIPES, TrainConfig
+from ..nets import ZOO, Net, Shape
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..data.dataset import Dataset
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Decorator = Callable[[Command], Command]
+
+
+class BatchSize(click.ParamType):
+    """A whole number, or `full` for the whole training set at each step."""
+
+    name = "N|full"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | int:
+        if value == "full" or isinstance(value, int):
+            return value
+        try:
+            return int(value)
+        except ValueError:
+            self.fail(f"wants a whole number or 'full', got {value!r}", param, ctx)
+
+
+class ShapeOf(click.ParamType):
+    """A shape as 3x32x32."""
+
+    name = "CxHxW"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Shape:
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(int(part) for part in value.split("x"))
+        except ValueError:
+            self.fail(f"wants whole numbers with x between them, as 3x32x32, got {value!r}", param, ctx)
+
+
+def _together(*options: Decorator) -> Decorator:
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+#: Which data set, and where its files are.
+data_options = _together(
+    click.option("--data", "data_name", metavar="D", required=True, help="Data set: digits, mnist, fashion, cifar10 or csv."),
+    click.option(
+        "--data-dir",
+        metavar="DIR",
+        type=click.Path(path_type=Path),
+        help="Folder with the data set's files; nothing is downloaded. WARPLADDER_DATA names one for all commands.",
+    ),
+    click.option("--shape", type=ShapeOf(), help="Shape of one sample, for csv only."),
+)
+
+#: Which of its rows train.
+split_options = _together(
+    click.option("--limit", metavar="N", type=int, help="Train on a seeded subset of N samples."),
+    click.option("--validation", metavar="N", type=int, help="Split N training samples off, to validate with."),
+)
+
+#: Every setting of `TrainConfig`; what is not given is None.
+config_options = _together(
+    click.option("--epochs", type=int, help="Passes over the training set."),
+    click.option("--batch-size", type=BatchSize(), help="Samples in a step, or 'full'."),
+    click.option("--learning-rate", "--lr", type=float, help="Step size of SGD."),
+    click.option("--momentum", type=float, help="Momentum, 0 for none."),
+    click.option("--nesterov/--no-nesterov", default=None, help="Nesterov's form of the momentum."),
+    click.option("--weight-decay", type=float, help="L2 penalty, 0 for none."),
+    click.option("--clip-value", type=float, help="Clip every gradient element to +-this."),
+    click.option("--seed", type=int, help="Seed of initial weights, order and splits."),
+    click.option("--shuffle/--no-shuffle", default=None, help="A new order every epoch, or the stored one."),
+    click.option("--drop-last/--keep-last", default=None, help="Leave out a partial last batch, or train it."),
+    click.option("--log-every", type=int, help="Steps between two looks at the loss."),
+    click.option("--threads", type=int, help="CPU threads; every core if not given."),
+)
+
+NETS: dict[str, Callable[..., Net]] = {make.__name__: make for make in ZOO}
+
+
+def fitted(name: str, data: Dataset) -> Net:
+    """The zoo's net of this name for this data set's samples and classes."""
+    shape = data.in_shape
+    return NETS[name](shape) if name == "autoencoder" else NETS[name](shape, data.classes or 10)
+
+
+def chosen_config(net_name: str, options: dict[str, Any], base: TrainConfig | None = None) -> TrainConfig:
+    """`base`, or else the net's recipe, with the settings among the options that were given."""
+    changes = {field.name: options[field.name] for field in fields(TrainConfig) if options.get(field.name) is not None}
+    if changes.get("batch_size") == "full":
+        changes["batch_size"] = None
+    return (base or RECIPES[net_name]).but(**changes)
+
+
+def chosen_data(options: dict[str, Any], **more: Any) -> Dataset:
+    """The data set that the options ask for."""
+    from ..data import load
+
+    names = ("data_dir", "limit", "shape", "validation")
+    asked = {name: options[name] for name in names if options.get(name) is not None}
+    return load(options["data_name"], seed=options.get("seed") or 0, **asked, **more)
+
+
+def dims(shape: Shape) -> str:
+    """A shape as 1x28x28."""
+    return "x".join(map(str, shape))
+
+
+def percent(share: float) -> str:
+    """A share from 0 to 1 as 97.93 %."""
+    return f"{100 * share:.2f} %"
+
+
+def console() -> Console:
+    """Where tables go: colours only on a terminal, 80 columns wide where there is none."""
+    from rich.console import Console
+
+    return Console(highlight=False)

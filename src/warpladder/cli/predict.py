@@ -1,0 +1,62 @@
+"""`warpladder predict`: what a trained net says about samples without labels."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("checkpoint", type=click.Path(path_type=Path))
+@click.argument("input_file", metavar="INPUT", type=click.Path(path_type=Path))
+@click.option(
+    "--submission", metavar="FILE", type=click.Path(path_type=Path), help="Write ImageId,Label as Kaggle's digit-recognizer wants it."
+)
+@click.option(
+    "--save", metavar="FILE", type=click.Path(path_type=Path), help="Write the net's outputs, logits or images, as a NumPy .npy file."
+)
+@click.option("--rung", metavar="R", help="Rung or peer that computes; the one that trained if not given.")
+def predict(checkpoint: Path, input_file: Path, submission: Path | None, save: Path | None, rung: str | None) -> None:
+    """Predict the samples in INPUT: a CSV table with or without labels, IDX images or a CIFAR-10 batch, gzipped or not.
+
+    Without --submission or --save the labels are printed, one a line.
+
+    \b
+    Examples:
+      warpladder predict mlp.safetensors test.csv --submission submission.csv
+      warpladder predict autoencoder.safetensors test_batch.bin --save images.npy
+    """
+    import numpy as np
+
+    from ..checkpoint import load
+    from ..checkpoint.atomic import write_atomically
+    from ..data import write_submission
+    from ..data.samples import load_samples
+    from ..nets import CrossEntropyLoss
+    from ..train import restore
+    from ..train.scoring import slices
+
+    trained = load(checkpoint)
+    labels_wanted = isinstance(trained.net.loss, CrossEntropyLoss)
+    if not labels_wanted and (submission is not None or save is None):
+        raise click.UsageError(
+            f"{trained.net.name} gives images, not labels: name a file for them with --save", click.get_current_context()
+        )
+    x = load_samples(input_file, trained.net.in_shape)
+    with restore(trained, rung) as trainer:
+        outputs = np.concatenate([trainer.predict(x[first:last], trained.data.scale) for first, last in slices(trained.net, len(x))])
+    labels = outputs.argmax(axis=1) if labels_wanted else None
+    if save is not None:
+        content = io.BytesIO()
+        np.save(content, outputs, allow_pickle=False)
+        write_atomically(save, content.getvalue())
+    if submission is not None and labels is not None:
+        write_submission(submission, labels)
+    if save is None and submission is None and labels is not None:
+        sys.stdout.write("".join(f"{label}\n" for label in labels.tolist()))
+    for path in (save, submission):
+        if path is not None:
+            click.echo(f"{len(x):,} samples: {path}")

@@ -1,0 +1,97 @@
+"""`warpladder train`: one net on one rung."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .options import NETS, chosen_config, chosen_data, config_options, console, data_options, fitted, percent, split_options
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..train import Run
+
+ROWS = 25  # of a table of epochs; where there are more, some are left out
+
+
+@click.command()
+@click.argument("net_name", metavar="NET", type=click.Choice(tuple(NETS)))
+@data_options
+@split_options
+@click.option("--rung", metavar="R", help="Rung or peer that trains; numpy if not given, or that of the checkpoint.")
+@config_options
+@click.option(
+    "--checkpoint", metavar="FILE", type=click.Path(path_type=Path), help="Keep weights and progress in this file, after every epoch."
+)
+@click.option("--checkpoint-every", metavar="N", type=int, help="Keep them every N steps too.")
+@click.option("--resume", metavar="FILE", type=click.Path(path_type=Path), help="Go on from this checkpoint, with its settings.")
+@click.option("--progress/--no-progress", default=None, help="A bar on stderr; on a terminal if not given.")
+def train(
+    net_name: str,
+    rung: str | None,
+    checkpoint: Path | None,
+    checkpoint_every: int | None,
+    resume: Path | None,
+    progress: bool | None,
+    **options: Any,
+) -> None:
+    """Train NET, and score it on the test samples.
+
+    Settings that are not given are those of the net's report. Ctrl-C leaves a checkpoint from which --resume goes on, bit for bit.
+
+    \b
+    Examples:
+      warpladder train mlp --data mnist --rung native
+      warpladder train cnn --data digits --epochs 20 --checkpoint cnn.safetensors
+      warpladder train cnn --data digits --resume cnn.safetensors --epochs 30
+    """
+    from ..checkpoint import load
+    from ..train import train as run_training
+
+    before = None if resume is None else load(resume)
+    config = chosen_config(net_name, options, None if before is None else before.config)
+    data = chosen_data(options | {"seed": config.seed})
+    net = fitted(net_name, data)
+    run = run_training(
+        net,
+        data,
+        config,
+        rung=rung,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        resume=resume,
+        progress=sys.stderr.isatty() if progress is None else progress,
+    )
+    if run.history:
+        console().print(_epochs(run))
+    if run.test_loss is not None:
+        accuracy = "" if run.test_accuracy is None else f", accuracy {percent(run.test_accuracy)}"
+        click.echo(f"Test: loss {run.test_loss:.4g}{accuracy}, {len(data.test_x):,} samples")
+    click.echo("The weights are not kept; --checkpoint FILE keeps them" if checkpoint is None else f"Weights: {checkpoint}")
+
+
+def _epochs(run: Run) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    history = run.history
+    stride = -(-len(history) // ROWS)
+    shown = [log for log in history if log.epoch % stride == 0 or log in (history[0], history[-1])]
+    with_valid = history[0].valid_loss is not None
+    with_accuracy = history[0].train_accuracy is not None
+    heads = ["epoch", "loss", *(["accuracy"] * with_accuracy)]
+    heads += ["valid. loss", *(["valid. accuracy"] * with_accuracy)] if with_valid else []
+    table = Table(title=f"{run.net.name} on the {run.rung} rung", box=SIMPLE_HEAD)
+    for head in (*heads, "seconds"):
+        table.add_column(head, justify="right")
+    for log in shown:
+        cells = [str(log.epoch), f"{log.train_loss:.4g}"]
+        cells += [] if log.train_accuracy is None else [percent(log.train_accuracy)]
+        cells += [] if log.valid_loss is None else [f"{log.valid_loss:.4g}"]
+        cells += [] if log.valid_accuracy is None else [percent(log.valid_accuracy)]
+        table.add_row(*cells, f"{log.seconds:.3g}")
+    return table
