@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -168,7 +169,7 @@ class TorchTrainer(Trainer):
 def sequential(net: Net) -> nn.Sequential:
     """The equal PyTorch model; its `state_dict` has our names, shapes and order."""
     modules = [_module(layer, shape) for layer, shape in zip(net.layers, net.shapes, strict=False)]
-    for before, module in zip(modules, modules[1:], strict=False):
+    for before, module in pairwise(modules):
         if isinstance(module, nn.ReLU):
             module.inplace = isinstance(before, nn.Linear | nn.Conv2d)  # whose backward pass does not look at their output
     model = nn.Sequential(*modules)
