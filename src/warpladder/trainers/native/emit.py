@@ -6,6 +6,7 @@ Every function emits code at the builder's position; none runs anything.
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable
 from typing import Any
 
 import llvmlite.binding
@@ -102,8 +103,8 @@ def counted(builder: ir.IRBuilder, count: ir.Value, start: list[ir.Value]):  # t
     return index, carried, close
 
 
-def horizontal(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
-    """The sum of a vector's lanes, halving it in a fixed order."""
+def horizontal(builder: ir.IRBuilder, vector: ir.Value, join: Callable[[ir.Value, ir.Value], ir.Value] | None = None) -> ir.Value:
+    """The sum of a vector's lanes, halving it in a fixed order; or what `join` makes of them."""
     width = LANES
     while width > 1:
         width //= 2
@@ -111,8 +112,14 @@ def horizontal(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
         undefined = ir.Constant(vector.type, ir.Undefined)
         low = builder.shuffle_vector(vector, undefined, ir.Constant(index, list(range(width))))
         high = builder.shuffle_vector(vector, undefined, ir.Constant(index, list(range(width, 2 * width))))
-        vector = builder.fadd(low, high)
+        vector = join(low, high) if join else builder.fadd(low, high)
     return builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
+
+
+def first_lanes(builder: ir.IRBuilder, count: ir.Value) -> ir.Value:
+    """A mask of the lanes below count (int64)."""
+    lanes = ir.Constant(INTEGERS, list(range(LANES)))
+    return builder.icmp_signed("<", lanes, splat(builder, builder.trunc(count, ir.IntType(32))))
 
 
 def unpacked(context: Any, builder: ir.IRBuilder, kind: Any, value: ir.Value) -> list[ir.Value]:

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from ...ops.compiled import compiled
-from .simd import LANES, exponentials
+from .emit import LANES
+from .simd import exponentials, maximum_of
 from .views import HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
 
 LARGE = 1e250  # far enough below the largest float64 for one more factor
@@ -26,29 +27,27 @@ def cross_entropy(source, x, labels, indices, classes, slopes, dx, share, first,
         start = x[OFFSET] + sample * x[SAMPLE]
         logits = source[start : start + classes]
         label = labels[indices[sample]]
-        best = 0
-        for i in range(1, classes):
-            if logits[i] > logits[best]:
-                best = i
-        largest = logits[best]
-        correct += best == label
+        largest = maximum_of(source, start, classes)
+        if logits[label] == largest:  # the first among equals counts
+            correct += 1
+            for i in range(label):
+                if logits[i] == largest:
+                    correct -= 1
+                    break
         out = dx[OFFSET] + sample * dx[SAMPLE]
-        for at in range(0, classes, LANES):
-            exponentials(source, start + at, largest, slopes, out + at)
-        parts = slopes[out : out + classes]
-        total = parts.sum()
+        total = exponentials(source, start, largest, slopes, out, classes)
+        for at in range(LANES, classes, LANES):
+            total += exponentials(source, start + at, largest, slopes, out + at, classes - at)
         product *= total
         if not product < LARGE:
             loss += math.log(product)
             product = 1.0
         loss += largest - logits[label]
         factor = share / total
-        for i in range(classes):
+        parts = slopes[out : out + (classes + LANES - 1) // LANES * LANES]
+        for i in range(parts.shape[0]):
             parts[i] *= factor
         parts[label] -= share
-        # the rest of the last vector is padding again
-        rest = slopes[out + classes : out + (classes + LANES - 1) // LANES * LANES]
-        rest[:] = np.float32(0)
     return loss + math.log(product), correct
 
 

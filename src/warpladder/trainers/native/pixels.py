@@ -19,6 +19,7 @@ from .simd import prefetch, sgd_step
 from .views import OFFSET, SAMPLE
 
 SAMPLES, OUTPUTS = 2, 5  # a tile of the forward product
+GROUP = 16  # samples that one tile's outputs are worked out for, before the next outputs'
 STORE, ADD, STEP = range(3)  # what becomes of a gradient
 
 
@@ -105,24 +106,25 @@ _store_half, _add_half, _step_half = _make_tile(1, STORE), _make_tile(1, ADD), _
 @compiled(nogil=True)
 def forward(at, sums, pixels, indices, scale, weights, w_at, pitch, features, outputs, target, y, biases, bias_at, relu, first, last):  # type: ignore[no-untyped-def]
     """y[first:last] = scale * pixels[indices] w^T + b, with a ReLU if asked for."""
-    ahead = 4 * SAMPLES  # shuffled samples lie where no hardware expects them
-    for sample in range(first, last, SAMPLES):
-        for i in range(SAMPLES):
-            at[i] = indices[min(sample + i, last - 1)]
-            if sample + ahead + i < last:
-                for line in range(0, features, 64):
-                    prefetch(pixels, indices[sample + ahead + i], line)
+    floor = np.float32(0) if relu else np.float32(-np.inf)  # no branch in the loop: nobody can predict a ReLU
+    # a group's bytes and the weights of one tile's outputs stay in the first-level cache together; all outputs' would not
+    for group in range(first, last, GROUP):
+        end = min(group + GROUP, last)
+        for sample in range(end, min(end + GROUP, last)):
+            for line in range(0, features, 64):
+                prefetch(pixels, indices[sample], line)  # shuffled samples lie where no hardware expects them
         for output in range(0, outputs, OUTPUTS):
             for j in range(OUTPUTS):
                 at[SAMPLES + j] = w_at + min(output + j, outputs - 1) * pitch
-            _dot(pixels, weights, at, features, sums)
-            for i in range(min(SAMPLES, last - sample)):
-                row = y[OFFSET] + (sample + i) * y[SAMPLE] + output
-                for j in range(min(OUTPUTS, outputs - output)):
-                    value = sums[i * OUTPUTS + j] * scale + biases[bias_at + output + j]
-                    if relu and value < 0:
-                        value = np.float32(0)
-                    target[row + j] = value
+            for sample in range(group, end, SAMPLES):
+                for i in range(SAMPLES):
+                    at[i] = indices[min(sample + i, end - 1)]
+                _dot(pixels, weights, at, features, sums)
+                for i in range(min(SAMPLES, end - sample)):
+                    row = y[OFFSET] + (sample + i) * y[SAMPLE] + output
+                    for j in range(min(OUTPUTS, outputs - output)):
+                        value = sums[i * OUTPUTS + j] * scale + biases[bias_at + output + j]
+                        target[row + j] = floor if value < floor else value  # a NaN stays
 
 
 @compiled(nogil=True)

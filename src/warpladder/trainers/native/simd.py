@@ -21,6 +21,7 @@ from .emit import (
     VECTOR,
     WIDTH,
     counted,
+    first_lanes,
     fma,
     horizontal,
     intrinsic,
@@ -34,7 +35,7 @@ from .emit import (
     zeros,
 )
 
-__all__ = ["LANES", "WIDTH", "exponentials", "largest", "make_dot", "make_tile", "prefetch", "sgd_step", "to_winner"]
+__all__ = ["LANES", "WIDTH", "exponentials", "largest", "make_dot", "make_tile", "maximum_of", "prefetch", "sgd_step", "to_winner"]
 
 
 def sgd_step(builder: ir.IRBuilder, gradient: ir.Value, weight: ir.Value, rate: ir.Value, clip: ir.Value, decay: ir.Value) -> ir.Value:
@@ -161,16 +162,18 @@ def make_dot(rows: int, columns: int):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def exponentials(typing, source, source_at, shift, target, target_at):  # type: ignore[no-untyped-def]
-    """target[i] = exp(source[i] - shift) for LANES neighbours; within 2 units in the last place for arguments in -87..88.
+def exponentials(typing, source, source_at, shift, target, target_at, count):  # type: ignore[no-untyped-def]
+    """target[i] = exp(source[i] - shift) for i < count, 0 for the other of LANES neighbours; returns their sum.
+
+    Within 2 units in the last place for arguments in -87..88.
 
     exp(x) = 2^n e^r with n = round(x / ln 2) and |r| <= ln 2 / 2; e^r by its Taylor polynomial of
     degree 7, whose remainder is 1e-8; ln 2 in two parts so that r stays exact. Below -87 the result is 0 or nearly so.
     """
-    signature = types.void(source, types.int64, types.float32, target, types.int64)
+    signature = types.float32(source, types.int64, types.float32, target, types.int64, types.int64)
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        source, source_at, shift, target, target_at = pointers(context, builder, signature, values)
+        source, source_at, shift, target, target_at, count = pointers(context, builder, signature, values)
 
         def constant(value: float) -> ir.Constant:
             return ir.Constant(VECTOR, [value] * LANES)
@@ -188,10 +191,29 @@ def exponentials(typing, source, source_at, shift, target, target_at):  # type: 
         # a NaN has no whole part; the polynomial carries it on
         whole = builder.fptosi(builder.select(builder.fcmp_ordered("ord", n, n), n, zeros()), INTEGERS)
         power = builder.shl(builder.add(whole, ir.Constant(INTEGERS, [127] * LANES)), ir.Constant(INTEGERS, [23] * LANES))
-        store(builder, target, target_at, builder.fmul(value, builder.bitcast(power, VECTOR)))
-        return context.get_dummy_value()
+        value = builder.fmul(value, builder.bitcast(power, VECTOR))
+        value = builder.select(first_lanes(builder, count), value, zeros())
+        store(builder, target, target_at, value)
+        return horizontal(builder, value)
 
     return signature, emit
+
+
+@intrinsic
+def maximum_of(typing, source, at, count):  # type: ignore[no-untyped-def]
+    """The largest of source[at : at + count], count at least 1; NaNs are passed over."""
+
+    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        source, at, count = pointers(context, builder, signature, values)
+        lowest = ir.Constant(VECTOR, [float("-inf")] * LANES)
+        steps = builder.sdiv(builder.add(count, I64(LANES - 1)), I64(LANES))
+        step, (best,), close = counted(builder, steps, [lowest])
+        k = builder.mul(step, I64(LANES))
+        value = builder.select(first_lanes(builder, builder.sub(count, k)), load(builder, source, builder.add(at, k)), lowest)
+        close([maximum(builder, best, value)])
+        return horizontal(builder, best, lambda low, high: maximum(builder, low, high))
+
+    return types.float32(source, types.int64, types.int64), emit
 
 
 @intrinsic

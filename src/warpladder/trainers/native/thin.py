@@ -29,6 +29,7 @@ _six_mask = make_tile(ROWS, 2, "zero", "mask")
 @compiled(nogil=True)
 def forward(at, sums, source, x, weights, w_at, pitch, outputs, target, y, biases, bias_at, relu, first, last):  # type: ignore[no-untyped-def]
     """y[first:last] = x w^T + b, with a ReLU if asked for. Both paddings of the inputs are zeros, so the sums may run over the whole pitch."""
+    floor = np.float32(0) if relu else np.float32(-np.inf)  # no branch in the loop: nobody can predict a ReLU
     for sample in range(first, last, SAMPLES):
         for i in range(SAMPLES):
             at[i] = x[OFFSET] + min(sample + i, last - 1) * x[SAMPLE]
@@ -40,9 +41,7 @@ def forward(at, sums, source, x, weights, w_at, pitch, outputs, target, y, biase
                 row = y[OFFSET] + (sample + i) * y[SAMPLE] + output
                 for j in range(min(OUTPUTS, outputs - output)):
                     value = sums[i * OUTPUTS + j] + biases[bias_at + output + j]
-                    if relu and value < 0:
-                        value = np.float32(0)
-                    target[row + j] = value
+                    target[row + j] = floor if value < floor else value  # a NaN stays
 
 
 @compiled(nogil=True)
