@@ -1007,7 +1007,7 @@ LIARS = (
     Liar(SharesItsParameters, ("rebuild", "disturbance")),
     Liar(HidesItsVelocity, ("velocity",), settings=MOMENTUM),
     Liar(ClampsItsState, ("round trip",)),
-    Liar(FlushesItsState, ("round trip",)),
+    Liar(FlushesItsState, ("round trip", "rebuild")),
     Liar(Raises, ("crash",), batches),
     Liar(PredictsBatchesOnly, ("predict",)),
     Liar(PredictsWholeBatchesOnly, ("predict",)),

@@ -7,7 +7,7 @@ of a mean is then a weighted mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -74,11 +74,8 @@ class Maker:
         from the first of the draws that offers enough; those that stand in no such step are zeros.
         """
         steps = range(self.config.steps(order.n)) if steps is None else steps
-        tries = [(start, False)] if start is not None else [(self._start(i), True) for i in range(STARTS)]
-        if start is None:
-            tries.append((tries[0][0], False))  # a tensor that no start moves cannot move: then it must not
         for draw in draws:
-            for some, moving in tries:
+            for some, moving in self._starts() if start is None else [(start, False)]:
                 try:
                     return self._case(name, order, draw, steps, distinct or self.distinct, some.astype(np.float64), moving)
                 except TooManySwitches:
@@ -147,6 +144,12 @@ class Maker:
             if np.any(truth) and fit_to_predict(self.net, x, draw.scale, state.params, truth):
                 return Pool(x, draw.scale, truth)
         return None
+
+    def _starts(self) -> Iterator[tuple[np.ndarray, bool]]:
+        """Starts to try, and whether every tensor has to move there: a tensor that no start moves cannot move, and then must not."""
+        for number in range(STARTS):
+            yield self._start(number), True
+        yield self._start(0), False
 
     def _start(self, number: int) -> np.ndarray:
         """(param_count,) float32: the initial weights of the seed, and others, whose biases are not zero."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -88,14 +89,20 @@ def distance(got: np.ndarray, want: np.ndarray, scale: np.ndarray | None = None,
     off = np.maximum(np.abs(np.asarray(got, np.float64) - want) - slack, 0) ** 2
     size = np.asarray(want if scale is None else scale, np.float64) ** 2
     worst = 0.0
-    for axis in range(-1, off.ndim):
-        others = tuple(a for a in range(off.ndim) if a != axis) if axis >= 0 else None
-        numerator, own = np.atleast_1d(off.sum(axis=others)), np.atleast_1d(size.sum(axis=others))
+    for numerator, own in zip(_sums(off), _sums(size), strict=True):
         denominator = np.maximum(own, own.mean())
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(numerator == 0, 0.0, np.sqrt(numerator / denominator))
         worst = float(np.max([worst, ratio.max(initial=0.0)]))  # np.max keeps a NaN, max() may lose it
     return worst
+
+
+def _sums(squares: np.ndarray) -> Iterator[np.ndarray]:
+    """The sum of everything, (1,), and then the sums of the slices along each axis, (length,)."""
+    yield np.atleast_1d(squares.sum())
+    for _ in range(squares.ndim):
+        yield squares.reshape(len(squares), -1).sum(axis=1)
+        squares = squares.sum(axis=0)
 
 
 class Ledger:
