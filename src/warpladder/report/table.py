@@ -27,11 +27,10 @@ def table(results: Results) -> Table:
         caption=_caption(results),
         caption_justify="left",
         box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
+        padding=0,  # the box puts a space between columns, and 80 columns have no room for more
     )
     out.add_column("rung", no_wrap=True)
-    out.add_column("idea", ratio=1, min_width=12)
+    out.add_column("idea", ratio=1, min_width=12, overflow="fold")
     for head in ("time per\nepoch", "images\nper s", "over\nfirst", "over\nbelow", "error", "test\n" + _score_name(results), "peak\nMB"):
         out.add_column(head, justify="right", no_wrap=True)
     fastest = results.fastest(peers=True)
