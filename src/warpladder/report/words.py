@@ -33,7 +33,7 @@ def count(value: float) -> str:
 
 def times(value: float | None) -> str:
     """A speed-up: 3.4x; nothing where there is none."""
-    return "" if value is None else f"{three(value)}x"
+    return "" if value is None else f"{three(value) if value >= 0.9995 else f'{value:.2g}'}x"
 
 
 def megabytes(value: int | None) -> str:
@@ -69,7 +69,8 @@ def remarks(results: Results) -> list[tuple[str, str]]:
             notes.append(rung.reason)
         if rung.same_bits is False and rung.timing is not None:
             notes.append("its runs do not repeat bit for bit")
-        notes += [f"it deviates: {deviation}" for deviation in rung.deviations]
+        if rung.deviations:
+            notes.append(f"it deviates: {'; '.join(rung.deviations)}")
         if notes:
             lines.append((rung.name, "; ".join(note.rstrip(".") for note in notes) + "."))
     others = max((rung.timing.disturbance for rung in results.timed() if rung.timing), default=0.0)
