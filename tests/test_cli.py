@@ -233,8 +233,8 @@ def test_training_in_two_parts_equals_training_in_one(run):
     code, out, _ = run("train", "mlp10", *resumed)
     assert code == 0
     assert "Weights: both.safetensors" in out
-    whole = [*SMALL[:-4], "--epochs", "2", "--batch-size", "32", "--momentum", "0.9", "--seed", "5"]
-    run("train", "mlp10", *whole, "--checkpoint", "whole.safetensors")
+    undisturbed = [*SMALL[:-4], "--epochs", "2", "--batch-size", "32", "--momentum", "0.9", "--seed", "5"]
+    run("train", "mlp10", *undisturbed, "--checkpoint", "whole.safetensors")
     both, whole = load("both.safetensors"), load("whole.safetensors")
     assert all(np.array_equal(both.params[name], whole.params[name]) for name in whole.params)
 
@@ -268,6 +268,7 @@ def test_evaluate_agrees_with_training(run, checkpoint):
     from warpladder.checkpoint import load
 
     test = load(checkpoint).test
+    assert test is not None and test.accuracy is not None
     code, out, _ = run("evaluate", str(checkpoint), "--data", "digits")
     assert code == 0
     assert f"loss {test.loss:.4g}, accuracy {100 * test.accuracy:.2f} %, 360 samples" in out
@@ -319,7 +320,7 @@ def test_climb_writes_results_and_a_page_and_says_where(run):
     assert Path("found/report.html").read_text().startswith("<!doctype html>")
     results = load("found/results.json")
     assert [rung.name for rung in results.timed()] == ["loops", "numpy"]
-    assert all(rung.check.passed for rung in results.timed())
+    assert all(rung.check and rung.check.passed for rung in results.timed())
     words = "warpladder climb mlp10 --data digits --limit 200 --rungs loops,numpy --repeats 1 --epochs 1 --batch-size 32"
     assert results.command == words
     assert results.config["batch_size"] == 32

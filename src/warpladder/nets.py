@@ -20,7 +20,7 @@ Shape = tuple[int, ...]
 def _image(layer: str, in_shape: Shape) -> tuple[int, int, int]:
     if len(in_shape) != 3:
         raise NetError(f"{layer} wants an image (channels, height, width), got {in_shape}")
-    return in_shape  # type: ignore[return-value]
+    return in_shape
 
 
 class Layer:
@@ -178,7 +178,9 @@ class Net:
         object.__setattr__(self, "in_shape", tuple(self.in_shape))
         object.__setattr__(self, "layers", tuple(self.layers))
         if len(self.in_shape) not in (1, 3) or not all(isinstance(d, int) and d > 0 for d in self.in_shape):
-            raise NetError(f"net {self.name!r}: in_shape wants (features,) or (channels, height, width) of positive whole numbers, got {self.in_shape}")
+            raise NetError(
+                f"net {self.name!r}: in_shape wants (features,) or (channels, height, width) of positive whole numbers, got {self.in_shape}"
+            )
         for index, layer in enumerate(self.layers):
             if not isinstance(layer, Layer):
                 raise NetError(f"net {self.name!r}, layer {index}: {layer!r} is not a layer")
@@ -188,9 +190,13 @@ class Net:
         if not any(layer.param_shapes(s) for layer, s in zip(self.layers, shapes, strict=False)):
             raise NetError(f"net {self.name!r} has no layer with parameters: there is nothing to train")
         if isinstance(self.loss, CrossEntropyLoss) and len(self.out_shape) != 1:
-            raise NetError(f"net {self.name!r}: CrossEntropyLoss wants logits (classes,), the last layer gives {self.out_shape}: end with Flatten() and Linear()")
+            raise NetError(
+                f"net {self.name!r}: CrossEntropyLoss wants logits (classes,), the last layer gives {self.out_shape}: end with Flatten() and Linear()"
+            )
         if isinstance(self.loss, MSELoss) and math.prod(self.out_shape) != math.prod(self.in_shape):
-            raise NetError(f"net {self.name!r}: MSELoss compares the output with the input, but {self.out_shape} and {self.in_shape} differ in size")
+            raise NetError(
+                f"net {self.name!r}: MSELoss compares the output with the input, but {self.out_shape} and {self.in_shape} differ in size"
+            )
 
     @cached_property
     def shapes(self) -> tuple[Shape, ...]:
@@ -211,11 +217,7 @@ class Net:
     @cached_property
     def param_count(self) -> int:
         """Number of trained numbers."""
-        return sum(
-            math.prod(shape)
-            for layer, s in zip(self.layers, self.shapes, strict=False)
-            for shape in layer.param_shapes(s).values()
-        )
+        return sum(math.prod(shape) for layer, s in zip(self.layers, self.shapes, strict=False) for shape in layer.param_shapes(s).values())
 
     @cached_property
     def first_trained(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class Trainer(ABC):
 
     @abstractmethod
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
-        """(samples, *out_shape) float32: the net's output for any number of samples (uint8 or float32)."""
+        """`(samples, *out_shape)` float32: the net's output for any number of samples (uint8 or float32)."""
 
     def memory(self) -> dict[str, int]:
         """Bytes held, by component: parameters, input, activations, gradients, ... (what applies)."""
@@ -94,7 +94,7 @@ class Trainer(ABC):
     def close(self) -> None:
         """Release what the trainer holds; it cannot be used afterwards."""
 
-    def __enter__(self) -> Trainer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
