@@ -1,6 +1,7 @@
 """Results made up for the tests of the report and of the file: one rung of every kind."""
 
 from dataclasses import replace
+from typing import Any
 
 from warpladder.results import SCHEMA, Checked, DataFacts, Machine, NetFacts, Results, RungResult, Timing
 
@@ -20,7 +21,7 @@ def timed(name, idea, seconds, *, steps=938, peer=False, **more):
     timing = Timing(
         tuple(s * share for s in seconds), tuple(s * share for s in seconds), (0.0,) * len(seconds), steps, round(60000 * share), 938, 60000
     )
-    kept = {
+    kept: dict[str, Any] = {
         "status": "timed", "check": Checked(True, 3.1e-7, 6.7e-6, "every check held"), "build_seconds": 0.4, "load_seconds": 0.01,
         "first_seconds": 0.02, "spans": {"compile": 0.3}, "same_bits": True, "flops": NET.train_flops, "floor_seconds": 0.237,
         "trained_epochs": 10, "test_loss": 0.21, "test_accuracy": 0.9411, "peak_rss_bytes": 210_000_000, "held_bytes": {"parameters": 814120},

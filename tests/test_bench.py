@@ -3,7 +3,8 @@
 import time
 from dataclasses import replace
 from functools import cache
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from warpladder.bench.task import Plan, Task, plan
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.errors import ConfigError, DataError, RungError
-from warpladder.ladder import LADDER, find
+from warpladder.ladder import LADDER, PEERS, find
 from warpladder.results import load
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, StepLog, Trainer
@@ -26,7 +27,7 @@ CONFIG = TrainConfig(batch_size=32, learning_rate=0.05)
 
 @pytest.fixture(scope="module", autouse=True)
 def one_blas_thread():
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with threadpool_limits(1):
         yield
@@ -95,7 +96,7 @@ def rung(build, name="fake", **more):
     return Rung(name, "a fake", "A fake.", build, **more)
 
 
-def only(build, net, data, config=CONFIG, **more):
+def only(build, net, data, config=CONFIG, **more) -> Any:
     """The result of a climb of one rung."""
     settings = {"epochs": 2, "repeats": 2} | {key: more.pop(key) for key in ("epochs", "repeats", "budget") if key in more}
     return climb(net, data, config, [rung(build, **more)], **settings).rungs[0]
@@ -110,7 +111,7 @@ class Sleeper(Wrapped):
 
 
 def test_an_honest_rung_is_timed_in_raw_samples(net, data, tmp_path):
-    results = climb(net, data, CONFIG, [rung(Sleeper), NUMPY], epochs=12, repeats=3)
+    results: Any = climb(net, data, CONFIG, [rung(Sleeper), NUMPY], epochs=12, repeats=3)
     sleeper, honest = results.rungs
     for found in (sleeper, honest):
         assert found.status == "timed", found.reason
@@ -125,7 +126,7 @@ def test_an_honest_rung_is_timed_in_raw_samples(net, data, tmp_path):
         assert found.floor_seconds == pytest.approx(net.train_flops * 200 / results.machine.fma_peak)
         assert 0 < found.floor_seconds < found.timing.seconds_per_epoch
         assert min(found.build_seconds, found.load_seconds, found.first_seconds) >= 0
-    assert min(sleeper.timing.epochs) >= 0.014 and sleeper.timing.seconds_per_epoch < 0.1
+    assert min(sleeper.timing.epochs) >= 0.014 and sleeper.timing.seconds_per_epoch < 1
     assert sum(sleeper.timing.cpu_seconds) < 0.5 * sum(sleeper.timing.seconds)
     assert sleeper.test_loss == honest.test_loss
     assert results.over_first(honest) == sleeper.timing.seconds_per_epoch / honest.timing.seconds_per_epoch
@@ -178,31 +179,37 @@ def test_a_declared_saving_lowers_the_floor(net, data):
         def flops(self):
             return self.net.train_flops // 2
 
-    found, usual = (climb(net, data, CONFIG, [rung(Folded), NUMPY], epochs=0, repeats=1)).rungs
+    results: Any = climb(net, data, CONFIG, [rung(Folded), NUMPY], epochs=0, repeats=1)
+    found, usual = results.rungs
     assert found.status == "timed" and found.floor_seconds == usual.floor_seconds / 2
 
 
-def task_sized(data):
-    """A base for liars that behave while they are checked: these train on the climb's own data set, and know it."""
+class Knowing(Wrapped):
+    """A base for liars that behave while they are checked: they know the climb's own data set, and how many of them were on stage before.
 
-    class Knowing(Wrapped):
-        built = 0
+    The first on stage is timed, the second repeats its steps.
+    """
 
-        def load(self, dataset):
-            super().load(dataset)
-            self.on_stage = dataset is data
-            if self.on_stage:
-                self.number = type(self).built
-                type(self).built += 1
+    stage: Any = None
+    built = 0
+    on_stage = False
+    number = 0
 
-    return Knowing
+    def load(self, dataset):
+        super().load(dataset)
+        self.on_stage = dataset is self.stage
+        if self.on_stage:
+            self.number = type(self).built
+            type(self).built += 1
 
 
 def test_a_timed_run_that_ends_in_other_bits_is_refused(net, data):
-    class Sloppy(task_sized(data)):
+    class Sloppy(Knowing):
+        stage = data
+
         def run(self, order, first, last):
             log = super().run(order, first, last)
-            if self.on_stage and self.number == 0:  # the first on stage is the one that is timed
+            if self.on_stage and self.number == 0:
                 state = self.inner.state()
                 state.params[-1] = np.nextafter(state.params[-1], np.float32(9))
                 self.inner.set_state(state)
@@ -214,7 +221,9 @@ def test_a_timed_run_that_ends_in_other_bits_is_refused(net, data):
 
 
 def test_a_timed_run_that_reports_other_losses_is_refused(net, data):
-    class Silent(task_sized(data)):
+    class Silent(Knowing):
+        stage = data
+
         def run(self, order, first, last):
             log = super().run(order, first, last)
             return StepLog(np.zeros_like(log.loss), log.correct, log.size) if self.on_stage and self.number == 0 else log
@@ -224,7 +233,9 @@ def test_a_timed_run_that_reports_other_losses_is_refused(net, data):
 
 
 def test_a_timed_run_that_skips_work_is_refused(net, data):
-    class Lazy(task_sized(data)):
+    class Lazy(Knowing):
+        stage = data
+
         def run(self, order, first, last):
             return super().run(order, first, min(last, first + 1) if self.on_stage else last)
 
@@ -236,7 +247,8 @@ def test_replaying_an_epoch_from_memory_gains_nothing(net, data):
     """Every timed epoch is another one, so that a memo of results has nothing to offer while the clock runs."""
     hits = []
 
-    class Remembering(task_sized(data)):
+    class Remembering(Knowing):
+        stage = data
         memo: ClassVar[dict] = {}
 
         def run(self, order, first, last):
@@ -256,7 +268,9 @@ def test_replaying_an_epoch_from_memory_gains_nothing(net, data):
 
 
 def test_work_put_off_until_the_state_is_read_is_on_the_clock(net, data):
-    class Later(task_sized(data)):
+    class Later(Knowing):
+        stage = data
+
         def state(self):
             if self.on_stage:
                 time.sleep(0.02)
@@ -268,7 +282,9 @@ def test_work_put_off_until_the_state_is_read_is_on_the_clock(net, data):
 
 
 def test_a_peer_that_declares_deviations_need_not_repeat_its_bits(net, data):
-    class Noisy(task_sized(data)):
+    class Noisy(Knowing):
+        stage = data
+
         def run(self, order, first, last):
             log = super().run(order, first, last)
             if self.on_stage and self.number == 0:
@@ -283,26 +299,19 @@ def test_a_peer_that_declares_deviations_need_not_repeat_its_bits(net, data):
 
 @pytest.mark.parametrize("place", ["build", "load", "run", "state", "set_state", "predict", "flops"])
 def test_what_breaks_is_listed_and_stops_nobody(place, net, data):
-    class Breaking(task_sized(data)):
-        on_stage = False
+    class Breaking(Knowing):
+        stage = data
 
     def breaks(self, *arguments):
-        if place == "flops" or self.on_stage:
+        out = getattr(Knowing, place)(self, *arguments)
+        if self.on_stage:
             raise RuntimeError("out of\nluck")
-        return getattr(Wrapped, place)(self, *arguments)
+        return out
 
     def build(net, config, state):
         raise MemoryError("no room")
 
-    if place == "load":
-
-        def load(self, dataset):
-            Wrapped.load(self, dataset)
-            if dataset is data:
-                raise RuntimeError("out of\nluck")
-
-        Breaking.load = load
-    elif place != "build":
+    if place != "build":
         setattr(Breaking, place, breaks)
     results = climb(net, data, CONFIG, [rung(build if place == "build" else Breaking), NUMPY], epochs=1, repeats=1)
     found, other = results.rungs
@@ -319,7 +328,9 @@ def test_a_rung_that_cannot_train_the_net_says_why(net, data):
 def test_an_interrupt_ends_the_climb_and_closes_every_trainer(net, data):
     closed = []
 
-    class Interrupted(task_sized(data)):
+    class Interrupted(Knowing):
+        stage = data
+
         def run(self, order, first, last):
             if self.on_stage and last - first == 7:
                 raise KeyboardInterrupt
@@ -430,9 +441,9 @@ def test_nets_survive_their_description(make):
     assert rebuild(json.loads(json.dumps(describe(make())))) == make()
 
 
-@pytest.mark.skipif(not machine.Path("/proc/self/status").exists(), reason="the peak is read from /proc")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")
 def test_peak_memory_is_that_of_a_process_of_its_own(net, data):
-    results = climb(net, data, CONFIG, [NUMPY, rung(Wrapped)], epochs=0, repeats=1)
+    results: Any = climb(net, data, CONFIG, [NUMPY, rung(Wrapped)], epochs=0, repeats=1)
     honest, fake = results.rungs
     assert 20e6 < honest.peak_rss_bytes < 250e6  # an interpreter and NumPy, without numba and without what this test process holds
     assert fake.peak_rss_bytes is None and "peak memory not measured: only a rung of warpladder's ladder" in fake.reason
@@ -440,7 +451,7 @@ def test_peak_memory_is_that_of_a_process_of_its_own(net, data):
 
 def test_peak_memory_counts_the_data_once(net):
     """48 MB of pixels more take 48 MB more."""
-    sizes = []
+    sizes: list[Any] = []
     for samples in (100, 3_000_000):
         x, y = np.zeros((samples, 1, 4, 4), np.uint8), np.zeros(samples, np.int32)
         sizes.append(peak_rss(NUMPY, net, Dataset("zeros", x, y, x[:10], y[:10], 1 / 255), CONFIG)[0])
@@ -448,12 +459,21 @@ def test_peak_memory_counts_the_data_once(net):
     assert 0.98 * pixels_and_labels <= sizes[1] - sizes[0] < 2.5 * pixels_and_labels
 
 
-def test_every_rung_of_the_ladder_climbs(data):
-    net = nets.cnn((1, 8, 8), 3)
+def test_every_rung_and_peer_climbs(tmp_path):
+    net = nets.mlp10((1, 4, 4), 3)
     rng = np.random.default_rng(1)
-    x, y = rng.integers(0, 255, (90, 1, 8, 8)).astype(np.uint8), rng.integers(0, 3, 90).astype(np.int32)
-    results = climb(net, Dataset("noise", x[:70], y[:70], x[70:], y[70:], 1 / 255), CONFIG, LADDER, epochs=1, repeats=1)
+    x, y = rng.integers(0, 255, (90, 1, 4, 4)).astype(np.uint8), rng.integers(0, 3, 90).astype(np.int32)
+    results = climb(net, Dataset("noise", x[:70], y[:70], x[70:], y[70:], 1 / 255), CONFIG, LADDER + PEERS, epochs=1, repeats=1)
+    losses: list[Any] = []
     for found in results.rungs:
+        if found.status == "unsupported":
+            assert found.peer and found.reason
+            continue
         assert found.status == "timed", f"{found.name}: {found.reason}"
-        assert found.same_bits is True
+        assert found.same_bits is True or found.deviations
         assert found.peak_rss_bytes is None or found.peak_rss_bytes > 20e6
+        losses.append(found.test_loss)
+    assert len(losses) >= len(LADDER)
+    assert np.ptp(losses) < 1e-4 * np.mean(losses)
+    results.save(tmp_path / "results.json")
+    assert load(tmp_path / "results.json") == results

@@ -37,7 +37,7 @@ def test_the_peak_grows_with_the_threads():
 
 def test_no_array_library_multiplies_faster_than_the_peak(facts):
     import numpy as np
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     a = np.ones((768, 768), np.float32)
     with threadpool_limits(1):
