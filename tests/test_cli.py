@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 import warpladder.ladder as ladder
+from climbs import example
 from liars import DropsBiasGradients
 from warpladder.cli import group, main
 from warpladder.errors import Stopped
+from warpladder.results import load as load_results
 
 SMALL = ["--data", "digits", "--limit", "200", "--epochs", "1", "--batch-size", "32"]
 
@@ -312,28 +314,37 @@ CLIMB = ["climb", "mlp10", *SMALL, "--rungs", "loops,numpy", "--repeats", "1"]
 
 
 def test_climb_writes_results_and_a_page_and_says_where(run):
-    from warpladder.results import load
-
-    code, out, err = run(*CLIMB, "--out", "found")
-    assert (code, err) == (0, "")
+    code, out, err = run(*CLIMB, "--out", "found", "--progress")
+    assert code == 0
+    assert "proving loops" in err
     assert "Open this: found/report.html" in out
+    assert sorted(path.name for path in Path("found").iterdir()) == ["report.html", "results.json"]
     assert Path("found/report.html").read_text().startswith("<!doctype html>")
-    results = load("found/results.json")
+    results = load_results("found/results.json")
     assert [rung.name for rung in results.timed()] == ["loops", "numpy"]
     assert all(rung.check and rung.check.passed for rung in results.timed())
-    words = "warpladder climb mlp10 --data digits --limit 200 --rungs loops,numpy --repeats 1 --epochs 1 --batch-size 32"
-    assert results.command == words
+    assert results.command == "warpladder climb mlp10 --data digits --limit 200 --rungs loops,numpy --repeats 1 --epochs 1 --batch-size 32"
     assert results.config["batch_size"] == 32
 
 
-def test_climb_makes_a_folder_of_its_own_below_runs(run):
-    code, out, err = run(*CLIMB, "--progress")
-    assert code == 0
+def test_climb_makes_a_folder_of_its_own_below_runs(run, monkeypatch):
+    asked = []
+
+    def climb(net, data, config, rungs, **options):
+        asked.append((net, data, config, [rung.name for rung in rungs], options))
+        return example()
+
+    monkeypatch.setattr("warpladder.bench.climb", climb)
+    code, out, err = run("climb", "softmax", "--data", "digits", "--validation", "37", "--batch-size", "full", "--budget", "3")
+    assert (code, err) == (1, ""), "the example holds a rung that failed"
     (folder,) = Path("runs").iterdir()
-    assert folder.name.startswith("mlp10-digits-")
+    assert folder.name.startswith("softmax-digits-")
     assert sorted(path.name for path in folder.iterdir()) == ["report.html", "results.json"]
-    assert str(folder / "report.html") in out
-    assert "proving loops" in err
+    assert f"Open this: {folder / 'report.html'}" in out
+    ((net, data, config, names, options),) = asked
+    assert (net.in_shape, len(data.train_x), config.batch_size) == ((1, 8, 8), 1400, None)
+    assert names == [rung.name for rung in ladder.LADDER + ladder.PEERS]
+    assert (options["epochs"], options["repeats"], options["budget"], options["progress"]) == (20, 5, 3.0, None)
 
 
 def test_climb_refuses_to_time_a_rung_that_is_wrong_and_fails(run, monkeypatch):
