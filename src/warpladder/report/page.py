@@ -92,7 +92,10 @@ def _climb(results: Results) -> str:
 
 def _remarks(results: Results) -> str:
     lines = [f"<li><b>{escape(name)}</b>: {escape(remark)}</li>" for name, remark in words.remarks(results)]
-    return f'<ul class="remarks">{"".join(lines)}</ul>' if lines else ""
+    lines.append(
+        f"<li>The {SCORES.get(results.net.loss, 'test')} is that after {words.epochs(results.epochs)} from the initial weights.</li>"
+    )
+    return f'<ul class="remarks">{"".join(lines)}</ul>'
 
 
 def _reading(results: Results) -> str:

@@ -20,7 +20,7 @@ th, td { padding: .4rem .6rem; text-align: right; vertical-align: top; border-bo
 th { color: var(--soft); font-weight: 600; vertical-align: bottom; white-space: normal; }
 th.text, td.text { text-align: left; }
 td.text { white-space: normal; min-width: 7.5rem; }
-th:first-child, td:first-child { padding-left: 0; white-space: nowrap; min-width: 0; }
+th:first-child, td:first-child { padding-left: 0; min-width: 5.5rem; }
 .long { display: block; text-align: left; white-space: normal; min-width: 18rem; }
 tr.fastest b { color: var(--good); }
 tr.bad b { color: var(--bad); }

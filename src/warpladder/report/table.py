@@ -20,7 +20,8 @@ def table(results: Results) -> Table:
     from rich.text import Text
 
     net, data = results.net, results.data
-    title = f"{net.name} on {data.name}: {data.train:,} samples, batch {results.config.get('batch_size') or 'full'}"
+    batch = results.config.get("batch_size") or "full"
+    title = f"{net.name} on {data.name}: {data.train:,} samples, batch {batch}, tested after {words.epochs(results.epochs)}"
     out = Table(
         title=Text(title, "bold"),
         title_justify="left",

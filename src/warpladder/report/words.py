@@ -36,6 +36,10 @@ def times(value: float | None) -> str:
     return "" if value is None else f"{three(value) if value >= 0.9995 else f'{value:.2g}'}x"
 
 
+def epochs(value: int) -> str:
+    return f"{value:,} epoch{'s' * (value != 1)}"
+
+
 def megabytes(value: int | None) -> str:
     return "" if value is None else f"{value / 1e6:,.0f}"
 
@@ -76,7 +80,7 @@ def remarks(results: Results) -> list[tuple[str, str]]:
     others = max((rung.timing.disturbance for rung in results.timed() if rung.timing), default=0.0)
     if others > DISTURBED:
         lines.append(
-            ("disturbed", f"other processes kept up to {others:.1f} processors busy while rungs were timed: their times may be too long.")
+            ("disturbed", f"other processes kept up to {others:.2g} processors busy while rungs were timed: their times may be too long.")
         )
     return lines
 
