@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 
 from strategies import ZOO, Case, case, cases
 from test_steps import compare_epoch
@@ -60,7 +60,7 @@ def test_an_epoch_is_the_reference_s(peer: Rung, net: Net, setting: str) -> None
 
 
 @pytest.mark.parametrize("peer", [find("torch"), find("torch-channels-last")], ids=lambda peer: peer.name)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])  # many drawn nets have no convolution
 @given(drawn=cases())
 def test_steps_of_drawn_nets(peer: Rung, drawn: Case) -> None:
     """The check that our own rungs pass: each tensor's update, at a rate at which it dwarfs the weights."""
