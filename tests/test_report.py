@@ -52,7 +52,10 @@ def test_a_peer_that_is_faster_is_said_to_be():
 
 
 def test_a_long_name_is_folded_at_its_hyphens():
-    rungs = (*example().rungs, replace(example().rungs[-1], name="torch-channels-last", title="in the memory format that convolutions prefer"))
+    rungs = (
+        *example().rungs,
+        replace(example().rungs[-1], name="torch-channels-last", title="in the memory format that convolutions prefer"),
+    )
     text = shown(example(rungs=rungs), 80)
     assert max(map(len, text.splitlines())) <= 80 and "…" not in text
     assert "\n channels-last " in text
