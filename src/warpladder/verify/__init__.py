@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from ..config import TrainConfig
 from ..data.dataset import Dataset
@@ -59,7 +60,10 @@ def verify(build: Build, net: Net, config: TrainConfig, *, seed: int = 0, datase
     refuted: Refuted | None = None
     rng = np.random.default_rng(seed)
     try:
-        proof = Proof(build, net, config, Cases(net, config, rng, dataset), rng, bitwise, ledger)
+        # the reference multiplies many small matrices: threads would only wait for each other
+        with ThreadpoolController().limit(limits=1, user_api="blas"):
+            cases = Cases(net, config, rng, dataset)
+        proof = Proof(build, net, config, cases, rng, bitwise, ledger)
         try:
             proof.run()
         finally:
