@@ -89,7 +89,9 @@ def test_every_liar_stands_before_some_court():
 
 @pytest.mark.parametrize("net", [nets.autoencoder((1, 8, 8))], ids=lambda net: net.name)
 @pytest.mark.parametrize(
-    "liar", [liar for liar in LIARS if str(liar) in ("SlightlyWrongInTheLastRow", "LastWins", "SkipsTheLastPartialBatch")], ids=str
+    "liar",
+    [liar for liar in LIARS if str(liar) in ("SlightlyWrongInTheLastRow", "LastWins", "SkipsTheLastPartialBatch", "AlwaysShuffles")],
+    ids=str,
 )
 @pytest.mark.usefixtures("cases_once")
 def test_liars_are_caught_in_the_deepest_net_too(liar: Liar, net: Net) -> None:
@@ -359,6 +361,17 @@ def test_the_cases_hold_a_partial_batch_a_remainder_of_one_and_every_data_type()
     assert {case.dataset.train_x.dtype for case in cases} == {np.dtype(np.uint8), np.dtype(np.float32)}
     assert len(cases.far.dataset.train_x) > 2**16
     assert len({case.order.seed for case in cases}) == 5
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 5])
+def test_orders_cannot_be_mistaken_for_others_even_where_there_are_few(batch: int) -> None:
+    net, config = SQUARE, TrainConfig(batch_size=batch)
+    for seed in range(5):
+        cases = Cases(net, config, np.random.default_rng(seed), None)
+        for case in (cases.exact, cases.floats, cases.stored):
+            shuffled, straight = (set(replace(case.order, shuffle=shuffle).indices(0, batch)) for shuffle in (True, False))
+            assert shuffled != straight
+        assert not cases.floats.order.shuffle
 
 
 def test_updates_outweigh_weights_at_the_rate_of_comparison():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +22,11 @@ FAR = 70_001  # samples of the far case where no data set says how many there ar
 FAR_BYTES = 1 << 26  # of its pixels, at most
 FAR_ACTIVATIONS = 1 << 30  # bytes of activations and their gradients that a full batch may take there
 LEAST_RATE = 64.0  # at which updates are compared; or a higher power of two, at which they outweigh the weights
+
+
+def same_batch(order: Order, other: Order, batch: int) -> bool:
+    """Whether both orders take the same samples first."""
+    return set(order.indices(0, batch)) == set(other.indices(0, batch))
 
 
 class Cases:
@@ -59,7 +65,12 @@ class Cases:
         self.predicted, self.pools = make.pools((Noise(net, np.float32), bytes_like), 2 * b + 3)
 
     def _order(self, n: int, shuffle: bool = True) -> Order:
-        return Order(int(self.rng.integers(2**32)), int(self.rng.integers(1, 1000)), n, shuffle)
+        """An order whose first batch is not the stored one; without shuffling, one whose first batch shuffling would change."""
+        for _ in range(64):
+            order = Order(int(self.rng.integers(2**32)), int(self.rng.integers(1, 1000)), n)
+            if not same_batch(order, replace(order, shuffle=False), self.config.batch(n)):
+                break
+        return replace(order, shuffle=shuffle)
 
     def _far(self, data: Dataset | None) -> int:
         """How many samples the far case has."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..order import Order
 from ..params import views
 from ..trainers.base import State, StepLog, Trainer
 from .bounds import loss_bound, output_bound, update_bounds
-from .cases import LEAST_RATE, Cases
+from .cases import LEAST_RATE, Cases, same_batch
 from .specimens import Case, Specimen
 from .verdict import Ledger, Refuted
 
@@ -189,13 +190,14 @@ class Proof:
 
         fresh = self._make(self.config, start)
         fresh.load(case.dataset)
-        next_order = Order(order.seed, order.epoch + 1, order.n, order.shuffle)
+        later = [replace(order, epoch=order.epoch + i) for i in range(1, 65)]
+        next_order = next((o for o in later if not same_batch(o, order, self.config.batch(order.n))), later[0])
         next_log = fresh.run(next_order, 0, steps)
         next_end = copied(fresh.state())
         fresh.set_state(start)
         self._again("rebuild", "an epoch of one trainer and of a second", fresh.run(order, 0, steps), log, fresh, end)
         own.set_state(start)
-        self._again("rebuild", "the next epoch of one trainer and of a second", own.run(next_order, 0, steps), next_log, own, next_end)
+        self._again("rebuild", "another epoch of one trainer and of a second", own.run(next_order, 0, steps), next_log, own, next_end)
 
         own.set_state(start)
         parts = [own.run(order, step, step + 1) for step in range(steps)]
