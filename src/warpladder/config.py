@@ -7,6 +7,10 @@ from dataclasses import dataclass, fields, replace
 
 from .errors import ConfigError
 
+#: Where kernels run besides the GPU, and how samples reach it.
+DEVICES = ("emulated",)
+FEEDS = ("sync", "streamed", "resident")
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -33,6 +37,12 @@ class TrainConfig:
         Steps between two looks at the loss (progress, not-finite check).
     threads : int or None
         CPU threads of rungs that use several; None takes every core this process may use.
+    device : "emulated" or None
+        Where the CUDA rungs run: None is the GPU, "emulated" runs their kernels on the CPU.
+    feed : "sync", "streamed", "resident" or None
+        How a CUDA rung's samples reach the GPU; None is the rung's own way.
+    block_size : int or None
+        Threads in a block of kernels that leave the choice, a multiple of 32 from 32 to 1024; None is the rung's own.
     """
 
     epochs: int = 5
@@ -47,6 +57,9 @@ class TrainConfig:
     drop_last: bool = False
     log_every: int = 100
     threads: int | None = None
+    device: str | None = None
+    feed: str | None = None
+    block_size: int | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("epochs", 0), ("batch_size", 1), ("seed", 0), ("log_every", 1), ("threads", 1)):
@@ -61,6 +74,13 @@ class TrainConfig:
                 continue
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value >= 0):
                 raise ConfigError(f"{name} wants a finite number of at least 0, got {value!r}")
+        for name, choices in (("device", DEVICES), ("feed", FEEDS)):
+            value = getattr(self, name)
+            if value is not None and value not in choices:
+                raise ConfigError(f"{name} wants {' or '.join(map(repr, choices))}, got {value!r}")
+        size = self.block_size
+        if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size not in range(32, 1025, 32)):
+            raise ConfigError(f"block_size wants a multiple of 32 from 32 to 1024, got {size!r}")
         for name in ("nesterov", "shuffle", "drop_last"):
             value = getattr(self, name)
             if not isinstance(value, bool):

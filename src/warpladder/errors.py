@@ -25,6 +25,22 @@ class CheckpointError(WarpladderError):
     """A checkpoint that is missing, damaged, or belongs to another run."""
 
 
+class DeviceError(WarpladderError):
+    """No GPU, no driver, one that is too old, or an error that a device reports."""
+
+
+class KernelError(WarpladderError, ValueError):
+    """A kernel that does not compile, or arguments that do not fit its signature."""
+
+
+class LaunchError(WarpladderError, ValueError):
+    """A launch that the device cannot do: too many threads, too much shared memory, an empty grid."""
+
+
+class OutOfMemoryError(WarpladderError, MemoryError):
+    """Buffers that do not fit into a device's memory."""
+
+
 class DivergedError(WarpladderError, ArithmeticError):
     """Training produced a loss that is not finite."""
 

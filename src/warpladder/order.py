@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 ROUNDS = 6
+ORDER_WORDS = ROUNDS + 3
 _MASK32 = 0xFFFFFFFF
 
 
@@ -62,6 +63,11 @@ class Order:
             key = mix32(key + 0x9E3779B9 + r)
             out.append(key)
         return np.array(out, np.uint32)
+
+    @property
+    def words(self) -> np.ndarray:
+        """(ORDER_WORDS,) uint32: all that a device needs to compute positions of this order: the keys, half_bits, n and shuffle."""
+        return np.array([*self.keys, self.half_bits, self.n, self.shuffle], np.uint32)
 
     def indices(self, first: int, last: int) -> np.ndarray:
         """(last - first,) int64: which samples stand at positions first..last-1."""

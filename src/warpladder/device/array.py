@@ -1,0 +1,71 @@
+"""`Array`: memory of a device seen as an array, and views of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import LaunchError
+
+if TYPE_CHECKING:
+    from .base import Device
+
+
+@dataclass(frozen=True, eq=False)
+class Array:
+    """A contiguous array in a device's memory (row-major). Its numbers are reached by kernels, and by the device's upload and download.
+
+    device : whose memory it is.
+    address : of its first element, as the device counts.
+    shape, dtype : as NumPy's.
+    owner : what keeps the memory alive; views share it.
+    """
+
+    device: Device
+    address: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    owner: Any = None
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def reshape(self, *shape: int | tuple[int, ...]) -> Array:
+        """The same memory in another shape; one axis may be -1."""
+        sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+        new = tuple(int(size) for size in sizes)  # type: ignore[arg-type]
+        if -1 in new:
+            rest = math.prod(size for size in new if size != -1)
+            new = tuple(self.size // max(rest, 1) if size == -1 else size for size in new)
+        if math.prod(new) != self.size:
+            raise LaunchError(f"an array of shape {self.shape} has no shape {shape}")
+        return Array(self.device, self.address, new, self.dtype, self.owner)
+
+    def __getitem__(self, rows: slice) -> Array:
+        """Consecutive rows: array[first:last]."""
+        first, last, step = rows.indices(len(self))
+        if step != 1:
+            raise LaunchError("a view of a device's array takes consecutive rows")
+        row = math.prod(self.shape[1:]) * self.dtype.itemsize
+        return Array(self.device, self.address + first * row, (max(0, last - first), *self.shape[1:]), self.dtype, self.owner)
+
+    def upload(self, host: np.ndarray, stream: Any = None) -> None:
+        """Fill the array from the host."""
+        self.device.upload(self, host, stream)
+
+    def download(self) -> np.ndarray:
+        """A copy on the host; waits until the device has finished."""
+        out = np.empty(self.shape, self.dtype)
+        self.device.download(out, self)
+        return out

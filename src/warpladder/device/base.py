@@ -1,0 +1,132 @@
+"""`Device`: memory, kernels, streams and events. A GPU is one, and so is the emulator."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import OutOfMemoryError
+from .array import Array
+from .kernel import Kernel
+from .limits import Limits
+
+
+class Event(ABC):
+    """A point in a stream's work."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until the work before it is done."""
+
+    @abstractmethod
+    def seconds_since(self, earlier: Event) -> float:
+        """Seconds between two events, both of which have happened."""
+
+
+class Stream(ABC):
+    """Work that is done in order, and may overlap with that of other streams."""
+
+    @abstractmethod
+    def record(self) -> Event:
+        """An event after all that was queued so far."""
+
+    @abstractmethod
+    def wait(self, event: Event) -> None:
+        """Let what is queued from now on wait for an event of another stream; the host does not wait."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until all that was queued is done; raises what went wrong in it."""
+
+
+class Device(ABC):
+    """Something that runs kernels.
+
+    name : for messages.
+    limits : what it can launch.
+    stream : where work goes that names no stream.
+    held : bytes that are allocated now, by what they are for.
+    """
+
+    name: str
+    limits: Limits
+    stream: Stream
+    held: dict[str, int]
+
+    @abstractmethod
+    def kernel(self, path: Path | str, name: str) -> Kernel:
+        """The kernel `name` of a .cu file, compiled. Template kernels are named with their arguments: "tiled<16, true>"."""
+
+    @abstractmethod
+    def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
+        """Uninitialised memory, released when nothing refers to it any more; `what` names it in messages and in `held`."""
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
+        """Memory full of zeros."""
+        out = self.empty(shape, dtype, what)
+        self.fill(out, 0)
+        return out
+
+    def array(self, host: np.ndarray, what: str = "buffer") -> Array:
+        """A copy of a host array in the device's memory."""
+        out = self.empty(host.shape, host.dtype, what)
+        self.upload(out, host)
+        return out
+
+    @abstractmethod
+    def pinned(self, shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
+        """Host memory that can be copied from and to while the host does something else."""
+
+    @abstractmethod
+    def fill(self, array: Array, byte: int, stream: Stream | None = None) -> None:
+        """Set every byte."""
+
+    @abstractmethod
+    def upload(self, array: Array, host: np.ndarray, stream: Stream | None = None) -> None:
+        """Copy from the host: same shape and type, contiguous. From pinned memory with a stream named the copy is only queued; otherwise it is done."""
+
+    @abstractmethod
+    def download(self, host: np.ndarray, array: Array, stream: Stream | None = None) -> None:
+        """Copy to the host, as `upload`."""
+
+    @abstractmethod
+    def copy(self, target: Array, source: Array, stream: Stream | None = None) -> None:
+        """Copy within the device's memory, queued."""
+
+    @abstractmethod
+    def new_stream(self) -> Stream:
+        """Another stream."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until all is done; raises what went wrong in it."""
+
+    @abstractmethod
+    def free_memory(self) -> int:
+        """Bytes that can still be allocated, as far as can be told."""
+
+    def check_room(self, needs: Mapping[str, int]) -> None:
+        """Raise `OutOfMemoryError` where buffers of these sizes in bytes do not fit; the message lists the largest."""
+        free = self.free_memory()
+        if sum(needs.values()) > free:
+            raise OutOfMemoryError(self.out_of_memory(needs, free))
+
+    def out_of_memory(self, needs: Mapping[str, int], free: int) -> str:
+        """One line: what was asked for, buffer by buffer, and what is free."""
+        largest = sorted(needs.items(), key=lambda item: -item[1])
+        shown = ", ".join(f"{what} {megabytes(size)}" for what, size in largest[:8])
+        more = f" and {len(largest) - 8} smaller ones" if len(largest) > 8 else ""
+        return f"{self.name} has {megabytes(free)} of memory free, and this needs {megabytes(sum(needs.values()))} more: {shown}{more}. A smaller batch needs less"
+
+    def close(self) -> None:
+        """Release what the device holds."""
+
+
+def megabytes(size: int) -> str:
+    """A size as 12.3 MB."""
+    return f"{size / 1e6:,.1f} MB" if math.isfinite(size) else "any amount"

@@ -1,0 +1,70 @@
+"""`Kernel` and `Launch`: a compiled function with its signature, and one call of it, checked and ready to be sent."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from .limits import Dim3, Resources, check, dim3
+from .signature import Signature
+from .source import Source
+
+if TYPE_CHECKING:
+    from .base import Device, Stream
+
+
+class Launch(ABC):
+    """A kernel with grid, block, shared memory and arguments: checked once, sent any number of times.
+
+    kernel : the kernel's name, with template arguments.
+    grid, block : (x, y, z), blocks and threads.
+    shared : bytes of dynamic shared memory.
+    """
+
+    def __init__(self, kernel: Kernel, grid: Dim3, block: Dim3, shared: int) -> None:
+        self.kernel, self.grid, self.block, self.shared = kernel, grid, block, shared
+
+    @property
+    def name(self) -> str:
+        return self.kernel.signature.name
+
+    @abstractmethod
+    def send(self, stream: Stream | None = None) -> None:
+        """Queue it on a stream, or on the device's own."""
+
+    def __repr__(self) -> str:
+        return f"<{self.name} grid {self.grid} block {self.block} shared {self.shared}>"
+
+
+class Kernel(ABC):
+    """A compiled kernel on a device.
+
+    device : where it runs.
+    source : the text that it was compiled from.
+    signature : what it takes.
+    resources : what it needs.
+    """
+
+    def __init__(self, device: Device, source: Source, signature: Signature, resources: Resources) -> None:
+        self.device, self.source, self.signature, self.resources = device, source, signature, resources
+
+    def bind(self, grid: int | tuple[int, ...], block: int | tuple[int, ...], *arguments: Any, shared: int = 0) -> Launch:
+        """A launch with these arguments; `KernelError` or `LaunchError` says what is wrong with it.
+
+        Parameters
+        ----------
+        grid, block : int or tuple of up to three
+            Blocks, and threads in a block, along x, y and z.
+        *arguments
+            An `Array` for each pointer (None for a null pointer), a number for anything else.
+        shared : int
+            Bytes of dynamic shared memory.
+        """
+        where, size = dim3(grid), dim3(block)
+        packed = self.signature.pack(self.device, arguments)
+        check(self.signature.name, where, size, shared, self.device.limits, self.resources)
+        return self._launch(where, size, shared, packed, arguments)
+
+    @abstractmethod
+    def _launch(self, grid: Dim3, block: Dim3, shared: int, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> Launch:
+        """The launch of a call that has passed all checks; it keeps the arrays among `arguments` alive."""

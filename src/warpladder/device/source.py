@@ -1,0 +1,82 @@
+"""The source of a kernel: one .cu file with the project's headers written into it.
+
+What is compiled, cached and shown is this one text. A cache that is keyed by it cannot go stale when
+a header changes, and neither NVRTC nor a C++ compiler needs to be told where the headers are.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache, cached_property
+from hashlib import sha256
+from pathlib import Path
+
+from ..errors import KernelError
+
+#: Where the shared device code stands.
+HEADERS = Path(__file__).resolve().parent.parent / "cu"
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"[^\n]*$', re.MULTILINE)
+_ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once[^\n]*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A .cu file, self-contained.
+
+    path : the file.
+    text : its text; every `#include "..."` is replaced by that header, once, between #line directives that
+        make compilers name the original file and line. Includes in angle brackets stay: they are the compiler's.
+    headers : the headers that went in, in order.
+    """
+
+    path: Path
+    text: str
+    headers: tuple[Path, ...] = ()
+
+    @cached_property
+    def digest(self) -> str:
+        """Names the text in caches: 64 hexadecimal digits."""
+        return sha256(self.text.encode()).hexdigest()
+
+
+def read(path: Path | str) -> Source:
+    """The source in a file; `KernelError` says which file is missing or not text, and where it is included."""
+    path = Path(path).resolve()
+    return _read(path, path.stat().st_mtime_ns if path.is_file() else 0)
+
+
+@cache
+def _read(path: Path, changed: int) -> Source:
+    headers: list[Path] = []
+    text = _inlined(path, headers, "")
+    return Source(path, f'#line 1 "{path.as_posix()}"\n{text}', tuple(headers))
+
+
+def _inlined(path: Path, seen: list[Path], asked: str) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise KernelError(f"{path}{asked}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise KernelError(f"{path}{asked} is not a text file in UTF-8") from None
+
+    def replace(match: re.Match[str]) -> str:
+        line = text.count("\n", 0, match.start()) + 1
+        header = _found(match[1], path, line)
+        back = f'#line {line + 1} "{path.as_posix()}"'
+        if header in seen:
+            return back
+        seen.append(header)
+        inner = _inlined(header, seen, f", included by {path.name}:{line}")
+        return f'#line 1 "{header.as_posix()}"\n{inner}\n{back}'
+
+    return _INCLUDE.sub(replace, _ONCE.sub("", text))
+
+
+def _found(name: str, path: Path, line: int) -> Path:
+    for folder in (path.parent, HEADERS):
+        if (folder / name).is_file():
+            return (folder / name).resolve()
+    raise KernelError(f'{path}:{line}: there is no header "{name}" beside the file or in {HEADERS}')

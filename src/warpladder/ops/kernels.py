@@ -1,0 +1,168 @@
+"""What a training step is made of on a device: launches.
+
+An op made of kernels is bound once to a device and to its arrays. Asked for n samples it returns launches, in
+order; it sends none. So a step is a list that can be sent, timed launch by launch, or captured in a graph.
+It may be asked for several n (a full batch, the last one); whatever scratch memory it needs it takes when it is bound.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..device import Array, Device, Launch
+from ..nets import CrossEntropyLoss, Layer, MSELoss
+from .base import Buffers
+
+Launches = list[Launch]
+
+
+def ceil_div(a: int, b: int) -> int:
+    """How many parts of b hold a: ceil(a / b)."""
+    return -(-a // b)
+
+
+class OnDevice:
+    """What is bound to a device, and counts the scratch memory that it takes there.
+
+    block_size : threads in a block that the user asked for, a multiple of 32 from 32 to 1024; kernels whose shape is their idea have their own.
+    """
+
+    workspace: int = 0
+
+    def __init__(self, device: Device, block_size: int) -> None:
+        self.device, self.block_size = device, block_size
+
+    def scratch(self, shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
+        """An uninitialised array; its bytes are added to `workspace`."""
+        out = self.device.empty(shape, dtype, "workspace")
+        self.workspace += out.nbytes
+        return out
+
+
+class KernelOp(OnDevice, ABC):
+    """One layer, or several consecutive ones in a single pass, as kernels.
+
+    Parameters
+    ----------
+    device : Device
+    layers : tuple of Layer
+        The first reads buffers.x, the last writes buffers.y; what stands between them is kept nowhere.
+    buffers : Buffers
+        Of device arrays. Without a dy the op only predicts, and `backward` is not called. ReLU is given one array as x and y, and
+        one as dx and dy, wherever nothing else needs the old numbers.
+    block_size : int
+    """
+
+    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
+        super().__init__(device, block_size)
+        self.layers, self.buffers = layers, buffers
+
+    @abstractmethod
+    def forward(self, n: int) -> Launches:
+        """Fill y[:n] from x[:n]."""
+
+    @abstractmethod
+    def backward(self, n: int) -> Launches:
+        """Fill dw and db (overwriting) where they are bound and dx[:n] where it is, from dy[:n]; follows a forward of the same n."""
+
+
+@dataclass(frozen=True)
+class Log:
+    """What the steps of an epoch leave on the device.
+
+    step : (1,) int32, the step that is running; a step's last loss launch adds one.
+    loss : (steps,) float64, the mean loss of each step's batch.
+    correct : (steps,) int64, samples whose largest logit is their label's; zeros for MSELoss.
+    """
+
+    step: Array
+    loss: Array
+    correct: Array
+
+
+class KernelLoss(OnDevice, ABC):
+    """A loss, its gradient and its entry in the log.
+
+    x : (capacity, *out_shape) float32, the net's output.
+    target : (capacity,) int32 labels, or (capacity, *in_shape) float32, the images to reproduce.
+    dx : as x, the gradient of the batch's mean loss by x.
+    """
+
+    def __init__(self, device: Device, x: Array, target: Array, dx: Array, log: Log, block_size: int) -> None:
+        super().__init__(device, block_size)
+        self.x, self.target, self.dx, self.log = x, target, dx, log
+
+    @abstractmethod
+    def launches(self, n: int, batch: int, first: bool, last: bool) -> Launches:
+        """Fill dx[:n] and the log's entry of the running step.
+
+        A batch that is larger than the buffers comes in slices: n samples of `batch`, whose mean counts. The first slice sets the
+        entry and the others add to it; the last one adds one to log.step. Sums have a fixed order.
+        """
+
+
+class KernelUpdate(OnDevice, ABC):
+    """One optimiser step on flat arrays of one size, float32: reads grads, changes params and velocity."""
+
+    def __init__(self, device: Device, config: TrainConfig, params: Array, grads: Array, velocity: Array, block_size: int) -> None:
+        super().__init__(device, block_size)
+        self.config = config
+        self.params, self.grads, self.velocity = params, grads, velocity
+
+    @abstractmethod
+    def launches(self) -> Launches:
+        """Change the parameters once."""
+
+
+class KernelGather(OnDevice, ABC):
+    """Samples as they are stored, (samples, *shape) uint8 or float32, times scale into x (capacity, *shape) float32; and their labels.
+
+    order : (ORDER_WORDS,) uint32 in the device's memory, as `order_words` makes it; None takes the rows as they stand.
+    step : (1,) int32, as `Log.step`.
+    labels, target : (samples,) and (capacity,) int32; None without labels.
+    """
+
+    def __init__(
+        self, device: Device, source: Array, scale: float, x: Array, labels: Array | None, target: Array | None,
+        order: Array | None, step: Array, block_size: int,
+    ) -> None:  # fmt: skip
+        super().__init__(device, block_size)
+        self.source, self.scale, self.x, self.labels, self.target = source, np.float32(scale), x, labels, target
+        self.order, self.step = order, step
+
+    @abstractmethod
+    def launches(self, n: int, batch: int, offset: int) -> Launches:
+        """Fill x[:n] and target[:n]: with an order, from its positions step * batch + offset onwards; without, from rows 0 to n."""
+
+
+class KernelAccumulate(OnDevice, ABC):
+    """total += part, flat arrays of one size, float32."""
+
+    def __init__(self, device: Device, total: Array, part: Array, block_size: int) -> None:
+        super().__init__(device, block_size)
+        self.total, self.part = total, part
+
+    @abstractmethod
+    def launches(self) -> Launches:
+        """Add once."""
+
+
+@dataclass(frozen=True)
+class KernelTable:
+    """One implementation of everything that a step needs.
+
+    layers : by the types of consecutive layers; the longest run that fits is taken. Flatten is missing: it is a reshaped view.
+    accumulate : total += part over flat arrays, for batches that come in slices.
+    """
+
+    layers: Mapping[tuple[type[Layer], ...], type[KernelOp]]
+    losses: Mapping[type[CrossEntropyLoss] | type[MSELoss], type[KernelLoss]]
+    update: type[KernelUpdate]
+    gather: type[KernelGather]
+    accumulate: type[KernelAccumulate]
