@@ -27,6 +27,16 @@ def module_of(array: Array) -> Any:
     return np if isinstance(array, np.ndarray) else sys.modules[type(array).__module__.partition(".")[0]]
 
 
+def host(array: Array) -> np.ndarray:
+    """An array as NumPy's: itself, or a copy of CuPy's."""
+    return array if isinstance(array, np.ndarray) else array.get()
+
+
+def near(array: Array) -> int:
+    """Bytes that work in pieces should take at a time: what a core's cache holds, or, on a GPU, enough to fill it with one launch."""
+    return 1 << 20 if isinstance(array, np.ndarray) else 1 << 29
+
+
 @dataclass(frozen=True)
 class Buffers:
     """What one op reads and writes.

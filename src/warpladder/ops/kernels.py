@@ -142,15 +142,15 @@ class KernelGather(OnDevice, ABC):
 
 
 class KernelAccumulate(OnDevice, ABC):
-    """total += part, flat arrays of one size, float32."""
+    """The gradients of a batch that comes in slices, added up: total and part are flat arrays of one size, float32."""
 
     def __init__(self, device: Device, total: Array, part: Array, block_size: int) -> None:
         super().__init__(device, block_size)
         self.total, self.part = total, part
 
     @abstractmethod
-    def launches(self) -> Launches:
-        """Add once."""
+    def launches(self, first: bool, last: bool) -> Launches:
+        """The first slice sets total = part, the next ones total += part, and the last part += total, which is the sum."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class KernelTable:
     """One implementation of everything that a step needs.
 
     layers : by the types of consecutive layers; the longest run that fits is taken. Flatten is missing: it is a reshaped view.
-    accumulate : total += part over flat arrays, for batches that come in slices.
+    accumulate : adds gradients up, for batches that come in slices.
     """
 
     layers: Mapping[tuple[type[Layer], ...], type[KernelOp]]

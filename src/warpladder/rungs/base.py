@@ -15,6 +15,10 @@ def trains_everything(net: Net, config: TrainConfig) -> str | None:
     return None
 
 
+#: What a rung that trains by kernels lets its user choose.
+KERNEL_OPTIONS = ("device", "feed", "block_size")
+
+
 @dataclass(frozen=True)
 class Rung:
     """A rung of the ladder, or a peer beside it.
@@ -25,6 +29,7 @@ class Rung:
     build : makes a trainer from (net, config, initial state).
     unsupported : a reason why it cannot train this net with this config, or None. Also says what is not installed.
     deviations : how a peer's training differs from ours where it cannot follow; empty for rungs.
+    options : settings of `TrainConfig` that only some rungs have and that this one follows, among device, feed and block_size.
     """
 
     name: str
@@ -33,3 +38,4 @@ class Rung:
     build: Callable[[Net, TrainConfig, State], Trainer]
     unsupported: Callable[[Net, TrainConfig], str | None] = trains_everything
     deviations: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()

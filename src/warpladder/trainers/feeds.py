@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ..config import TrainConfig
-from ..ops.base import GatherOp
+from ..ops.base import Array, GatherOp, module_of
 from ..order import Order
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
 
 
-class HostFeed:
-    """The data set stays in memory as it is stored; a step's rows are gathered and scaled.
+class ArrayFeed:
+    """The data set stays in memory as it is stored, the host's or the GPU's, wherever x is; a step's rows are gathered and scaled.
 
     Parameters
     ----------
@@ -24,23 +22,25 @@ class HostFeed:
     config : TrainConfig
         For the batch size.
     gather : type of GatherOp
-    x : ndarray
+    x : array
         (capacity, *in_shape) float32, which `slices` writes.
-    labels : ndarray or None
+    labels : array or None
         (capacity,) int32, which `slices` writes too.
     """
 
-    def __init__(self, dataset: Dataset, config: TrainConfig, gather: type[GatherOp], x: np.ndarray, labels: np.ndarray | None) -> None:
+    def __init__(self, dataset: Dataset, config: TrainConfig, gather: type[GatherOp], x: Array, labels: Array | None) -> None:
         self.samples = len(dataset.train_x)
         self.batch = config.batch(self.samples)
-        self.gather = gather(dataset.train_x, dataset.scale, x)
-        self.source_labels, self.labels = dataset.train_y, labels
+        self.xp = module_of(x)
+        self.gather = gather(self.xp.asarray(dataset.train_x), dataset.scale, x)
+        self.source_labels = self.xp.asarray(dataset.train_y) if labels is not None and dataset.train_y is not None else None
+        self.labels = labels
         self.bytes = dataset.train_x.nbytes + (dataset.train_y.nbytes if labels is not None and dataset.train_y is not None else 0)
 
     def begin(self, order: Order, first: int, last: int) -> None:
         """Look up which samples steps first..last-1 take."""
         self.first = first
-        self.indices = order.indices(first * self.batch, min(last * self.batch, self.samples))
+        self.indices = self.xp.asarray(order.indices(first * self.batch, min(last * self.batch, self.samples)))
 
     def size(self, step: int) -> int:
         """How many samples a step takes."""
@@ -55,5 +55,5 @@ class HostFeed:
             some = indices[first : first + capacity]
             self.gather.rows(some)
             if self.labels is not None and self.source_labels is not None:
-                np.take(self.source_labels, some, out=self.labels[: len(some)], mode="clip")
+                self.labels[: len(some)] = self.source_labels[some]
             yield len(some)

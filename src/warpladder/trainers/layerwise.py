@@ -6,18 +6,18 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..config import TrainConfig
 from ..errors import DataError
 from ..nets import CrossEntropyLoss, Flatten, Net, ReLU
-from ..ops.base import Buffers, LossOp, Op, OpTable
+from ..ops.base import Array, Buffers, LossOp, Op, OpTable, host
 from ..order import Order
 from ..params import views
 from .base import State, StepLog, Trainer, check_fit, check_range
-from .feeds import HostFeed
+from .feeds import ArrayFeed
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 #: Of activations at a time: a larger batch goes through the layers in slices, whose gradients are averaged, so that
 #: full-batch training needs little memory and finds its numbers in the cache.
 SLICE_BYTES = 1 << 24
+
+#: The same on a GPU, where every slice costs its own launches and memory is what there is to spare.
+GPU_SLICE_BYTES = 4 << 30
 
 
 @dataclass
@@ -38,8 +41,8 @@ class Batch:
     """
 
     capacity: int
-    activations: list[np.ndarray]
-    gradients: list[np.ndarray | None]
+    activations: list[Array]
+    gradients: list[Array | None]
     ops: list[tuple[int, Op]]
     loss: LossOp | None = None
 
@@ -55,6 +58,8 @@ class LayerwiseTrainer(Trainer):
         Which implementation of each operation to use.
     around : callable that makes a context manager
         Entered around all arithmetic: keeps a library to a number of threads, say.
+    xp : module
+        Whose arrays hold everything: numpy, or cupy.
     """
 
     def __init__(
@@ -64,31 +69,32 @@ class LayerwiseTrainer(Trainer):
         state: State,
         table: OpTable,
         around: Callable[[], AbstractContextManager] = nullcontext,
+        xp: Any = np,
     ) -> None:
-        self.net, self.config, self.table, self.around = net, config, table, around
-        self.params, self.grads, self.velocity = (np.zeros(net.param_count, np.float32) for _ in range(3))
+        self.net, self.config, self.table, self.around, self.xp = net, config, table, around, xp
+        self.params, self.grads, self.velocity = (xp.zeros(net.param_count, np.float32) for _ in range(3))
         self.update = table.update(config, self.params, self.grads, self.velocity)
         self.batch: Batch | None = None
-        self.feed: HostFeed | None = None
-        self.mean: np.ndarray | None = None
+        self.feed: ArrayFeed | None = None
+        self.mean: Array | None = None
         self.set_state(state)
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
         batch = self.config.batch(len(dataset.train_x))
         capacity = self._most(batch)
-        self.mean = np.zeros_like(self.grads) if capacity < batch else None
+        self.mean = self.xp.zeros_like(self.grads) if capacity < batch else None
         self.batch = self._bind(capacity, train=True)
         x, y, dy = self.batch.activations[0], self.batch.activations[-1], self.batch.gradients[-1]
-        labels = np.zeros(capacity, np.int32) if isinstance(self.net.loss, CrossEntropyLoss) else None
-        self.feed = HostFeed(dataset, self.config, self.table.gather, x, labels)
+        labels = self.xp.zeros(capacity, np.int32) if isinstance(self.net.loss, CrossEntropyLoss) else None
+        self.feed = ArrayFeed(dataset, self.config, self.table.gather, x, labels)
         self.batch.loss = self.table.losses[type(self.net.loss)](y, x if labels is None else labels, dy)
 
     def _bind(self, capacity: int, train: bool) -> Batch:
         net = self.net
         count = len(net.layers)
-        activations = [np.zeros((capacity, *net.in_shape), np.float32)]
-        gradients: list[np.ndarray | None] = [None] * (count + 1)
+        activations = [self.xp.zeros((capacity, *net.in_shape), np.float32)]
+        gradients: list[Array | None] = [None] * (count + 1)
         reuses = [False] * count
         untouchable = True  # the net's input is MSELoss's target, so nothing may overwrite it
         for i, layer in enumerate(net.layers):
@@ -98,13 +104,13 @@ class LayerwiseTrainer(Trainer):
             else:
                 reuses[i] = isinstance(layer, ReLU) and not untouchable
                 untouchable = False
-            activations.append(activations[i].reshape(shape) if reuses[i] else np.zeros(shape, np.float32))
+            activations.append(activations[i].reshape(shape) if reuses[i] else self.xp.zeros(shape, np.float32))
         if train:
-            gradients[count] = np.zeros(activations[count].shape, np.float32)
+            gradients[count] = self.xp.zeros(activations[count].shape, np.float32)
             for i in reversed(range(net.first_trained + 1, count)):
                 above = gradients[i + 1]
                 shape = activations[i].shape
-                gradients[i] = above.reshape(shape) if reuses[i] and above is not None else np.zeros(shape, np.float32)
+                gradients[i] = above.reshape(shape) if reuses[i] and above is not None else self.xp.zeros(shape, np.float32)
         w, dw = views(net, self.params), views(net, self.grads) if train else {}
         ops = [
             (i, self.table.layers[type(layer)](
@@ -136,7 +142,8 @@ class LayerwiseTrainer(Trainer):
                     log.loss[row] += share * loss
                     log.correct[row] += correct
                     if self.mean is not None:
-                        self.mean += np.multiply(self.grads, np.float32(share), out=self.grads)
+                        self.grads *= np.float32(share)
+                        self.mean += self.grads
                 if self.mean is not None:
                     self.grads[...] = self.mean
                 self.update.step()
@@ -156,11 +163,11 @@ class LayerwiseTrainer(Trainer):
         return float(batch.loss.loss[0]), int(batch.loss.correct[0])
 
     def state(self) -> State:
-        return State(self.params.copy(), self.velocity.copy())
+        return State(host(self.params).copy(), host(self.velocity).copy())
 
     def set_state(self, state: State) -> None:
-        self.params[...] = state.params
-        self.velocity[...] = state.velocity
+        self.params[...] = self.xp.asarray(state.params)
+        self.velocity[...] = self.xp.asarray(state.velocity)
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
         if x.shape[1:] != self.net.in_shape:
@@ -171,12 +178,12 @@ class LayerwiseTrainer(Trainer):
         out = np.empty((len(x), *self.net.out_shape), np.float32)
         with self.around(), np.errstate(over="ignore", invalid="ignore"):
             for first in range(0, len(x), batch.capacity):
-                some = x[first : first + batch.capacity]
+                some = self.xp.asarray(x[first : first + batch.capacity])
                 n = len(some)
-                np.multiply(some, np.float32(scale), out=batch.activations[0][:n], dtype=np.float32)
+                self.xp.multiply(some, np.float32(scale), out=batch.activations[0][:n], dtype=np.float32)
                 for _, op in batch.ops:
                     op.forward(n)
-                out[first : first + n] = batch.activations[-1][:n]
+                out[first : first + n] = host(batch.activations[-1][:n])
         return out
 
     def _most(self, samples: int) -> int:
@@ -184,7 +191,7 @@ class LayerwiseTrainer(Trainer):
         shapes = [self.net.in_shape] + [
             shape for layer, shape in zip(self.net.layers, self.net.shapes[1:], strict=True) if not isinstance(layer, (Flatten, ReLU))
         ]
-        limit = max(1, SLICE_BYTES // sum(4 * math.prod(shape) for shape in shapes))
+        limit = max(1, (SLICE_BYTES if self.xp is np else GPU_SLICE_BYTES) // sum(4 * math.prod(shape) for shape in shapes))
         return -(-samples // -(-samples // limit))
 
     def memory(self) -> dict[str, int]:
@@ -205,12 +212,16 @@ class LayerwiseTrainer(Trainer):
         self.batch = self.feed = None
 
 
-def _bytes(arrays: list, *seen: np.ndarray) -> int:
+def _address(array: Array) -> int:
+    return array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
+
+
+def _bytes(arrays: list, *seen: Array) -> int:
     """Bytes of distinct memory in a list of arrays, some of them views of each other or of `seen`."""
-    starts = {a.ctypes.data for a in seen}
+    starts = {_address(a) for a in seen}
     total = 0
     for a in arrays:
-        if a is not None and a.ctypes.data not in starts:
-            starts.add(a.ctypes.data)
+        if a is not None and _address(a) not in starts:
+            starts.add(_address(a))
             total += a.nbytes
     return total

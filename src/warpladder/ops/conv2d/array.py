@@ -26,7 +26,7 @@ class ArrayConv2d(Op):
         near, far = (y, x) if self.turned else (x, y)
         padding = k - 1 - padding if self.turned else padding
         places = far.shape[2:]
-        self.block = block_size(len(x), near.shape[1] * k * k * places[0] * places[1])
+        self.block = block_size(x, near.shape[1] * k * k * places[0] * places[1])
         self.patches = Patches(x, near.shape[1:], places, self.block, k, stride, padding)
         wide = (far.shape[1], self.block, places[0], self.patches.pitch)
         self.product = self.scratch(x, wide)  # what a matrix product gives, places over the edge included

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..base import Array, Bound, module_of
+from ..base import Array, Bound, module_of, near
 
 
 class Patches(Bound):
@@ -75,7 +75,6 @@ def blocks(n: int, block: int) -> list[slice]:
     return [slice(first, min(first + block, n)) for first in range(0, n, block)]
 
 
-def block_size(capacity: int, numbers: int) -> int:
-    """How many samples go through at a time, so that their patches, so many numbers each, stay in the cache between copy and product."""
-    cache = 1 << 20
-    return max(1, min(capacity, cache // (numbers * np.dtype(np.float32).itemsize)))
+def block_size(x: Array, numbers: int) -> int:
+    """How many samples of x go through at a time, so that their patches, so many numbers each, stay in the cache between copy and product."""
+    return max(1, min(len(x), near(x) // (numbers * np.dtype(np.float32).itemsize)))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from ..base import Array, GatherOp, module_of
-
-CHUNK = 256  # rows at a time: they stay in the cache, and a full batch of 60,000 images needs no second copy of the data set
+from ..base import Array, GatherOp, module_of, near
 
 
 class ArrayGather(GatherOp):
@@ -14,14 +14,16 @@ class ArrayGather(GatherOp):
 
     def __init__(self, source: Array, scale: float, x: Array) -> None:
         super().__init__(source, scale, x)
-        self.raw = self.scratch(source, (min(CHUNK, len(x)), *source.shape[1:]), source.dtype)
+        # As many rows at a time as stay in the cache: a full batch of 60,000 images needs no second copy of the data set.
+        self.chunk = max(1, min(len(x), near(x) // (4 * math.prod(x.shape[1:]))))
+        self.raw = self.scratch(source, (self.chunk, *source.shape[1:]), source.dtype)
         # NumPy takes straight into `out` only where it need not check the indices; an Order's are right.
         self.unchecked = {"mode": "clip"} if module_of(source) is np else {}
 
     def rows(self, indices: Array) -> None:
         xp = module_of(self.source)
-        for first in range(0, len(indices), CHUNK):
-            some = indices[first : first + CHUNK]
+        for first in range(0, len(indices), self.chunk):
+            some = indices[first : first + self.chunk]
             raw, x = self.raw[: len(some)], self.x[first : first + len(some)]
             xp.take(self.source, some, axis=0, out=raw, **self.unchecked)
             x[...] = raw

@@ -1,0 +1,33 @@
+"""The cupy rung."""
+
+from __future__ import annotations
+
+from ..config import TrainConfig
+from ..nets import Net
+from ..trainers.base import State, Trainer
+from .base import Rung
+
+
+def build(net: Net, config: TrainConfig, state: State) -> Trainer:
+    import cupy
+
+    from ..ops.array import TABLE
+    from ..trainers.layerwise import LayerwiseTrainer
+
+    return LayerwiseTrainer(net, config, state, TABLE, xp=cupy)
+
+
+def unsupported(net: Net, config: TrainConfig) -> str | None:
+    """It needs CuPy and a GPU."""
+    from ..trainers.kernelwise.where import why_not_cupy
+
+    return why_not_cupy()
+
+
+RUNG = Rung(
+    name="cupy",
+    title="the array expressions, on the GPU",
+    idea="The numpy rung's code as it stands, with CuPy's arrays: every expression is a kernel, products go to cuBLAS, the data set is on the GPU.",
+    build=build,
+    unsupported=unsupported,
+)

@@ -1,0 +1,55 @@
+"""Parameters in a device's memory: one flat array in which every tensor starts on a boundary that wide loads need."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...device import Array, Device
+from ...nets import Net
+from ...params import slots
+
+ALIGN = 32  # float32 numbers: 128 bytes, a line of the cache
+
+
+class Slots:
+    """Where each tensor of a net stands in a flat device array; what lies between them is zero and stays so.
+
+    size : float32 numbers in such an array.
+    """
+
+    def __init__(self, net: Net) -> None:
+        self.net = net
+        self.slots = slots(net)
+        self.starts: list[int] = []
+        self.size = 0
+        for slot in self.slots:
+            self.starts.append(self.size)
+            self.size += -(-math.prod(slot.shape) // ALIGN) * ALIGN
+
+    def views(self, flat: Array) -> dict[str, Array]:
+        """Named, shaped views, as `params.views`."""
+        return {
+            slot.name: flat[start : start + math.prod(slot.shape)].reshape(slot.shape)
+            for slot, start in zip(self.slots, self.starts, strict=True)
+        }
+
+    def upload(self, flat: Array, host: np.ndarray) -> None:
+        """From (param_count,) on the host."""
+        wide = np.zeros(self.size, np.float32)
+        for slot, start in zip(self.slots, self.starts, strict=True):
+            wide[start : start + slot.stop - slot.start] = host[slot.start : slot.stop]
+        flat.upload(wide)
+
+    def download(self, flat: Array) -> np.ndarray:
+        """(param_count,) float32 on the host."""
+        wide = flat.download()
+        out = np.empty(self.net.param_count, np.float32)
+        for slot, start in zip(self.slots, self.starts, strict=True):
+            out[slot.start : slot.stop] = wide[start : start + slot.stop - slot.start]
+        return out
+
+    def zeros(self, device: Device, what: str) -> Array:
+        """Such an array."""
+        return device.zeros((max(1, self.size),), np.float32, what)

@@ -1,0 +1,198 @@
+"""`KernelTrainer`: walks the layers as launches on a device; the trainer of every CUDA rung that works layer by layer."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...config import TrainConfig
+from ...device import Array, Device
+from ...errors import DataError
+from ...nets import CrossEntropyLoss, Net
+from ...ops.kernels import KernelLoss, KernelTable, Launches, Log
+from ...order import Order
+from ..base import State, StepLog, Trainer, check_fit, check_range
+from .feeds import FEEDS, Feed, Slice
+from .network import Network, bind, sizes
+from .slots import Slots
+
+if TYPE_CHECKING:
+    from ...data.dataset import Dataset
+
+#: Of activations and their gradients at a time: a larger batch goes through the layers in slices, whose gradients are added up.
+SLICE_BYTES = 4 << 30
+
+PREDICTED = 256  # samples at a time, before anything is loaded to train on
+
+
+class KernelTrainer(Trainer):
+    """Everything is bound once to the device's memory; a step is then a list of launches.
+
+    Parameters
+    ----------
+    net, config, state
+        As every rung's `build` is given them.
+    device : Device
+        A GPU, or the emulator.
+    table : KernelTable
+        Which kernels to use.
+    feed : {"sync", "streamed", "resident"}
+        How samples reach the device, where the config does not say.
+    block_size : int
+        Threads in a block where a kernel leaves the choice and the config does not say.
+    """
+
+    def __init__(
+        self, net: Net, config: TrainConfig, state: State, device: Device, table: KernelTable, feed: str, block_size: int = 256
+    ) -> None:
+        self.net, self.config, self.device, self.table = net, config, device, table
+        self.feed_type = FEEDS[config.feed or feed]
+        self.block_size = config.block_size or block_size
+        self.slots = Slots(net)
+        self.seconds: dict[str, float] = {}
+        device.check_room({"parameters, gradients and momentum": 12 * self.slots.size})
+        self.params, self.grads, self.velocity = (
+            self.slots.zeros(device, what) for what in ("parameters", "gradients", "optimiser")
+        )  # fmt: skip
+        self.update = table.update(device, config, self.params, self.grads, self.velocity, self.block_size)
+        self.step = device.zeros((1,), np.int32, "log")
+        self.running = 0  # what it holds
+        self.network: Network | None = None
+        self.feed: Feed | None = None
+        self.total: Array | None = None
+        self.set_state(state)
+
+    def load(self, dataset: Dataset) -> None:
+        check_fit(self.net, dataset)
+        self.network = self.feed = self.total = None
+        start = perf_counter()
+        device, samples = self.device, len(dataset.train_x)
+        self.samples = samples
+        self.batch = self.config.batch(samples)
+        capacity = self._capacity(self.batch)
+        needs = sizes(self.net, self.table, capacity, train=True)
+        if issubclass(self.feed_type, FEEDS["resident"]):
+            needs["data"] = dataset.train_x.nbytes + 4 * samples
+        device.check_room(needs)
+        steps = max(1, self.config.steps(samples))
+        self.log = Log(self.step, device.zeros((steps,), np.float64, "log"), device.zeros((steps,), np.int64, "log"))
+        self.network = self._bind(capacity, train=True)
+        labelled = isinstance(self.net.loss, CrossEntropyLoss)
+        target = device.zeros((capacity,), np.int32, "input") if labelled else None
+        assert self.network.dy is not None
+        self.loss: KernelLoss = self.table.losses[type(self.net.loss)](
+            device, self.network.y, self.network.x if target is None else target, self.network.dy, self.log, self.block_size
+        )
+        if capacity < self.batch:
+            self.total = self.slots.zeros(device, "gradients")
+            self.adding = self.table.accumulate(device, self.total, self.grads, self.block_size)
+        self.seconds["bind"] = perf_counter() - start
+        start = perf_counter()
+        self.feed = self.feed_type(device, dataset, self.batch, self.table.gather, self.network.x, target, self.log, self.block_size)
+        self.updating = self.update.launches()
+        self.programs: dict[Slice, Launches] = {}
+        device.synchronize()
+        self.seconds["load"] = perf_counter() - start
+
+    def run(self, order: Order, first: int, last: int) -> StepLog:
+        if self.network is None or self.feed is None:
+            raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
+        check_range(self.config, order, self.samples, first, last)
+        size = np.array([self._size(step) for step in range(first, last)], np.int64)
+        if first == last:
+            return StepLog(np.zeros(0), np.zeros(0, np.int64), size)
+        if self.running != first:
+            self.step.upload(np.array([first], np.int32))
+        self.feed.begin(order, first, last)
+        for step in range(first, last):
+            for part in self._slices(self._size(step)):
+                self.feed.send(step, part, self.program(part))
+            self.feed.after(step)
+        self.running = last
+        self.feed.finish()
+        return StepLog(self.log.loss[first:last].download(), self.log.correct[first:last].download(), size)
+
+    def program(self, part: Slice) -> Launches:
+        """All launches of a slice, in order; the last slice of a step updates the parameters."""
+        found = self.programs.get(part)
+        if found is None:
+            found = self.programs[part] = self._program(part)
+        return found
+
+    def _program(self, part: Slice) -> Launches:
+        assert self.network is not None and self.feed is not None
+        out = [
+            *self.feed.launches(part),
+            *self.network.forward(part.n),
+            *self.loss.launches(part.n, part.batch, part.first, part.last),
+            *self.network.backward(part.n),
+        ]
+        if part.n < part.batch:
+            out += self.adding.launches(part.first, part.last)
+        return out + self.updating if part.last else out
+
+    def _slices(self, batch: int) -> list[Slice]:
+        """A batch in parts that the buffers hold."""
+        assert self.network is not None
+        capacity = self.network.capacity
+        return [Slice(min(capacity, batch - offset), batch, offset) for offset in range(0, batch, capacity)]
+
+    def _size(self, step: int) -> int:
+        return min(self.batch, self.samples - step * self.batch)
+
+    def _capacity(self, samples: int) -> int:
+        """How many samples go through the layers at a time: all, or equal parts of them."""
+        each = sum(sizes(self.net, self.table, 1, train=True).values())
+        limit = max(1, SLICE_BYTES // each)
+        return -(-samples // -(-samples // limit))
+
+    def _bind(self, capacity: int, train: bool) -> Network:
+        w = self.slots.views(self.params)
+        dw = self.slots.views(self.grads) if train else {}
+        return bind(self.net, self.table, self.device, capacity, w, dw, self.block_size)
+
+    def state(self) -> State:
+        return State(self.slots.download(self.params), self.slots.download(self.velocity))
+
+    def set_state(self, state: State) -> None:
+        self.slots.upload(self.params, state.params)
+        self.slots.upload(self.velocity, state.velocity)
+
+    def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
+        if x.shape[1:] != self.net.in_shape:
+            raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
+        if self.network is None:
+            self.network = self._bind(self._capacity(PREDICTED), train=False)
+        network, out = self.network, np.empty((len(x), *self.net.out_shape), np.float32)
+        raw = self.device.empty((network.capacity, *self.net.in_shape), x.dtype, "input")
+        scaling = self.table.gather(self.device, raw, scale, network.x, None, None, None, self.step, self.block_size)
+        for first in range(0, len(x), network.capacity):
+            some = np.ascontiguousarray(x[first : first + network.capacity])
+            n = len(some)
+            raw[:n].upload(some)
+            for launch in (*scaling.launches(n, n, 0), *network.forward(n)):
+                launch.send()
+            self.device.download(out[first : first + n], network.y[:n])
+        return out
+
+    def memory(self) -> dict[str, int]:
+        held = {"parameters": self.params.nbytes, "gradients": self.grads.nbytes, "optimiser": self.velocity.nbytes}
+        workspace = self.update.workspace
+        if self.network is not None:
+            held["input"] = self.network.x.nbytes
+            held["activations"] = sum(array.nbytes for array in self.network.activations)
+            held["gradients"] += sum(array.nbytes for array in self.network.gradients)
+            workspace += sum(op.workspace for _, op in self.network.ops)
+        if self.feed is not None:
+            held["data"] = self.feed.bytes
+            workspace += self.loss.workspace + (self.total.nbytes if self.total is not None else 0)
+        return held | {"workspace": workspace}
+
+    def spans(self) -> dict[str, float]:
+        return dict(self.seconds)
+
+    def close(self) -> None:
+        self.network = self.feed = self.total = None
+        self.programs = {}

@@ -1,0 +1,41 @@
+"""Which device a run's kernels run on, and why they may not."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+
+from ...config import TrainConfig
+from ...device import Device
+
+
+@cache
+def open_device(name: str | None) -> Device:
+    """The GPU (None), or the emulator ("emulated"); one for the whole process, so that kernels are loaded once."""
+    if name == "emulated":
+        from ...emulator import EmulatedDevice
+
+        return EmulatedDevice()
+    from ...gpu import GpuDevice
+
+    return GpuDevice()
+
+
+def why_not(config: TrainConfig) -> str | None:
+    """A reason why kernels cannot run where the config wants them, or None."""
+    if config.device == "emulated":
+        from ... import emulator
+
+        return emulator.why_not()
+    from ... import gpu
+
+    return gpu.why_not()
+
+
+def why_not_cupy() -> str | None:
+    """A reason why CuPy's arrays cannot be used here, or None."""
+    if find_spec("cupy") is None:
+        return "CuPy is not installed: pip install 'warpladder[cuda13]'"
+    from ... import gpu
+
+    return gpu.why_not()
