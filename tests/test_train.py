@@ -319,3 +319,8 @@ def test_a_given_progress_gets_a_task_that_runs_to_its_end():
         train(AUTOENCODER, data(), CONFIG, progress=progress)
     assert [(task.completed, task.total) for task in progress.tasks] == [(21, 21), (21, 21)]
     assert "accuracy" in progress.tasks[0].description and "accuracy" not in progress.tasks[1].description
+
+
+def test_a_setting_that_only_kernels_have_is_refused_by_other_rungs():
+    with pytest.raises(RungError, match="rung 'numpy' has no choice of feed or block_size: leave it out, or choose a CUDA rung"):
+        train(MLP, data(MLP), CONFIG.but(feed="streamed", block_size=64), rung="numpy")

@@ -43,6 +43,7 @@ class Contender:
     trainer: Trainer | None = None
     plan: Plan = field(default_factory=lambda: Plan(1, 1))
     per_epoch: float = math.inf  # estimated seconds
+    peak: float | None = None  # FLOP/s of a unit that is not this CPU
     samples: int = 0
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
@@ -96,6 +97,7 @@ class Contender:
             self.found["load_seconds"], _ = clocked(lambda: trainer.load(self.task.data))
             self.found["first_seconds"], _ = clocked(lambda: self._run(trainer, 0, 0, 1))
             self.found["flops"] = trainer.flops()
+            self.peak = trainer.peak()
             self.found["floor_seconds"] = None
             per_step = self._probe(trainer)
             self.per_epoch = per_step * self.task.steps
@@ -155,13 +157,14 @@ class Contender:
     def believe(self, fma_peak: float) -> None:
         """Refuse a time below the floor: the FLOPs that the rung itself declares, at the peak that was measured."""
         with self.guarded("floor"):
-            floor = self.found["flops"] / fma_peak
+            peak = self.peak or fma_peak
+            floor = self.found["flops"] / peak
             self.found["floor_seconds"] = floor * self.task.samples(self.task.steps)
             fastest = min(self.seconds) / self.samples
             if not fastest >= floor:
                 raise Refused(
                     f"{fastest * 1e6:.3g} us a sample is below the floor of {floor * 1e6:.3g} us: "
-                    f"{self.found['flops']:,} FLOPs at the {fma_peak / 1e9:.0f} GFLOP/s that this machine can do"
+                    f"{self.found['flops']:,} FLOPs at the {peak / 1e9:.0f} GFLOP/s that {'its GPU' if self.peak else 'this machine'} can do"
                 )
 
     def replay(self) -> None:

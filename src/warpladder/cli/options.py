@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..config import RECIPES, TrainConfig
+from ..config import DEVICES, FEEDS, RECIPES, TrainConfig
 from ..nets import ZOO, Net, Shape
 
 if TYPE_CHECKING:
@@ -90,6 +90,9 @@ config_options = _together(
     click.option("--drop-last/--keep-last", default=None, help="Leave out a partial last batch, or train it."),
     click.option("--log-every", type=int, help="Steps between two looks at the loss."),
     click.option("--threads", type=int, help="CPU threads; every core if not given."),
+    click.option("--device", type=click.Choice(DEVICES), help="Run CUDA rungs without a GPU: their kernels on the CPU, slowly."),
+    click.option("--feed", type=click.Choice(FEEDS), help="How samples reach the GPU; the rung's own way if not given."),
+    click.option("--block-size", type=int, help="Threads in a block of CUDA kernels, 32 to 1024; the rung's own if not given."),
 )
 
 NETS: dict[str, Callable[..., Net]] = {make.__name__: make for make in ZOO}

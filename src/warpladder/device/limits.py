@@ -26,6 +26,7 @@ class Limits:
     memory : device memory in all.
     multiprocessors : how many there are.
     warp : threads that run in step.
+    flops : FLOP/s of float32 multiply-adds at the highest clock; None for a device that is this CPU.
     """
 
     device: str
@@ -38,6 +39,7 @@ class Limits:
     memory: int = 0
     multiprocessors: int = 1
     warp: int = 32
+    flops: float | None = None
 
 
 @dataclass(frozen=True)

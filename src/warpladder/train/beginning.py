@@ -16,7 +16,7 @@ from ..errors import CheckpointError, RungError
 from ..ladder import find
 from ..nets import Net
 from ..params import initial, slots, views
-from ..rungs.base import Rung
+from ..rungs.base import KERNEL_OPTIONS, Rung
 from ..trainers.base import State, Trainer, check_fit
 
 DEFAULT_RUNG = "numpy"
@@ -46,9 +46,12 @@ def begin(
         config = config or there.config
         if unlike := differences(there, net, config, here):
             raise CheckpointError(f"{os.fspath(resume)!r} belongs to another run: {'; '.join(unlike)}")
+        config = config.but(**{name: None for name in _unknown(chosen, config) if getattr(config, name) == getattr(there.config, name)})
         finished = there.finished and there.epoch == config.epochs
         test = there.test if finished else None
         start = replace(there, net=net, config=config, data=here, rung=chosen.name, finished=finished, test=test)
+    if unknown := _unknown(chosen, config):
+        raise RungError(f"rung {chosen.name!r} has no choice of {' or '.join(unknown)}: leave it out, or choose a CUDA rung")
     if reason := chosen.unsupported(net, config):
         raise RungError(f"rung {chosen.name!r} cannot train net {net.name!r}: {reason}")
     return start, chosen
@@ -80,6 +83,11 @@ def mark(data: Dataset) -> DataMark:
         if array is not None:
             parts[name] = f"{array.dtype} {'x'.join(map(str, array.shape))} crc32 {zlib.crc32(array.data) if array.size else 0:08x}"
     return DataMark(data.name, len(data.train_x), float(data.scale), parts)
+
+
+def _unknown(rung: Rung, config: TrainConfig) -> list[str]:
+    """The settings of kernels that are asked for and that a rung does not have."""
+    return [name for name in KERNEL_OPTIONS if getattr(config, name) is not None and name not in rung.options]
 
 
 def _rung(rung: str | Rung) -> Rung:

@@ -87,6 +87,10 @@ class Trainer(ABC):
         """FLOPs that training one sample takes here: fewer than the net's where a layer is computed in a cheaper form. A time below them is not believed."""
         return self.net.train_flops
 
+    def peak(self) -> float | None:
+        """FLOP/s that the unit which trains here can do at most; None for the CPU's vector units, whose peak a climb measures itself."""
+        return None
+
     def spans(self) -> dict[str, float]:
         """Seconds spent since the trainer was built, by named part (compile, upload, ...), where it keeps count."""
         return {}

@@ -190,6 +190,9 @@ class KernelTrainer(Trainer):
             workspace += self.loss.workspace + (self.total.nbytes if self.total is not None else 0)
         return held | {"workspace": workspace}
 
+    def peak(self) -> float | None:
+        return self.device.limits.flops
+
     def spans(self) -> dict[str, float]:
         return dict(self.seconds)
 
