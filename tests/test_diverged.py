@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rungs_here import NAMES
 from runs import AUTOENCODER, CNN, CONFIG, MLP, data, hooked
 from warpladder.checkpoint import load
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset, pixels
 from warpladder.errors import DivergedError
-from warpladder.ladder import LADDER, find
+from warpladder.ladder import find
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, Net, ReLU
 from warpladder.order import Order
 from warpladder.params import initial, views
@@ -22,7 +23,7 @@ from warpladder.train import loop, train
 from warpladder.trainers.base import State, StepLog, Trainer
 from warpladder.trainers.reference import ReferenceTrainer
 
-rungs = pytest.mark.parametrize("rung", [rung.name for rung in LADDER])
+rungs = pytest.mark.parametrize("rung", NAMES)
 DEEP = Net("deep", (1, 4, 4), (Conv2d(9, 3), ReLU(), Conv2d(9, 2), ReLU(), Flatten(), Linear(9), ReLU(), Linear(3)), CrossEntropyLoss())
 PLAIN = TrainConfig(epochs=3, batch_size=8, seed=5)
 

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from rungs_here import NAMES
 from runs import CNN, CONFIG, Hook, data, facts, hooked
 from warpladder.checkpoint import load
 from warpladder.errors import Stopped
-from warpladder.ladder import LADDER, find
+from warpladder.ladder import find
 from warpladder.order import Order
 from warpladder.train import scoring, train
 from warpladder.train.interrupt import Interrupt
@@ -34,7 +35,7 @@ def send_at(epoch: int, step: int, signum: int = signal.SIGINT, times: int = 1) 
     return before
 
 
-@pytest.mark.parametrize("rung", [rung.name for rung in LADDER])
+@pytest.mark.parametrize("rung", NAMES)
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(("epoch", "step", "place"), [(1, 2, (1, 4)), (1, 6, (1, 7)), (0, 0, (0, 1))])
 def test_a_signal_stops_training_with_a_checkpoint_that_goes_on_bit_for_bit(tmp_path, rung, signum, epoch, step, place):

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rungs_here import NAMES
 from runs import AUTOENCODER, CNN, CONFIG, MLP, NETS, Hook, data, facts, hooked
 from warpladder.checkpoint import Checkpoint, load, save
 from warpladder.config import TrainConfig
 from warpladder.errors import CheckpointError
-from warpladder.ladder import LADDER
 from warpladder.nets import Net
 from warpladder.order import Order
 from warpladder.train import Run, restore, train
 from warpladder.trainers.base import Trainer
 
-rungs = pytest.mark.parametrize("rung", [rung.name for rung in LADDER])
+rungs = pytest.mark.parametrize("rung", NAMES)
 
 
 class Crash(Exception):

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from magnitudes import longest_chain, magnitudes
+from rungs_here import HERE
 from strategies import ZOO, Case, case, cases
 from warpladder import nets, params
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import pixels
 from warpladder.errors import ConfigError, DataError
-from warpladder.ladder import LADDER, find
+from warpladder.ladder import find
 from warpladder.nets import Flatten, Net, ReLU
 from warpladder.ops.sgd import reference as sgd
 from warpladder.rungs.base import Rung
@@ -24,7 +25,7 @@ from warpladder.trainers import layerwise
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.reference import ReferenceTrainer
 
-rungs = pytest.mark.parametrize("rung", LADDER, ids=lambda rung: rung.name)
+rungs = pytest.mark.parametrize("rung", HERE, ids=lambda rung: rung.name)
 
 #: A rate at which a step's update dwarfs the weights, so that an error in it cannot hide behind them.
 RATE = 64.0

@@ -14,11 +14,12 @@ from rich.console import Console
 from rich.progress import Progress
 
 import warpladder as wl
+from rungs_here import NAMES
 from runs import AUTOENCODER, CNN, CONFIG, MLP, NETS, data, hooked
 from warpladder.config import RECIPES, TrainConfig
 from warpladder.data.dataset import Dataset, pixels
 from warpladder.errors import ConfigError, DataError, RungError
-from warpladder.ladder import LADDER, find
+from warpladder.ladder import find
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net
 from warpladder.order import Order
 from warpladder.params import initial
@@ -26,7 +27,7 @@ from warpladder.tolerance import bound
 from warpladder.train import Run, Score, loop, restore, score, scoring, train
 from warpladder.trainers.base import State, StepLog, Trainer
 
-rungs = pytest.mark.parametrize("rung", [rung.name for rung in LADDER])
+rungs = pytest.mark.parametrize("rung", NAMES)
 
 
 @rungs
