@@ -16,26 +16,17 @@ import numpy as np
 from ..errors import KernelError
 from .array import Array
 from .source import Source
-
-#: C's types, by NumPy's: element type and how many make one (float4 is four float32).
-TYPES: dict[str, tuple[Any, int]] = {
-    "bool": (np.bool_, 1), "char": (np.int8, 1), "signed char": (np.int8, 1), "unsigned char": (np.uint8, 1),
-    "short": (np.int16, 1), "unsigned short": (np.uint16, 1), "int": (np.int32, 1), "unsigned": (np.uint32, 1), "unsigned int": (np.uint32, 1),
-    "long long": (np.int64, 1), "unsigned long long": (np.uint64, 1), "float": (np.float32, 1), "double": (np.float64, 1),
-    "int8_t": (np.int8, 1), "uint8_t": (np.uint8, 1), "int16_t": (np.int16, 1), "uint16_t": (np.uint16, 1), "int32_t": (np.int32, 1),
-    "uint32_t": (np.uint32, 1), "int64_t": (np.int64, 1), "uint64_t": (np.uint64, 1), "size_t": (np.uint64, 1),
-    "__half": (np.float16, 1), "half": (np.float16, 1), "__nv_bfloat16": (np.uint16, 1),
-    "uchar4": (np.uint8, 4), "int2": (np.int32, 2), "int4": (np.int32, 4), "uint2": (np.uint32, 2), "uint4": (np.uint32, 4),
-    "float2": (np.float32, 2), "float4": (np.float32, 4), "double2": (np.float64, 2),
-}  # fmt: skip
+from .types import resolve
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_INSIDE = r"(?:[^()]|\([^()]*(?:\([^()]*\)[^()]*)*\))*"  # anything, with two levels of parentheses in it
 _KERNEL = re.compile(
-    r"(?:template\s*<(?P<template>[^{};]*?)>\s*)?(?:(?:extern\s*\"C\"|static|inline)\s+)*__global__\s+(?P<middle>(?:[\w\s]|\([^()]*(?:\([^()]*\)[^()]*)*\))*?)"
-    r"\b(?P<name>[A-Za-z_]\w*)\s*\((?P<parameters>[^()]*)\)\s*\{",
-    re.DOTALL,
+    r"(?:template\s*<(?P<template>[^{};]*?)>\s*)?(?:(?:extern\s*\"C\"|static|inline|void)\s+)*__global__\s+"
+    rf"(?P<middle>(?:[\w\s]|\({_INSIDE}\))*?)\b(?P<name>[A-Za-z_]\w*)\s*\((?P<parameters>{_INSIDE})\)\s*\{{"
 )
-_WORDS_ASIDE = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|__grid_constant__)\b")
+_DECLARED = re.compile(rf"__global__(?:[\w\s]|\({_INSIDE}\))*?\w+\s*\({_INSIDE}\)\s*;")
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
+_SCOPE = re.compile(r"\bnamespace\s+(?P<name>\w+(?:\s*::\s*\w+)*)\s*\{|[{}]")
 
 
 @dataclass(frozen=True)
@@ -44,8 +35,9 @@ class Parameter:
 
     name : as in the source.
     type : as in the source, without const and restrict: "float", "float4", "int".
-    dtype : of one element.
+    dtype : of one element; a structured one for a struct of the source's own.
     width : elements in one value of the type: 4 for float4.
+    alignment : bytes that the address of such a value is a multiple of.
     pointer, const : whether it points to device memory, and only reads it.
     """
 
@@ -53,6 +45,7 @@ class Parameter:
     type: str
     dtype: np.dtype
     width: int
+    alignment: int
     pointer: bool
     const: bool
 
@@ -62,7 +55,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signature:
-    """A kernel's name, with its template arguments if it has any, and its parameters."""
+    """A kernel's name, with its namespace and its template arguments if it has any, and its parameters."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -88,9 +81,10 @@ class Signature:
             if argument.dtype != parameter.dtype:
                 raise KernelError(f"{wrong}wants {parameter.dtype}, got an array of {argument.dtype}")
             size = parameter.dtype.itemsize * parameter.width
-            if argument.address % size or argument.nbytes % size:
+            if argument.address % parameter.alignment or argument.nbytes % size:
                 raise KernelError(
-                    f"{wrong}wants an address and a length that {size} divides, got address {argument.address:#x} and {argument.nbytes:,} bytes"
+                    f"{wrong}wants an address that {parameter.alignment} divides and a length that {size} divides, "
+                    f"got address {argument.address:#x} and {argument.nbytes:,} bytes"
                 )
             return argument.address
         kind, given = parameter.dtype.kind, np.asarray(argument)
@@ -102,55 +96,108 @@ class Signature:
 
 
 def names(source: Source) -> list[str]:
-    """The kernels of a source, in order, without template arguments."""
-    return [match["name"] for match in _KERNEL.finditer(_COMMENT.sub("", source.text))]
+    """The kernels of a source, in order, with their namespaces and without template arguments; `KernelError` for one that cannot be read."""
+    return [_qualified(match) for match in _kernels(source)]
 
 
 def templates(source: Source) -> set[str]:
-    """The kernels of a source that are templates."""
-    return {match["name"] for match in _KERNEL.finditer(_COMMENT.sub("", source.text)) if match["template"] is not None}
+    """The kernels of a source that are templates, as `names` has them."""
+    return {_qualified(match) for match in _kernels(source) if match["template"] is not None}
 
 
 def signature(source: Source, name: str) -> Signature:
-    """What the kernel `name` of a source takes; `KernelError` lists the kernels there are if it is not among them."""
+    """What the kernel `name` of a source takes; `KernelError` lists the kernels there are if it is not among them.
+
+    The namespace may be left out where the name is the only one of its kind.
+    """
     plain, _, given = name.partition("<")
     plain = plain.strip()
-    found = [match for match in _KERNEL.finditer(_COMMENT.sub("", source.text)) if match["name"] == plain]
+    found = {_qualified(match): match for match in _kernels(source) if plain in (match["name"], _qualified(match))}
     if not found:
         raise KernelError(f"{source.path} has no kernel {plain!r}; it has {', '.join(names(source)) or 'none'}")
-    match = found[0]
+    if len(found) > 1 and plain not in found:
+        raise KernelError(f"{source.path} has several kernels {plain!r}: {', '.join(found)}")
+    full = plain if plain in found else next(iter(found))
+    match = found[full]
     if (match["template"] is None) == bool(given):
         raise KernelError(f"kernel {plain} of {source.path.name} is {'not ' if given else ''}a template: {plain}<...> names an instance")
     types = _type_arguments(match["template"], given.rpartition(">")[0]) if given else {}
     text = match["parameters"].strip()
-    parameters = tuple(_parameter(part, types, source, plain) for part in text.split(",")) if text not in ("", "void") else ()
-    return Signature(name, parameters)
+    parts = _split(text) if text not in ("", "void") else []
+    return Signature(full + name[len(plain) :] if given else full, tuple(_parameter(part, types, source, plain) for part in parts))
+
+
+def code(source: Source) -> str:
+    """The text without comments; every line stays where it is."""
+    return _COMMENT.sub(lambda match: " " + "\n" * match[0].count("\n"), source.text)
+
+
+def _kernels(source: Source) -> list[re.Match[str]]:
+    text = _DIRECTIVE.sub(lambda match: "\n" * match[0].count("\n"), code(source))
+    found = [match for match in _KERNEL.finditer(text) if re.search(r"\bvoid\b", text[match.start() : match.start("name")])]
+    known = {match.start() + match[0].index("__global__") for match in found} | {match.start() for match in _DECLARED.finditer(text)}
+    for unread in re.finditer(r"\b__global__\b", text):
+        if unread.start() not in known:
+            line = " ".join(text[unread.start() :].partition("{")[0].split())
+            raise KernelError(
+                f"{source.path.name}: cannot read the kernel '{line[:80]}': its name and parameters must stand there without macros"
+            )
+    return found
+
+
+def _qualified(match: re.Match[str]) -> str:
+    """The kernel's name with the namespaces around it."""
+    around: list[str] = []
+    for brace in _SCOPE.finditer(match.string, 0, match.start()):
+        if brace[0] == "}":
+            around = around[:-1]
+        else:
+            around.append("".join((brace["name"] or "").split()))
+    return "::".join([*filter(None, around), match["name"]])
+
+
+def _split(text: str) -> list[str]:
+    """At the commas outside of brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "(<[{") - (letter in ")>]}")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
 
 
 def _type_arguments(template: str, given: str) -> dict[str, str]:
     """The template's type parameters (typename T) and what stands for them."""
-    arguments = [part.strip() for part in given.split(",")]
+    arguments = _split(given)
     out = {}
-    for position, declared in enumerate(part.split("=")[0].split() for part in template.split(",")):
+    for position, declared in enumerate(part.split("=")[0].split() for part in _split(template)):
         if declared and declared[0] in ("typename", "class") and position < len(arguments):
             out[declared[-1]] = arguments[position]
     return out
 
 
-def _parameter(text: str, types: Mapping[str, str], source: Source, kernel: str) -> Parameter:
-    text = " ".join(text.split())
-    match = re.fullmatch(r"(?P<type>.*?[\s*&])(?P<name>\w+)", _WORDS_ASIDE.sub(" ", text).strip())
+def _parameter(text: str, instead: Mapping[str, str], source: Source, kernel: str) -> Parameter:
+    shown = " ".join(text.split())
+    where = f"kernel {kernel} of {source.path.name}: "
+    match = re.fullmatch(r"(?P<type>.*?[\s*&])(?P<name>\w+)\s*(?P<array>\[\s*\w*\s*\])?", shown.partition("=")[0].strip())
     if match is None:
-        raise KernelError(f"kernel {kernel} of {source.path.name}: cannot read the parameter '{text}'")
-    declared = " ".join(match["type"].replace("*", " * ").split())
-    pointer = declared.endswith("*")
-    plain = declared.removesuffix("*").strip()
-    plain = types.get(plain, plain)
-    if plain not in TYPES:
+        raise KernelError(f"{where}cannot read the parameter '{shown}'")
+    declared = re.sub(r"\b(?:__restrict__|__restrict)\b", " ", match["type"])
+    if declared.count("*") + bool(match["array"]) > 1 or "&" in declared:
         raise KernelError(
-            f"kernel {kernel} of {source.path.name}: the type of '{text}' is none that can be passed; there are {', '.join(TYPES)} and pointers to them"
+            f"{where}'{shown}' is a {'reference' if '&' in declared else 'pointer to pointers'}; an array is passed as one pointer"
         )
-    dtype, width = TYPES[plain]
-    if width > 1 and not pointer:
-        raise KernelError(f"kernel {kernel} of {source.path.name}: '{text}' can only be passed as a pointer")
-    return Parameter(match["name"], plain, np.dtype(dtype), width, pointer, "const" in text.split("*")[0].split())
+    pointer = "*" in declared or match["array"] is not None
+    pointed = declared.partition("*")[0]
+    name = " ".join(word for word in pointed.split() if word not in ("const", "volatile", "__grid_constant__"))
+    name = instead.get(name, name)
+    kind = resolve(name, code(source))
+    if kind is None:
+        raise KernelError(
+            f"{where}the type of '{shown}' is neither a number's nor a struct of numbers, or pointer to one, so it cannot be passed"
+        )
+    if (kind.width > 1 or kind.dtype.names) and not pointer:
+        raise KernelError(f"{where}'{shown}' can only be passed as a pointer")
+    return Parameter(match["name"], name, kind.dtype, kind.width, kind.alignment, pointer, "const" in pointed.split())
