@@ -1,0 +1,47 @@
+"""A few training steps of small forms of the five nets on every GPU rung that is ours: what compute-sanitizer looks at.
+
+Odd sizes, a partial last batch, and each feed. Run by scripts/test_gpu.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from strategies import case
+from warpladder import nets
+from warpladder.config import TrainConfig
+from warpladder.ladder import LADDER
+from warpladder.nets import Net
+
+NETS = (
+    nets.softmax((1, 9, 7)),
+    nets.mlp((1, 9, 7)),
+    nets.mlp10((1, 9, 7)),
+    nets.cnn((1, 11, 10)),
+    nets.autoencoder((3, 8, 8)),
+)
+
+
+def steps(rung_name: str, net: Net) -> None:
+    config = TrainConfig(batch_size=5, learning_rate=0.01, momentum=0.9, nesterov=True, weight_decay=1e-3, clip_value=1.0)
+    drawn = case(net, config, seed=1, samples=13)
+    rung = next(rung for rung in LADDER if rung.name == rung_name)
+    with rung.build(net, config, drawn.state) as trainer:
+        trainer.load(drawn.dataset)
+        log = trainer.run(drawn.order, 0, 3)
+        out = trainer.predict(drawn.dataset.train_x, drawn.dataset.scale)
+        assert np.isfinite(log.loss).all() and np.isfinite(out).all() and np.isfinite(trainer.state().params).all()
+
+
+def main(wanted: list[str]) -> None:
+    for rung in LADDER:
+        if "device" in rung.options and (not wanted or rung.name in wanted):
+            for net in NETS:
+                steps(rung.name, net)
+                print(rung.name, net.name, "ran", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
