@@ -57,6 +57,15 @@ def in_place(net: Net, found: list[Group]) -> set[int]:
     return out
 
 
+@dataclass(frozen=True)
+class Stage:
+    """A part of a step: what is done, to which layers (none for feed, loss, sum and update), by which launches."""
+
+    phase: str
+    layers: range
+    launches: Launches
+
+
 @dataclass
 class Network:
     """A net bound to a device's memory.
@@ -77,16 +86,21 @@ class Network:
     activations: list[Array] = field(default_factory=list)
     gradients: list[Array] = field(default_factory=list)
 
-    def forward(self, n: int) -> Launches:
+    def forward(self, n: int) -> list[Stage]:
         """All layers, for the first n samples."""
-        return [launch for _, op in self.ops for launch in op.forward(n)]
+        return [self._stage("forward", first, op, op.forward(n)) for first, op in self.ops]
 
-    def backward(self, n: int) -> Launches:
+    def backward(self, n: int) -> list[Stage]:
         """All gradients that somebody needs, from dy."""
-        return [launch for first, op in reversed(self.ops) if self._trained(first, op) for launch in op.backward(n)]
+        return [
+            self._stage("backward", first, op, op.backward(n))
+            for first, op in reversed(self.ops)
+            if first + len(op.layers) > self.net.first_trained
+        ]
 
-    def _trained(self, first: int, op: KernelOp) -> bool:
-        return first + len(op.layers) > self.net.first_trained
+    @staticmethod
+    def _stage(phase: str, first: int, op: KernelOp, launches: Launches) -> Stage:
+        return Stage(phase, range(first, first + len(op.layers)), launches)
 
 
 def sizes(net: Net, table: KernelTable, capacity: int, train: bool) -> dict[str, int]:

@@ -15,7 +15,7 @@ from ...ops.kernels import KernelLoss, KernelTable, Launches, Log
 from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range
 from .feeds import FEEDS, Feed, Slice
-from .network import Network, bind, sizes
+from .network import Network, Stage, bind, sizes
 from .slots import Slots
 
 if TYPE_CHECKING:
@@ -118,20 +118,24 @@ class KernelTrainer(Trainer):
         """All launches of a slice, in order; the last slice of a step updates the parameters."""
         found = self.programs.get(part)
         if found is None:
-            found = self.programs[part] = self._program(part)
+            found = self.programs[part] = [launch for stage in self.stages(part) for launch in stage.launches]
         return found
 
-    def _program(self, part: Slice) -> Launches:
+    def stages(self, part: Slice) -> list[Stage]:
+        """The same, by what it is for."""
         assert self.network is not None and self.feed is not None
+        no_layers = range(0)
         out = [
-            *self.feed.launches(part),
+            Stage("feed", no_layers, self.feed.launches(part)),
             *self.network.forward(part.n),
-            *self.loss.launches(part.n, part.batch, part.first, part.last),
+            Stage("loss", no_layers, self.loss.launches(part.n, part.batch, part.first, part.last)),
             *self.network.backward(part.n),
         ]
         if part.n < part.batch:
-            out += self.adding.launches(part.first, part.last)
-        return out + self.updating if part.last else out
+            out.append(Stage("sum", no_layers, self.adding.launches(part.first, part.last)))
+        if part.last:
+            out.append(Stage("update", no_layers, self.updating))
+        return out
 
     def _slices(self, batch: int) -> list[Slice]:
         """A batch in parts that the buffers hold."""
@@ -172,8 +176,11 @@ class KernelTrainer(Trainer):
             some = np.ascontiguousarray(x[first : first + network.capacity])
             n = len(some)
             raw[:n].upload(some)
-            for launch in (*scaling.launches(n, n, 0), *network.forward(n)):
+            for launch in scaling.launches(n, n, 0):
                 launch.send()
+            for stage in network.forward(n):
+                for launch in stage.launches:
+                    launch.send()
             self.device.download(out[first : first + n], network.y[:n])
         return out
 
