@@ -18,6 +18,9 @@ from ..errors import KernelError
 HEADERS = Path(__file__).resolve().parent.parent / "cu"
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"[^\n]*$', re.MULTILINE)
+_TOOLKIT = re.compile(
+    r"cu(?:da|blas|dnn|fft|rand|sparse|solver|b/)|device_(?:launch_parameters|functions)|helper_|cooperative_groups|mma\.h|nvToolsExt"
+)
 _ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once[^\n]*$", re.MULTILINE)
 
 
@@ -27,7 +30,8 @@ class Source:
 
     path : the file.
     text : its text; every `#include "..."` is replaced by that header, once, between #line directives that
-        make compilers name the original file and line. Includes in angle brackets stay: they are the compiler's.
+        make compilers name the original file and line. Includes in angle brackets stay, and so do those of the CUDA toolkit:
+        they are the compiler's.
     headers : the headers that went in, in order.
     """
 
@@ -65,6 +69,8 @@ def _inlined(path: Path, seen: list[Path], asked: str) -> str:
     def replace(match: re.Match[str]) -> str:
         line = text.count("\n", 0, match.start()) + 1
         header = _found(match[1], path, line)
+        if header is None:
+            return f"#include <{match[1]}>"
         back = f'#line {line + 1} "{path.as_posix()}"'
         if header in seen:
             return back
@@ -75,8 +81,10 @@ def _inlined(path: Path, seen: list[Path], asked: str) -> str:
     return _INCLUDE.sub(replace, _ONCE.sub("", text))
 
 
-def _found(name: str, path: Path, line: int) -> Path:
+def _found(name: str, path: Path, line: int) -> Path | None:
     for folder in (path.parent, HEADERS):
         if (folder / name).is_file():
             return (folder / name).resolve()
+    if _TOOLKIT.match(name):
+        return None
     raise KernelError(f'{path}:{line}: there is no header "{name}" beside the file or in {HEADERS}')

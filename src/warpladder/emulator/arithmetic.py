@@ -1,0 +1,100 @@
+"""Numbers written as a user writes them in C: `n`, `(n + 255) / 256`, `1 << 20`, `0.5`. Nothing is executed."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+
+from ..errors import ConfigError
+
+Number = int | float | bool
+
+#: What a number may not pass on the way, so that no expression takes long.
+_LARGEST = 2.0**64
+
+
+def _divide(a: Number, b: Number) -> Number:
+    """As in C: whole numbers divide to a whole number, rounded towards zero."""
+    if isinstance(a, float) or isinstance(b, float):
+        return a / b
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def _remainder(a: Number, b: Number) -> Number:
+    return a - b * _divide(a, b) if isinstance(a, int) and isinstance(b, int) else _unknown()
+
+
+def _shift(a: Number, b: Number) -> Number:
+    return a << b if isinstance(a, int) and isinstance(b, int) and 0 <= b < 64 else _unknown()
+
+
+def _unknown() -> Number:
+    raise TypeError
+
+
+_BINARY: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: _divide, ast.FloorDiv: _divide,
+    ast.Mod: _remainder, ast.LShift: _shift,
+}  # fmt: skip
+
+
+def evaluate(text: str | Number, values: Mapping[str, Number]) -> Number:
+    """The number that an expression stands for.
+
+    Parameters
+    ----------
+    text : str or number
+        Numbers, names, + - * / % << and parentheses; true and false. A number stands for itself.
+    values : mapping of str to number
+        What the names stand for.
+
+    Raises
+    ------
+    ConfigError
+        Where it cannot be read, names something unknown, divides by zero or grows beyond 64 bits.
+    """
+    if isinstance(text, (int, float)):
+        return text
+    try:
+        found = _value(ast.parse(text.strip(), mode="eval").body, values)
+    except ConfigError as error:
+        raise ConfigError(f"in '{text}': {error}") from None
+    except ZeroDivisionError:
+        raise ConfigError(f"'{text}' divides by zero") from None
+    except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
+        raise ConfigError(f"cannot read '{text}': it takes numbers, names, + - * / % << and parentheses") from None
+    return found
+
+
+def _value(node: ast.expr, values: Mapping[str, Number]) -> Number:
+    found: Number
+    match node:
+        case ast.Constant(value=bool() | int() | float()):
+            found = node.value  # type: ignore[assignment]
+        case ast.Name(id="true" | "false"):
+            found = node.id == "true"
+        case ast.Name():
+            if node.id not in values:
+                raise ConfigError(f"nothing says what {node.id} is" + (f"; there are {', '.join(values)}" if values else ""))
+            found = values[node.id]
+        case ast.UnaryOp(op=ast.USub()):
+            found = -_value(node.operand, values)
+        case ast.UnaryOp(op=ast.UAdd()):
+            found = _value(node.operand, values)
+        case ast.BinOp() if type(node.op) in _BINARY:
+            found = _BINARY[type(node.op)](_value(node.left, values), _value(node.right, values))
+        case _:
+            raise TypeError
+    if not abs(found) <= _LARGEST and abs(found) != float("inf"):
+        raise ConfigError("the number is too large")
+    return found
+
+
+def whole(text: str | Number, values: Mapping[str, Number], what: str) -> int:
+    """A whole number that is not negative, for sizes; `ConfigError` names `what` it is not."""
+    found = evaluate(text, values)
+    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+        raise ConfigError(f"{what} wants a whole number, got {text if text == found else f'{text} = {found}'}")
+    return found

@@ -1,0 +1,174 @@
+"""What a user wants launched: a source, values, arrays and launches, as a TOML file or the command line says it.
+
+Nothing is worked out here: sizes are expressions still, and what an array's type is the kernels say.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import ConfigError
+from .arithmetic import Number
+
+Expression = str | Number
+
+_CONTENT = re.compile(
+    r"\s*(?:(?P<type>[A-Za-z_][\w: ]*?)?\s*\[(?P<shape>[^\[\]]*)\]|(?P<length>[^:\[\]]*?))\s*(?::\s*(?P<fill>[^:].*?))?\s*", re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class Content:
+    """What an array holds before the first launch.
+
+    shape : how many elements along each axis; empty where a file says it.
+    fill : random, random(low, high), zeros, ones, iota, uninitialised, or a .npy file.
+    type : the C type of an element, "" to take the kernel's.
+    """
+
+    shape: tuple[Expression, ...]
+    fill: str = "random"
+    type: str = ""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One launch.
+
+    kernel : its name, with template arguments; "" for the only kernel of the source.
+    grid, block : up to three sizes; shared : bytes.
+    arguments : for parameters that are not called as the array or value that they get.
+    """
+
+    kernel: str
+    grid: tuple[Expression, ...]
+    block: tuple[Expression, ...]
+    shared: Expression = 0
+    arguments: Mapping[str, Expression] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Description:
+    """Launches, in order, over the same arrays.
+
+    source : the .cu file.
+    values : numbers by name; each may use those before it.
+    arrays : by name.
+    expect : .npy files with what arrays must hold in the end.
+    """
+
+    source: Path
+    launches: tuple[Asked, ...]
+    values: Mapping[str, Expression] = field(default_factory=dict)
+    arrays: Mapping[str, Content] = field(default_factory=dict)
+    expect: Mapping[str, Path] = field(default_factory=dict)
+
+
+def content(text: Expression, what: str) -> Content:
+    """`1024`, `m*n`, `[m, n]`, `float[n]`, each with `:zeros` or another fill behind it, or the name of a .npy file."""
+    if isinstance(text, int) and not isinstance(text, bool):
+        return Content((text,))
+    if not isinstance(text, str):
+        raise ConfigError(f"{what}: an array is described by its length or in quotes, got {text!r}")
+    if text.strip().endswith(".npy") and ":" not in text.replace(":\\", "").replace(":/", ""):
+        return Content((), text.strip())
+    match = _CONTENT.fullmatch(text)
+    shape = sizes(match["length"] if match["shape"] is None else match["shape"], what) if match else ()
+    if match is None or not shape:
+        raise ConfigError(
+            f"{what}: cannot read '{text}'; an array is described as 1024, [m, n], float[n] or x.npy, with :zeros or another fill"
+        )
+    return Content(shape, match["fill"] or "random", " ".join((match["type"] or "").split()))
+
+
+def sizes(given: Any, what: str) -> tuple[Expression, ...]:
+    """One to three sizes: a number, an expression, several with commas between them, or a list."""
+    if isinstance(given, str):
+        parts: list[Any] = _split(given)
+    else:
+        parts = list(given) if isinstance(given, (list, tuple)) else [given]
+    if not parts or any(isinstance(part, bool) or not isinstance(part, (int, str)) or part == "" for part in parts):
+        raise ConfigError(f"{what} wants sizes as 4, 4,2 or (n + 255) / 256, got {given!r}")
+    return tuple(parts)
+
+
+def _split(text: str) -> list[str]:
+    """At the commas outside of parentheses."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+def read(path: Path) -> Description:
+    """The launches that a TOML file describes; `ConfigError` names what is missing, unknown or unreadable in it."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is no TOML: {error}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not a text file in UTF-8") from None
+    return from_table(table, path)
+
+
+def from_table(table: Mapping[str, Any], path: Path) -> Description:
+    """What `read` found in the file; names of other files count from its folder."""
+    known = _only(table, {"source": str, "values": dict, "arrays": dict, "launch": list, "expect": dict}, f"{path.name}: it")
+    source = path.parent / known["source"] if "source" in known else path.with_suffix(".cu")
+    arrays = {name: content(text, f"{path.name}: array {name}") for name, text in known.get("arrays", {}).items()}
+    arrays = {name: _beside(path, array) for name, array in arrays.items()}
+    values = known.get("values", {})
+    for name, value in values.items():
+        if not isinstance(value, (str, int, float)):
+            raise ConfigError(f"{path.name}: value {name} wants a number or an expression in quotes, got {value!r}")
+    for name in values.keys() & arrays.keys():
+        raise ConfigError(f"{path.name}: {name} is both a value and an array")
+    expect = {}
+    for name, file in known.get("expect", {}).items():
+        if name not in arrays or not isinstance(file, str) or not file.endswith(".npy"):
+            raise ConfigError(f'{path.name}: expect wants NAME = "FILE.npy" for names of arrays, got {name} = {file!r}')
+        expect[name] = path.parent / file
+    launches = tuple(_launch(entry, f"{path.name}: launch {number}") for number, entry in enumerate(known.get("launch", []), 1))
+    if not launches:
+        raise ConfigError(f"{path.name} describes no launch: it wants [[launch]] with kernel, grid and block")
+    return Description(source, launches, values, arrays, expect)
+
+
+def _launch(entry: Any, where: str) -> Asked:
+    if not isinstance(entry, dict):
+        raise ConfigError(f"{where} wants to be a table, [[launch]]")
+    any_size = (int, str, list)
+    known = _only(entry, {"kernel": str, "grid": any_size, "block": any_size, "shared": (int, str), "arguments": dict}, where)
+    for name in ("grid", "block"):
+        if name not in known:
+            raise ConfigError(f"{where} has no {name}")
+    for name, value in known.get("arguments", {}).items():
+        if not isinstance(value, (str, int, float)):
+            raise ConfigError(f"{where}: argument {name} wants the name of an array, a number or an expression, got {value!r}")
+    grid, block = (sizes(known[name], f"{where}: {name}") for name in ("grid", "block"))
+    return Asked(known.get("kernel", ""), grid, block, known.get("shared", 0), known.get("arguments", {}))
+
+
+def _only(table: Mapping[str, Any], kinds: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The table, if its keys are known ones and their values of these types."""
+    for name, value in table.items():
+        if name not in kinds:
+            raise ConfigError(f"{where} has an unknown entry {name!r}; there are {', '.join(kinds)}")
+        if not isinstance(value, kinds[name]) or isinstance(value, bool):
+            wanted = kinds[name] if isinstance(kinds[name], tuple) else (kinds[name],)
+            names = {str: "text", dict: "a table", list: "a list", int: "a number"}
+            raise ConfigError(f"{where}: {name} wants {' or '.join(names[kind] for kind in wanted)}, got {value!r}")
+    return dict(table)
+
+
+def _beside(path: Path, array: Content) -> Content:
+    return Content(array.shape, str(path.parent / array.fill), array.type) if array.fill.endswith(".npy") else array

@@ -1,0 +1,109 @@
+"""What runs on the host goes, what runs on the device stays, and every line keeps its number."""
+
+from __future__ import annotations
+
+import pytest
+
+from warpladder.emulator.hostcode import without
+from warpladder.errors import KernelError
+
+PROGRAM = r"""
+#include <cuda_runtime.h>
+#include <cstdio>
+#include "device_launch_parameters.h"
+#define CHECK(call) do { cudaError_t e = (call); \
+    if (e) { printf("%s\n", cudaGetErrorString(e)); exit(1); } } while (0)
+#define TILE 16
+#define HD __host__ __device__
+
+namespace mine { // { not a brace
+const int WIDTH = 4; const char brace = '{'; const char* text = "} \" {"; const char* raw = R"x(}})")x";
+enum class Kind { A, B };
+struct Point { float x; HD float twice() const { return 2 * x; } };
+__constant__ float weights[3] = {1.f, 2.f, 3.f};
+template <typename T, int N = (1 + 2)>
+HD T square(T x) { return x * x; }
+constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+__global__ void __launch_bounds__(256, 2) add(const float* x, float* y, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) { y[i] += square(x[i]) * weights[i % 3]; }
+}
+}  // namespace mine
+
+struct Timer {
+    cudaEvent_t start, stop;
+    Timer() { cudaEventCreate(&start); }
+};
+struct Net { Net(); int a, b; };
+Net::Net() : a{1}, b{2} {
+#define INSIDE 7
+    CHECK(cudaMalloc(&d, 4));
+}
+cudaStream_t stream;
+extern "C" { __device__ float half_of(float x) { return x / 2; } }
+extern "C" void launch(float* x, int n) { mine::add<<<n, 256>>>(x, x, n); }
+auto host = [](int n) { return n; };
+static float on_host[3] = {1, 2, 3};
+
+int main(int argc, char** argv)
+{
+    dim3 grid(4);
+    if (argc > 1) { printf("}"); }
+    mine::add<<<grid, 256>>>(nullptr, nullptr, 0);
+    return 0;
+}
+__device__ int after;
+"""
+
+
+def test_the_device_code_stays_and_the_host_code_goes() -> None:
+    left = without(PROGRAM, "program.cu")
+    lines = [" ".join(line.split()) for line in left.splitlines()]
+    for kept in (
+        "#include <cstdio>", "#define TILE 16", "#define INSIDE 7", "enum class Kind { A, B };", "struct Point { float x; HD float twice() const { return 2 * x; } };",
+       
+        "__constant__ float weights[3] = {1.f, 2.f, 3.f};", "HD T square(T x) { return x * x; }",
+        "constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }", "static float on_host[3] = {1, 2, 3};", "struct Net { Net(); int a, b; };",
+        "__global__ void __launch_bounds__(256, 2) add(const float* x, float* y, int n)", "} // namespace mine", "__device__ int after;",
+        'extern "C" { __device__ float half_of(float x) { return x / 2; } }',
+    ):  # fmt: skip
+        assert kept in lines
+    for gone in (
+        "<<<",
+        "main",
+        "Timer",
+        "cudaEvent_t",
+        "cudaStream_t",
+        "launch(",
+        "Net::Net",
+        "cudaMalloc",
+        "cuda_runtime",
+        "device_launch_parameters",
+        "argc",
+        "host =",
+    ):
+        assert gone not in left
+
+
+def test_every_line_keeps_its_place() -> None:
+    left, lines = without(PROGRAM, "program.cu").splitlines(), PROGRAM.splitlines()
+    assert len(left) == len(lines)
+    assert all(new in (old, "") or not new.strip() or new.strip() in old for old, new in zip(lines, left, strict=True))
+
+
+def test_kernels_alone_are_left_as_they_are() -> None:
+    text = '#include <math.h>\n#line 1 "a.cuh"\nextern "C" __global__ void k(float* x) { x[0] = 1; }\n'
+    assert without(text, "k.cu") == text
+
+
+@pytest.mark.parametrize("header", ["<curand_kernel.h>", "<cooperative_groups.h>", '"cub/cub.cuh"', "<cuda/barrier>", "<mma.h>"])
+def test_headers_that_nothing_stands_in_for(header: str) -> None:
+    with pytest.raises(KernelError, match=r"k\.cu:2: <.*> cannot be emulated; check"):
+        without(f"// first\n#include {header}\n", "k.cu")
+
+
+@pytest.mark.parametrize("text", ["", "{", "}", "}}", "void f() {", "/* open", '"open', "#define X \\", "namespace {"])
+def test_broken_text_ends(text: str) -> None:
+    assert without(text, "k.cu").count("\n") == text.count("\n")
