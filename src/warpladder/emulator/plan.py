@@ -196,12 +196,12 @@ def _cast(name: str, fill: str, found: np.ndarray, dtype: np.dtype) -> np.ndarra
 
 def _loaded(path: Path, name: str, dtype: np.dtype) -> np.ndarray:
     try:
-        held = np.load(path, allow_pickle=False)
+        with path.open("rb") as file:
+            held = np.lib.format.read_array(file, allow_pickle=False)
     except FileNotFoundError:
         raise ConfigError(f"array {name}: there is no file {path}") from None
     except (ValueError, EOFError, OSError) as error:
-        raise ConfigError(f"array {name}: {path} cannot be read as a .npy file: {error}") from None
-    if not isinstance(held, np.ndarray) or held.dtype != dtype or not held.size:
-        kind = f"{held.size} numbers of {held.dtype}" if isinstance(held, np.ndarray) else "several arrays"
-        raise ConfigError(f"array {name}: {path} holds {kind}, the kernel takes {dtype}")
+        raise ConfigError(f"array {name}: {path} cannot be read as a .npy file: {str(error).splitlines()[0]}") from None
+    if held.dtype != dtype or not held.size:
+        raise ConfigError(f"array {name}: {path} holds {held.size} numbers of {held.dtype}, the kernel takes {dtype}")
     return np.ascontiguousarray(held)
