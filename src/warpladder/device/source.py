@@ -17,11 +17,16 @@ from ..errors import KernelError
 #: Where the shared device code stands.
 HEADERS = Path(__file__).resolve().parent.parent / "cu"
 
+#: Architectures that a file is compiled for where it does not say: one of each generation, from Turing to Blackwell.
+ARCHS = ("sm_75", "sm_80", "sm_90", "sm_100")
+
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"[^\n]*$', re.MULTILINE)
 _TOOLKIT = re.compile(
     r"cu(?:da|blas|dnn|fft|rand|sparse|solver|b/)|device_(?:launch_parameters|functions)|helper_|cooperative_groups|mma\.h|nvToolsExt"
 )
 _ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once[^\n]*$", re.MULTILINE)
+_ARCH = re.compile(r"^[ \t]*//[ \t]*arch:[ \t]*([^\n]*)$", re.MULTILINE)
+_ARCH_NAME = re.compile(r"sm_\d{2,3}[af]?")
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,15 @@ class Source:
     def digest(self) -> str:
         """Names the text in caches: 64 hexadecimal digits."""
         return sha256(self.text.encode()).hexdigest()
+
+    @cached_property
+    def archs(self) -> tuple[str, ...]:
+        """What it is written for: the architectures on its line `// arch: sm_90a`, or `ARCHS` where it has none; `KernelError` for another word."""
+        found = [word for line in _ARCH.findall(self.text) for word in line.replace(",", " ").split()]
+        for word in found:
+            if not _ARCH_NAME.fullmatch(word):
+                raise KernelError(f"{self.path}: '// arch: {word}' names no architecture; write // arch: sm_90a, or several")
+        return tuple(dict.fromkeys(found)) or ARCHS
 
 
 def read(path: Path | str) -> Source:
