@@ -13,6 +13,7 @@ from .data import data
 from .evaluate import evaluate
 from .nets import nets
 from .predict import predict
+from .profile import profile
 from .rungs import rungs
 from .train import train
 
@@ -49,7 +50,7 @@ def group(ctx: click.Context) -> None:
         ctx.exit(BAD_INPUT)
 
 
-for _command in (climb, train, evaluate, predict, nets, rungs, data):
+for _command in (climb, train, profile, evaluate, predict, nets, rungs, data):
     group.add_command(_command)
 
 

@@ -22,11 +22,14 @@ class Limits:
     threads_per_block, block, grid : how many threads, and how many along each axis.
     shared_per_block : shared memory that a block gets, static and dynamic together, by default;
     shared_opt_in : and at most, for kernels that ask for it.
-    registers_per_block : 32-bit registers that a block's threads have together.
+    registers_per_block : 32-bit registers that a block's threads have together; a multiprocessor has as many.
+    threads_per_multiprocessor, blocks_per_multiprocessor, shared_per_multiprocessor : what fits there at once.
     memory : device memory in all.
     multiprocessors : how many there are.
+    cluster : blocks in a cluster at most; 1 where there are no clusters.
     warp : threads that run in step.
     flops : FLOP/s of float32 multiply-adds at the highest clock; None for a device that is this CPU.
+    bandwidth : bytes a second between its memory and its chip, by the clock and width of the memory; None where they are not known.
     """
 
     device: str
@@ -36,10 +39,15 @@ class Limits:
     shared_per_block: int = 48 << 10
     shared_opt_in: int = 227 << 10
     registers_per_block: int = 65536
+    threads_per_multiprocessor: int = 2048
+    blocks_per_multiprocessor: int = 32
+    shared_per_multiprocessor: int = 228 << 10
     memory: int = 0
     multiprocessors: int = 1
+    cluster: int = 16
     warp: int = 32
     flops: float | None = None
+    bandwidth: float | None = None
 
 
 @dataclass(frozen=True)
@@ -94,3 +102,19 @@ def check(kernel: str, grid: Dim3, block: Dim3, shared: int, limits: Limits, res
             f"kernel {kernel} cannot be launched: {reason} "
             f"(grid {grid}, block {block}, {shared:,} bytes dynamic and {resources.static_shared:,} static shared memory)"
         )
+
+
+def check_together(kernel: str, grid: Dim3, block: Dim3, shared: int, cluster: Dim3, at_once: int | None, limits: Limits) -> None:
+    """Raise `LaunchError` where blocks that must run at the same time cannot; at_once is how many can, where the whole grid must."""
+    reason = ""
+    if min(cluster) < 1:
+        reason = "an empty cluster launches nothing"
+    elif math.prod(cluster) > limits.cluster:
+        most = f"takes at most {limits.cluster}" if limits.cluster > 1 else "has no clusters"
+        reason = f"{math.prod(cluster)} blocks a cluster, and {limits.device} {most}"
+    elif any(size % part for size, part in zip(grid, cluster, strict=True)):
+        reason = f"the cluster {cluster} does not divide the grid"
+    elif at_once is not None and math.prod(grid) > at_once:
+        reason = f"{math.prod(grid):,} blocks that wait for each other, and {limits.device} runs {at_once:,} of them at the same time"
+    if reason:
+        raise LaunchError(f"kernel {kernel} cannot be launched: {reason} (grid {grid}, block {block}, {shared:,} bytes dynamic shared memory)")

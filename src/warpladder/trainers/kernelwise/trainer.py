@@ -71,6 +71,7 @@ class KernelTrainer(Trainer):
         device, samples = self.device, len(dataset.train_x)
         self.samples = samples
         self.batch = self.config.batch(samples)
+        self.itemsize = dataset.train_x.dtype.itemsize  # of a stored pixel
         capacity = self._capacity(self.batch)
         needs = sizes(self.net, self.table, capacity, train=True)
         if issubclass(self.feed_type, FEEDS["resident"]):
@@ -136,6 +137,11 @@ class KernelTrainer(Trainer):
         if part.last:
             out.append(Stage("update", no_layers, self.updating))
         return out
+
+    def rewind(self) -> None:
+        """Set the device's count of steps back to the epoch's beginning."""
+        self.step.upload(np.zeros(1, np.int32))
+        self.running = 0
 
     def _slices(self, batch: int) -> list[Slice]:
         """A batch in parts that the buffers hold."""

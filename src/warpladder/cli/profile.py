@@ -1,0 +1,129 @@
+"""`warpladder profile`: where a training step's time and memory go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .options import NETS, chosen_config, chosen_data, config_options, console, data_options, fitted, split_options
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..profile import Part, Profile
+
+
+@click.command()
+@click.argument("net_name", metavar="NET", type=click.Choice(tuple(NETS)))
+@data_options
+@split_options
+@click.option("--rung", metavar="R", default="numpy", show_default=True, help="Rung or peer to take apart.")
+@config_options
+@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write all of it as JSON.")
+def profile(net_name: str, rung: str, out: Path | None, **options: Any) -> None:
+    """Show where the time and the memory of one training step of NET go.
+
+    Every part is run alone, many times over, and set against the least that it must do: floating-point operations at the peak of the
+    unit that computes, or bytes at the peak of its memory, whichever takes longer. Clocks and events suffice; no counters are read.
+
+    \b
+    Examples:
+      warpladder profile cnn --data mnist --rung naive
+      warpladder profile mlp10 --data mnist --rung numpy --out profile.json
+    """
+    from ..ladder import find
+    from ..profile import profile as measure
+
+    data = chosen_data(options)
+    found = measure(find(rung), fitted(net_name, data), data, chosen_config(net_name, options))
+    if out is not None:
+        from ..profile.files import save
+
+        save(found, out)
+    show = console()
+    show.print(
+        f"{found.net} on the {found.rung} rung: {duration(found.step_seconds)} a step of {found.samples:,} samples, "
+        f"{found.flops / found.step_seconds / 1e9:,.1f} GFLOP/s on {found.device} "
+        f"({found.flops / found.step_seconds / found.flops_per_second:.1%} of its {found.flops_per_second / 1e9:,.0f})"
+    )
+    if found.parts:
+        show.print(operations(found))
+        show.print(
+            f"Together {duration(found.parts_seconds)}; the step takes {duration(found.step_seconds)}. The difference is starting, waiting and "
+            "what overlaps; alone, a part may also find its numbers in a cache."
+        )
+    else:
+        show.print(found.reason)
+    if any(part.kernels for part in found.parts):
+        show.print(launches(found))
+    show.print(memory(found))
+    if out is not None:
+        click.echo(f"All of it: {out}")
+
+
+def operations(found: Profile) -> Table:
+    """Each operation, forward and backward: its time, its share, and what it reaches of the peaks."""
+    table = _table("Operations", "operation", "phase", "time", "share", "MFLOP", "MB", "GFLOP/s", "GB/s", "of floor")
+    for part in found.parts:
+        least = part.floor.seconds(found.flops_per_second, found.bytes_per_second)
+        table.add_row(
+            part.name, part.phase, duration(part.seconds), _share(part, found), f"{part.floor.flops / 1e6:,.2f}", f"{part.floor.bytes / 1e6:,.2f}",
+            f"{part.floor.flops / part.seconds / 1e9:,.1f}", f"{part.floor.bytes / part.seconds / 1e9:,.1f}", f"{least / part.seconds:.0%}",
+        )  # fmt: skip
+    return table
+
+
+def launches(found: Profile) -> Table:
+    """Each kernel: its launch, what it takes of a multiprocessor, and its share of the step."""
+    table = _table(
+        "Kernels", "kernel", "times", "time", "share", "blocks", "threads", "registers", "shared", "spilled", "occupancy"
+    )
+    for part in found.parts:
+        for kernel in part.kernels:
+            table.add_row(
+                kernel.name, str(kernel.launches), duration(kernel.seconds), f"{kernel.seconds / found.parts_seconds:.1%}",
+                "x".join(map(str, _trimmed(kernel.grid))), "x".join(map(str, _trimmed(kernel.block))), str(kernel.registers),
+                f"{kernel.shared + kernel.static_shared:,}", str(kernel.spilled), f"{kernel.occupancy:.0%}",
+            )  # fmt: skip
+    return table
+
+
+def memory(found: Profile) -> Table:
+    """Memory by component, and what a step moves between host and device."""
+    table = _table("Memory", "component", "MB")
+    for what, size in found.memory.items():
+        table.add_row(what, f"{size / 1e6:,.3f}")
+    table.add_row("this process in all (host)", f"{found.host_bytes / 1e6:,.1f}", style="dim")
+    for what, size in found.transfers.items():
+        table.add_row(f"{what}, each step", f"{size / 1e6:,.4f}", style="dim")
+    return table
+
+
+def _table(title: str, first: str, *others: str) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column(first, no_wrap=True)
+    for name in others:
+        table.add_column(name, justify="left" if name == "phase" else "right", no_wrap=True)
+    return table
+
+
+def _share(part: Part, found: Profile) -> str:
+    return f"{part.seconds / found.parts_seconds:.1%}"
+
+
+def _trimmed(size: tuple[int, int, int]) -> tuple[int, ...]:
+    """Without trailing ones: (8, 4, 1) as (8, 4)."""
+    return size[:1] if size[1:] == (1, 1) else size[:2] if size[2] == 1 else size
+
+
+def duration(seconds: float) -> str:
+    """Three digits, as 1.23 ms."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e6:.2g} us"

@@ -1,0 +1,131 @@
+"""Where the time of a training step goes, and the memory: measured with clocks and events alone, against the least that each part must do."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from .. import machine
+from ..config import TrainConfig
+from ..data.dataset import Dataset
+from ..errors import RungError
+from ..nets import CrossEntropyLoss, Net
+from ..order import Order
+from ..params import initial
+from ..rungs.base import Rung
+from ..trainers.base import State, Trainer, check_fit
+from ..trainers.kernelwise.trainer import KernelTrainer
+from ..trainers.layerwise import LayerwiseTrainer
+from . import kernels, layerwise
+from .content import KernelTime as KernelTime
+from .content import Part as Part
+from .content import Profile as Profile
+from .floor import Floor as Floor
+
+ROUNDS = 5
+PATIENCE = 0.5  # seconds that whole steps are run in each round
+
+WHOLE = "this rung is one program: its parts cannot be run alone"
+
+
+def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile:
+    """Measure one rung on one net.
+
+    Parameters
+    ----------
+    rung : Rung
+    net : Net
+    data : Dataset
+        What its steps train on.
+    config : TrainConfig
+        For the batch size, and for what a step does.
+
+    Raises
+    ------
+    RungError
+        The rung cannot train this net here.
+    """
+    check_fit(net, data)
+    if reason := rung.unsupported(net, config):
+        raise RungError(f"rung {rung.name!r} cannot train net {net.name!r}: {reason}")
+    start = State(initial(net, config.seed), np.zeros(net.param_count, np.float32))
+    with rung.build(net, config, start) as trainer:
+        trainer.load(data)
+        step_seconds = whole_steps(trainer, data, config)
+        trainer.set_state(start)
+        parts: tuple[Part, ...] = ()
+        if isinstance(trainer, KernelTrainer):
+            parts = kernels.parts(trainer)
+        elif isinstance(trainer, LayerwiseTrainer):
+            parts = layerwise.parts(trainer)
+        flops, bandwidth, device, facts = _peaks(trainer, config)
+        batch = config.batch(len(data.train_x))
+        return Profile(
+            net=net.name,
+            rung=rung.name,
+            device=device,
+            samples=batch,
+            step_seconds=step_seconds,
+            flops=batch * trainer.flops(),
+            flops_per_second=flops,
+            bytes_per_second=bandwidth,
+            parts=parts,
+            memory=trainer.memory(),
+            host_bytes=_resident(),
+            transfers=_transfers(trainer, net, data, batch),
+            reason="" if parts else WHOLE,
+            machine=facts,
+        )
+
+
+def whole_steps(trainer: Trainer, data: Dataset, config: TrainConfig) -> float:
+    """Seconds a step: the median of several rounds of consecutive steps, loss and all."""
+    steps = config.steps(len(data.train_x))
+    order = Order(config.seed, 0, len(data.train_x), config.shuffle)
+
+    def measured(count: int) -> float:
+        begin = perf_counter()
+        trainer.run(order, 0, count)
+        return (perf_counter() - begin) / count
+
+    measured(1)
+    count = max(1, min(steps, math.ceil(PATIENCE / max(measured(min(2, steps)), 1e-7))))
+    return statistics.median(measured(count) for _ in range(ROUNDS))
+
+
+def _peaks(trainer: Trainer, config: TrainConfig) -> tuple[float, float, str, dict[str, Any]]:
+    """Peaks of the unit that computes, in FLOP/s and bytes/s; its name; and what there is to say of the machine."""
+    facts = machine.facts(config.threads)
+    if isinstance(trainer, KernelTrainer) and trainer.device.limits.flops is not None:
+        limits = trainer.device.limits
+        return limits.flops or math.nan, limits.bandwidth or math.nan, limits.device, facts
+    if (peak := trainer.peak()) is not None:
+        return peak, math.nan, "the GPU", facts
+    return facts["fma_peak"], facts["bandwidth"], facts["cpu"], facts
+
+
+def _transfers(trainer: Trainer, net: Net, data: Dataset, batch: int) -> dict[str, int]:
+    """Bytes between host and device in one step, by what they are; none where the samples live where they are used."""
+    from ..trainers.kernelwise.feeds import ResidentFeed, SyncFeed
+
+    if not isinstance(trainer, KernelTrainer) or isinstance(trainer.feed, ResidentFeed):
+        return {}
+    out = {"samples to the device": batch * math.prod(net.in_shape) * data.train_x.dtype.itemsize}
+    if isinstance(net.loss, CrossEntropyLoss):
+        out["labels to the device"] = 4 * batch
+    if isinstance(trainer.feed, SyncFeed):
+        out["loss and correct to the host"] = 16
+    return out
+
+
+def _resident() -> int:
+    """Bytes of memory that this process holds now; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))
+    except (OSError, StopIteration):
+        return 0

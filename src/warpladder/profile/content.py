@@ -1,0 +1,81 @@
+"""What a profile says, as plain data that is stored and shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .floor import Floor
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """One kernel of a step, by name; several launches of it within one part are added up.
+
+    grid, block, shared : of its largest launch, blocks, threads and bytes of dynamic shared memory.
+    registers, static_shared, spilled : a thread's 32-bit registers, a block's bytes, and a thread's bytes of spilled registers.
+    occupancy : share of a multiprocessor's threads that it can keep there, 0 to 1.
+    """
+
+    name: str
+    launches: int
+    seconds: float
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    registers: int
+    static_shared: int
+    spilled: int
+    occupancy: float
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a step: an operation, forward or backward, or what stands between them.
+
+    name : "0 Conv2d, 1 ReLU", "loss", "update", "feed".
+    phase : "feed", "forward", "backward", "loss", "sum" or "update".
+    seconds : of the part alone, its inputs and outputs in place; the median of several measurements.
+    floor : the least that it must do.
+    """
+
+    name: str
+    phase: str
+    seconds: float
+    floor: Floor
+    kernels: tuple[KernelTime, ...] = ()
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Where a step's time and memory go.
+
+    samples : in the step that was measured.
+    step_seconds : of whole steps, one after the other, with everything that a run does besides.
+    parts : in order; empty where a rung is one program that cannot be taken apart, and `reason` says so.
+    flops_per_second, bytes_per_second : peaks of the unit that computes.
+    memory : bytes by component.
+    host_bytes : resident memory of this process.
+    transfers : bytes that a step sends to the device, and back.
+    machine : what it was measured on.
+    """
+
+    net: str
+    rung: str
+    device: str
+    samples: int
+    step_seconds: float
+    flops: int
+    flops_per_second: float
+    bytes_per_second: float
+    parts: tuple[Part, ...]
+    memory: dict[str, int]
+    host_bytes: int
+    transfers: dict[str, int]
+    reason: str = ""
+    machine: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def parts_seconds(self) -> float:
+        """The parts' times added up: less than the step's where starting and waiting count, more where parts overlap."""
+        return sum(part.seconds for part in self.parts)

@@ -1,0 +1,68 @@
+"""The least that a part of a training step must do: floating-point operations, and bytes to and from memory.
+
+Each input is read once and each output written once, all as float32; what a faster memory keeps between two parts is not counted off.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ..config import TrainConfig
+from ..nets import CrossEntropyLoss, Net
+
+FLOAT = 4  # bytes
+
+
+@dataclass(frozen=True)
+class Floor:
+    """flops : additions and multiplications; comparisons and copies count as none. bytes : read and written."""
+
+    flops: int = 0
+    bytes: int = 0
+
+    def seconds(self, flops_per_second: float, bytes_per_second: float) -> float:
+        """The longer of both at these peaks: nothing that does this work is faster."""
+        return max(self.flops / flops_per_second, self.bytes / bytes_per_second)
+
+
+def forward(net: Net, layers: range, n: int) -> Floor:
+    """Consecutive layers, from what enters the first to what leaves the last, n samples."""
+    values = n * (math.prod(net.shapes[layers.start]) + math.prod(net.shapes[layers.stop]))
+    return Floor(n * sum(_flops(net, i) for i in layers), FLOAT * (values + _weights(net, layers)))
+
+
+def backward(net: Net, layers: range, n: int) -> Floor:
+    """Their gradients: of the weights, and of what enters the first, where anybody needs that."""
+    wanted = layers.start > net.first_trained
+    entering, leaving = (n * math.prod(net.shapes[i]) for i in (layers.start, layers.stop))
+    weights = _weights(net, layers)
+    flops = sum(_flops(net, i) * (1 + (i > net.first_trained)) for i in layers if weights)
+    read = leaving + (entering if weights or not wanted else 0) + (weights if wanted else 0)
+    return Floor(n * flops, FLOAT * (read + weights + (entering if wanted else 0)))
+
+
+def loss(net: Net, n: int) -> Floor:
+    """The loss and its gradient: logits and labels (or output and target) in, a gradient out."""
+    out = n * math.prod(net.out_shape)
+    labelled = isinstance(net.loss, CrossEntropyLoss)
+    return Floor(out * (4 if labelled else 3), FLOAT * (2 * out + (n if labelled else out)))
+
+
+def update(net: Net, config: TrainConfig) -> Floor:
+    """Gradients and parameters in, parameters out; with momentum the velocity in and out too."""
+    arrays = 5 if config.momentum else 3
+    return Floor(net.param_count * (4 if config.momentum else 2), FLOAT * arrays * net.param_count)
+
+
+def feed(net: Net, n: int, itemsize: int) -> Floor:
+    """Stored samples in, float32 out."""
+    return Floor(n * math.prod(net.in_shape), n * math.prod(net.in_shape) * (itemsize + FLOAT))
+
+
+def _flops(net: Net, index: int) -> int:
+    return net.layers[index].flops(net.shapes[index])
+
+
+def _weights(net: Net, layers: range) -> int:
+    return sum(math.prod(shape) for i in layers for shape in net.layers[i].param_shapes(net.shapes[i]).values())

@@ -1,0 +1,98 @@
+"""The parts of a step that is made of launches, timed by events: each launch alone, many times over."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+from ..device import Device, Launch
+from ..device.occupancy import occupancy
+from ..trainers.kernelwise.feeds import Slice
+from ..trainers.kernelwise.network import Stage
+from ..trainers.kernelwise.trainer import KernelTrainer
+from . import floor
+from .content import KernelTime, Part
+
+ROUNDS = 5
+LEAST = 2e-3  # seconds that one measurement should take, so that the clock's steps do not count
+MOST = 400  # launches in one measurement
+
+
+def parts(trainer: KernelTrainer) -> tuple[Part, ...]:
+    """Every part of a full step: of one slice, as often as the step has slices. State and log are spoiled; set the state again afterwards."""
+    n = trainer.network.capacity if trainer.network is not None else 0
+    part = Slice(min(n, trainer.batch), trainer.batch, 0)
+    for launch in trainer.program(part):
+        launch.send()
+    trainer.device.synchronize()
+    slices = trainer.batch / part.n
+    return tuple(_part(trainer, stage, slices) for stage in trainer.stages(part) if stage.launches)
+
+
+def _part(trainer: KernelTrainer, stage: Stage, slices: float) -> Part:
+    if stage.phase == "update":
+        slices = 1
+    kernels: dict[str, KernelTime] = {}
+    for launch in stage.launches:
+        seconds = slices * alone(trainer, launch)
+        known = kernels.get(launch.name)
+        kernels[launch.name] = _described(trainer.device, launch, seconds, known)
+    return Part(
+        _name(trainer, stage),
+        stage.phase,
+        sum(k.seconds for k in kernels.values()),
+        _floor(trainer, stage, trainer.batch),
+        tuple(kernels.values()),
+    )
+
+
+def alone(trainer: KernelTrainer, launch: Launch) -> float:
+    """Seconds that a launch takes on the device: the median of several runs of it, over and over with nothing between.
+
+    A launch that counts the step on is stopped from leaving the log: the counter is set back before each measurement.
+    """
+    device = trainer.device
+    stream = device.stream
+
+    def measured(repeats: int) -> float:
+        trainer.rewind()
+        begin = stream.record()
+        for _ in range(repeats):
+            launch.send()
+        end = stream.record()
+        end.synchronize()
+        return end.seconds_since(begin) / repeats
+
+    most = min(MOST, len(trainer.log.loss))  # as many as may count the step on
+    repeats = max(1, min(most, math.ceil(LEAST / max(measured(1), 1e-7))))
+    return statistics.median(measured(repeats) for _ in range(ROUNDS))
+
+
+def _described(device: Device, launch: Launch, seconds: float, known: KernelTime | None) -> KernelTime:
+    if known is not None and math.prod(known.grid) >= math.prod(launch.grid):
+        return KernelTime(**vars(known) | {"launches": known.launches + 1, "seconds": known.seconds + seconds})
+    resources = launch.kernel.resources
+    return KernelTime(
+        launch.name, 1 + (known.launches if known else 0), seconds + (known.seconds if known else 0.0), launch.grid, launch.block, launch.shared,
+        resources.registers, resources.static_shared, resources.spill_stores, occupancy(launch.block, launch.shared, resources, device.limits),
+    )  # fmt: skip
+
+
+def _name(trainer: KernelTrainer, stage: Stage) -> str:
+    layers = ", ".join(f"{i} {type(trainer.net.layers[i]).__name__}" for i in stage.layers)
+    return layers or stage.phase
+
+
+def _floor(trainer: KernelTrainer, stage: Stage, n: int) -> floor.Floor:
+    net = trainer.net
+    if stage.phase == "forward":
+        return floor.forward(net, stage.layers, n)
+    if stage.phase == "backward":
+        return floor.backward(net, stage.layers, n)
+    if stage.phase == "loss":
+        return floor.loss(net, n)
+    if stage.phase == "feed":
+        return floor.feed(net, n, trainer.itemsize)
+    if stage.phase == "update":
+        return floor.update(net, trainer.config)
+    return floor.Floor(net.param_count, 3 * floor.FLOAT * net.param_count)

@@ -1,0 +1,94 @@
+"""Profiles: every operation is there, the floors are counted right, and shares add up."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from rungs_here import HERE
+from strategies import case
+from warpladder import nets
+from warpladder.cli import main
+from warpladder.config import TrainConfig
+from warpladder.device.limits import Limits, Resources
+from warpladder.device.occupancy import occupancy
+from warpladder.errors import RungError
+from warpladder.ladder import find
+from warpladder.nets import Flatten
+from warpladder.profile import WHOLE, floor, profile
+from warpladder.rungs.base import Rung
+
+CONFIG = TrainConfig(batch_size=4, momentum=0.9)
+
+
+@pytest.mark.parametrize("rung", [rung for rung in HERE if rung.name not in ("native", "cupy")], ids=lambda rung: rung.name)
+@pytest.mark.parametrize("net", [nets.cnn((1, 8, 8)), nets.autoencoder((1, 4, 4))], ids=lambda net: net.name)
+def test_every_operation_is_timed_forward_and_backward(rung: Rung, net: nets.Net) -> None:
+    found = profile(rung, net, case(net, CONFIG, seed=1, samples=10).dataset, CONFIG)
+    computing = [i for i, layer in enumerate(net.layers) if not isinstance(layer, Flatten)]
+    told = {
+        phase: sorted(int(name.split()[0]) for part in found.parts if part.phase == phase for name in part.name.split(", "))
+        for phase in ("forward", "backward")
+    }
+    assert told == {"forward": computing, "backward": [i for i in computing if i >= net.first_trained]}
+    assert {part.phase for part in found.parts} == {"feed", "forward", "loss", "backward", "update"}
+    assert all(part.seconds > 0 for part in found.parts)
+    assert found.step_seconds > 0 and found.samples == 4 and found.reason == ""
+    both = sum(part.floor.flops for part in found.parts if part.phase in ("forward", "backward"))
+    assert both == found.flops == 4 * net.train_flops
+
+
+def test_floors_of_a_linear_layer_are_what_they_are_by_hand():
+    net = nets.mlp((1, 28, 28))
+    first, second = range(1, 2), range(3, 4)
+    assert floor.forward(net, first, 64) == floor.Floor(2 * 64 * 784 * 256, 4 * (64 * 784 + 64 * 256 + 784 * 256 + 256))
+    # the first layer: dy and x in, dw and db out; the second also reads its weights and writes dx
+    assert floor.backward(net, first, 64) == floor.Floor(2 * 64 * 784 * 256, 4 * (64 * 256 + 64 * 784 + 784 * 256 + 256))
+    assert floor.backward(net, second, 64) == floor.Floor(4 * 64 * 256 * 10, 4 * (64 * 10 + 2 * 64 * 256 + 2 * (2560 + 10)))
+    assert floor.update(net, TrainConfig()).bytes == 12 * net.param_count
+    assert floor.update(net, CONFIG).bytes == 20 * net.param_count
+
+
+def test_a_floor_takes_the_longer_of_both():
+    assert floor.Floor(100, 10).seconds(10.0, 10.0) == 10.0
+    assert floor.Floor(10, 100).seconds(10.0, 5.0) == 20.0
+
+
+def test_a_rung_that_is_one_program_says_so():
+    net = nets.softmax((1, 4, 4))
+    found = profile(find("native"), net, case(net, CONFIG, seed=1, samples=9).dataset, CONFIG)
+    assert found.parts == () and found.reason == WHOLE and math.isfinite(found.step_seconds)
+    assert found.memory["parameters"] > 0 and found.host_bytes > 0
+
+
+def test_a_rung_that_cannot_train_here_is_refused():
+    net = nets.cnn((1, 8, 8))
+    with pytest.raises(RungError, match="sklearn"):
+        profile(find("sklearn"), net, case(net, CONFIG, seed=1, samples=9).dataset, CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("threads", "shared", "registers", "share"),
+    [
+        (256, 0, 32, 1.0),
+        (1024, 0, 64, 0.5),  # 65,536 registers are one block of 1,024 threads with 64
+        (256, 0, 128, 0.25),
+        (128, 100 << 10, 32, 2 * 128 / 2048),  # two blocks of 101 KiB in 228
+        (32, 0, 16, 0.5),  # 32 blocks at most
+        (33, 0, 32, 2 * 32 / 64),  # two warps, one of them with a single thread; 32 blocks
+    ],
+)
+def test_occupancy_by_each_of_its_limits(threads: int, shared: int, registers: int, share: float) -> None:
+    assert occupancy((threads, 1, 1), shared, Resources(registers=registers), Limits("H200")) == share
+
+
+def test_the_command_writes_what_it_shows(tmp_path, capsys):
+    out = tmp_path / "p.json"
+    assert main(["profile", "softmax", "--data", "digits", "--rung", "loops", "--out", str(out)]) == 0
+    told = json.loads(out.read_text())
+    assert told["schema"] == 1 and told["rung"] == "loops" and np.isfinite(told["step_seconds"])
+    shown = capsys.readouterr().out
+    assert "1 Linear" in shown and "of floor" in shown and "update" in shown
