@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from .limits import Dim3, Resources, check, dim3
+from .limits import Dim3, Resources, check, check_together, dim3
+from .occupancy import blocks_per_multiprocessor
 from .signature import Signature
 from .source import Source
 
@@ -19,10 +20,15 @@ class Launch(ABC):
     kernel : the kernel's name, with template arguments.
     grid, block : (x, y, z), blocks and threads.
     shared : bytes of dynamic shared memory.
+    cooperative : whether all blocks run at the same time, so that the grid can wait for itself.
+    cluster : (x, y, z), neighbouring blocks that run at the same time and reach each other's shared memory.
     """
 
-    def __init__(self, kernel: Kernel, grid: Dim3, block: Dim3, shared: int) -> None:
+    def __init__(
+        self, kernel: Kernel, grid: Dim3, block: Dim3, shared: int, cooperative: bool = False, cluster: Dim3 = (1, 1, 1)
+    ) -> None:  # fmt: skip
         self.kernel, self.grid, self.block, self.shared = kernel, grid, block, shared
+        self.cooperative, self.cluster = cooperative, cluster
 
     @property
     def name(self) -> str:
@@ -48,7 +54,10 @@ class Kernel(ABC):
     def __init__(self, device: Device, source: Source, signature: Signature, resources: Resources) -> None:
         self.device, self.source, self.signature, self.resources = device, source, signature, resources
 
-    def bind(self, grid: int | tuple[int, ...], block: int | tuple[int, ...], *arguments: Any, shared: int = 0) -> Launch:
+    def bind(
+        self, grid: int | tuple[int, ...], block: int | tuple[int, ...], *arguments: Any,
+        shared: int = 0, cooperative: bool = False, cluster: int | tuple[int, ...] = 1,
+    ) -> Launch:  # fmt: skip
         """A launch with these arguments; `KernelError` or `LaunchError` says what is wrong with it.
 
         Parameters
@@ -59,12 +68,26 @@ class Kernel(ABC):
             An `Array` for each pointer (None for a null pointer), a number for anything else.
         shared : int
             Bytes of dynamic shared memory.
+        cooperative : bool
+            Run all blocks at the same time, for kernels that wait for the whole grid; it must fit on the device at once.
+        cluster : int or tuple of up to three
+            Blocks in a cluster along x, y and z; the grid counts blocks, and the cluster divides it.
         """
-        where, size = dim3(grid), dim3(block)
+        where, size, group = dim3(grid), dim3(block), dim3(cluster)
         packed = self.signature.pack(self.device, arguments)
         check(self.signature.name, where, size, shared, self.device.limits, self.resources)
-        return self._launch(where, size, shared, packed, arguments)
+        if cooperative or group != (1, 1, 1):
+            at_once = self.blocks_at_once(size, shared) if cooperative else None
+            check_together(self.signature.name, where, size, shared, group, at_once, self.device.limits)
+        return self._launch(where, size, shared, packed, arguments, cooperative, group)
+
+    def blocks_at_once(self, block: Dim3, shared: int) -> int:
+        """How many blocks of this size the whole device runs at the same time."""
+        limits = self.device.limits
+        return limits.multiprocessors * blocks_per_multiprocessor(block, shared, self.resources, limits)
 
     @abstractmethod
-    def _launch(self, grid: Dim3, block: Dim3, shared: int, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> Launch:
+    def _launch(
+        self, grid: Dim3, block: Dim3, shared: int, packed: tuple[Any, ...], arguments: tuple[Any, ...], cooperative: bool, cluster: Dim3
+    ) -> Launch:
         """The launch of a call that has passed all checks; it keeps the arrays among `arguments` alive."""
