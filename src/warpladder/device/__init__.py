@@ -3,6 +3,7 @@
 from .array import Array as Array
 from .base import Device as Device
 from .base import Event as Event
+from .base import Graph as Graph
 from .base import Stream as Stream
 from .kernel import Kernel as Kernel
 from .kernel import Launch as Launch

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import OutOfMemoryError
 from .array import Array
-from .kernel import Kernel
+from .kernel import Kernel, Launch
 from .limits import Limits
 
 
@@ -42,6 +42,25 @@ class Stream(ABC):
     @abstractmethod
     def synchronize(self) -> None:
         """Wait until all that was queued is done; raises what went wrong in it."""
+
+
+class Graph(ABC):
+    """Launches that are sent together, by one call."""
+
+    @abstractmethod
+    def send(self, stream: Stream | None = None) -> None:
+        """Queue all of them, in their order, on a stream or on the device's own."""
+
+
+class Sequence(Graph):
+    """Launches sent one by one: a graph on a device that has none of its own."""
+
+    def __init__(self, launches: list[Launch]) -> None:
+        self.launches = launches
+
+    def send(self, stream: Stream | None = None) -> None:
+        for launch in self.launches:
+            launch.send(stream)
 
 
 class Device(ABC):
@@ -101,6 +120,10 @@ class Device(ABC):
     @abstractmethod
     def new_stream(self) -> Stream:
         """Another stream."""
+
+    def graph(self, launches: list[Launch]) -> Graph:
+        """Launches as one thing that can be sent any number of times; on a GPU a CUDA graph."""
+        return Sequence(list(launches))
 
     @abstractmethod
     def synchronize(self) -> None:

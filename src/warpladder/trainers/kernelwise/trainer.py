@@ -107,13 +107,17 @@ class KernelTrainer(Trainer):
         if self.running != first:
             self.step.upload(np.array([first], np.int32))
         self.feed.begin(order, first, last)
-        for step in range(first, last):
-            for part in self._slices(self._size(step)):
-                self.feed.send(step, part, self.program(part))
-            self.feed.after(step)
+        self._queue(self.feed, first, last)
         self.running = last
         self.feed.finish()
         return StepLog(self.log.loss[first:last].download(), self.log.correct[first:last].download(), size)
+
+    def _queue(self, feed: Feed, first: int, last: int) -> None:
+        """Queue the launches of steps first..last-1."""
+        for step in range(first, last):
+            for part in self._slices(self._size(step)):
+                feed.send(step, part, self.program(part))
+            feed.after(step)
 
     def program(self, part: Slice) -> Launches:
         """All launches of a slice, in order; the last slice of a step updates the parameters."""
