@@ -117,4 +117,6 @@ def check_together(kernel: str, grid: Dim3, block: Dim3, shared: int, cluster: D
     elif at_once is not None and math.prod(grid) > at_once:
         reason = f"{math.prod(grid):,} blocks that wait for each other, and {limits.device} runs {at_once:,} of them at the same time"
     if reason:
-        raise LaunchError(f"kernel {kernel} cannot be launched: {reason} (grid {grid}, block {block}, {shared:,} bytes dynamic shared memory)")
+        raise LaunchError(
+            f"kernel {kernel} cannot be launched: {reason} (grid {grid}, block {block}, {shared:,} bytes dynamic shared memory)"
+        )
