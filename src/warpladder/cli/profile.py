@@ -58,6 +58,13 @@ def profile(net_name: str, rung: str, out: Path | None, **options: Any) -> None:
         show.print(found.reason)
     if any(part.kernels for part in found.parts):
         show.print(launches(found))
+    if found.timeline:
+        show.print(
+            "\n".join(
+                ("Timeline of some steps; each copy and each computation shows the last digit of its step", *chart(found, show.width))
+            )
+        )
+        show.print(f"{found.hidden:.0%} of the copying was hidden behind computing\n")
     show.print(memory(found))
     if out is not None:
         click.echo(f"All of it: {out}")
@@ -77,9 +84,7 @@ def operations(found: Profile) -> Table:
 
 def launches(found: Profile) -> Table:
     """Each kernel: its launch, what it takes of a multiprocessor, and its share of the step."""
-    table = _table(
-        "Kernels", "kernel", "times", "time", "share", "blocks", "threads", "registers", "shared", "spilled", "occupancy"
-    )
+    table = _table("Kernels", "kernel", "times", "time", "share", "blocks", "threads", "registers", "shared", "spilled", "occupancy")
     for part in found.parts:
         for kernel in part.kernels:
             table.add_row(
@@ -88,6 +93,21 @@ def launches(found: Profile) -> Table:
                 f"{kernel.shared + kernel.static_shared:,}", str(kernel.spilled), f"{kernel.occupancy:.0%}",
             )  # fmt: skip
     return table
+
+
+def chart(found: Profile, width: int) -> list[str]:
+    """One line for each stream, time to the right."""
+    begin = min(first for lane in found.timeline for _, first, _ in lane.spans)
+    end = max(last for lane in found.timeline for _, _, last in lane.spans)
+    columns = max(20, width - 10)
+    lines = []
+    for lane in found.timeline:
+        cells = [" "] * columns
+        for step, first, last in lane.spans:
+            a, b = (min(columns - 1, int((at - begin) / (end - begin) * columns)) for at in (first, last))
+            cells[a : b + 1] = str(step % 10) * (b + 1 - a)
+        lines.append(f"{lane.name:<9}{''.join(cells).rstrip()}")
+    return [*lines, f"{'':9}{duration(end - begin)} in all"]
 
 
 def memory(found: Profile) -> Table:

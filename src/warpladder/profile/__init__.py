@@ -22,6 +22,7 @@ from ..trainers.kernelwise.trainer import KernelTrainer
 from ..trainers.layerwise import LayerwiseTrainer
 from . import kernels, layerwise
 from .content import KernelTime as KernelTime
+from .content import Lane as Lane
 from .content import Part as Part
 from .content import Profile as Profile
 from .floor import Floor as Floor
@@ -58,7 +59,10 @@ def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile
         step_seconds = whole_steps(trainer, data, config)
         trainer.set_state(start)
         parts: tuple[Part, ...] = ()
+        lanes: tuple[Lane, ...] = ()
+        hidden = 0.0
         if isinstance(trainer, KernelTrainer):
+            lanes, hidden = kernels.timeline(trainer)
             parts = kernels.parts(trainer)
         elif isinstance(trainer, LayerwiseTrainer):
             parts = layerwise.parts(trainer)
@@ -77,6 +81,8 @@ def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile
             memory=trainer.memory(),
             host_bytes=_resident(),
             transfers=_transfers(trainer, net, data, batch),
+            timeline=lanes,
+            hidden=hidden,
             reason="" if parts else WHOLE,
             machine=facts,
         )

@@ -47,6 +47,18 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Lane:
+    """What one stream did, in seconds since the timeline's first event.
+
+    name : "copy" or "compute".
+    spans : (step, begin, end), in order.
+    """
+
+    name: str
+    spans: tuple[tuple[int, float, float], ...]
+
+
+@dataclass(frozen=True)
 class Profile:
     """Where a step's time and memory go.
 
@@ -57,6 +69,8 @@ class Profile:
     memory : bytes by component.
     host_bytes : resident memory of this process.
     transfers : bytes that a step sends to the device, and back.
+    timeline : what the streams did in some steps, where copies overlap computing.
+    hidden : the share of the copies' time during which something was computed.
     machine : what it was measured on.
     """
 
@@ -72,6 +86,8 @@ class Profile:
     memory: dict[str, int]
     host_bytes: int
     transfers: dict[str, int]
+    timeline: tuple[Lane, ...] = ()
+    hidden: float = 0.0
     reason: str = ""
     machine: dict[str, Any] = field(default_factory=dict)
 

@@ -7,15 +7,18 @@ import statistics
 
 from ..device import Device, Launch
 from ..device.occupancy import occupancy
-from ..trainers.kernelwise.feeds import Slice
+from ..order import Order
+from ..trainers.kernelwise.feeds import Slice, StreamedFeed
 from ..trainers.kernelwise.network import Stage
+from ..trainers.kernelwise.timeline import Timeline, overlap
 from ..trainers.kernelwise.trainer import KernelTrainer
 from . import floor
-from .content import KernelTime, Part
+from .content import KernelTime, Lane, Part
 
 ROUNDS = 5
 LEAST = 2e-3  # seconds that one measurement should take, so that the clock's steps do not count
 MOST = 400  # launches in one measurement
+STEPS = 12  # in a timeline
 
 
 def parts(trainer: KernelTrainer) -> tuple[Part, ...]:
@@ -96,3 +99,18 @@ def _floor(trainer: KernelTrainer, stage: Stage, n: int) -> floor.Floor:
     if stage.phase == "update":
         return floor.update(net, trainer.config)
     return floor.Floor(net.param_count, 3 * floor.FLOAT * net.param_count)
+
+
+def timeline(trainer: KernelTrainer) -> tuple[tuple[Lane, ...], float]:
+    """What copying and computing did in some steps of the streamed feed, and the share of the copying that was hidden; nothing for other feeds."""
+    if not isinstance(trainer.feed, StreamedFeed):
+        return (), 0.0
+    order = Order(trainer.config.seed, 0, trainer.samples, trainer.config.shuffle)
+    steps = min(STEPS, trainer.config.steps(trainer.samples))
+    trainer.run(order, 0, steps)
+    watch = Timeline(trainer.feed)
+    trainer.run(order, 0, steps)
+    spans = watch.spans()
+    watch.close()
+    lanes = tuple(Lane(name, tuple((s.step, s.begin, s.end) for s in spans if s.what == name)) for name in ("copy", "compute"))
+    return lanes, overlap(spans)
