@@ -1,0 +1,1 @@
+"""The GPU: kernels compiled, launched, timed and captured, through CUDA's driver."""

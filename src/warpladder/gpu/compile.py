@@ -1,0 +1,150 @@
+"""A kernel's source compiled by NVRTC to machine code for one architecture. It needs no GPU and no driver."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from ..device import Resources, Source
+from ..errors import DeviceError, KernelError
+from .ptxas import resources
+
+#: The language, and the options that bear on the machine code. Sums keep IEEE rounding: no fast-math.
+STANDARD = "c++17"
+OPTIONS = ("-lineinfo", "--ptxas-options=-v")
+
+_ERROR = re.compile(r"^(?P<file>[^\n(]+)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<what>[^\n]+)$", re.MULTILINE)
+_ASSEMBLER = re.compile(r"^ptxas (?:error|fatal)\s*: (?P<what>[^\n]+)$", re.MULTILINE)
+_MISSING = re.compile(r'(?:could not|cannot) open source file "([^"]+)"')
+_SYSTEM = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>\n]+)>", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Binary:
+    """Machine code.
+
+    cubin : for `cuModuleLoadData`.
+    symbols : the kernels' names, and their names in it.
+    resources : what each of them takes, by name.
+    """
+
+    cubin: bytes
+    symbols: dict[str, str]
+    resources: dict[str, Resources]
+
+
+@cache
+def version() -> tuple[int, int]:
+    """NVRTC's version; `DeviceError` where it is not installed."""
+    try:
+        from cuda.bindings import nvrtc
+
+        status, major, minor = nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError, OSError) as error:
+        raise DeviceError(f"NVRTC, which compiles kernels, cannot be loaded ({_line(error)}): pip install 'warpladder[cuda13]'") from None
+    if int(status):
+        raise DeviceError(f"NVRTC, which compiles kernels, does not work ({status.name})")
+    return int(major), int(minor)
+
+
+@cache
+def architectures() -> tuple[int, ...]:
+    """What this NVRTC compiles for, as numbers: 90 for sm_90."""
+    version()
+    from cuda.bindings import nvrtc
+
+    status, _, found = nvrtc.nvrtcGetSupportedArchs()
+    if int(status):
+        raise DeviceError(f"NVRTC does not say what it compiles for ({status.name})")
+    return tuple(map(int, found))
+
+
+def header_folders(source: Source) -> tuple[Path, ...]:
+    """Where CUDA's own headers are, for a source that includes any in angle brackets; empty for others."""
+    if not _SYSTEM.search(source.text):
+        return ()
+    from cuda import pathfinder
+
+    found = [pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl")]
+    return tuple(dict.fromkeys(Path(folder) for folder in found if folder))
+
+
+def compile(source: Source, names: tuple[str, ...], arch: str) -> Binary:
+    """Compile kernels of a source.
+
+    Parameters
+    ----------
+    source : Source
+    names : tuple of str
+        Kernels, template instances with their arguments: "tiled<16, true>". Kernels that are no templates are compiled in any case.
+    arch : str
+        "sm_90", or "sm_90a" for what only that architecture has.
+
+    Raises
+    ------
+    KernelError
+        With the file and line of the first mistake.
+    DeviceError
+        Without NVRTC.
+    """
+    release = version()
+    try:
+        from cuda.bindings import nvrtc
+        from cuda.core import Program, ProgramOptions
+    except ImportError as error:
+        raise DeviceError(
+            f"cuda-core, which compiles kernels, cannot be loaded ({_line(error)}): pip install 'warpladder[cuda13]'"
+        ) from None
+
+    log = StringIO()
+    try:
+        options = ProgramOptions(
+            name=source.path.name, arch=arch, std=STANDARD, lineinfo=True, ptxas_options=["-v"],
+            include_path=[str(folder) for folder in header_folders(source)] or None,
+        )  # fmt: skip
+        program = Program(source.text, "c++", options)
+        code = program.compile("cubin", name_expressions=names, logs=log)
+    except Exception as error:
+        if not type(error).__module__.startswith("cuda."):
+            raise
+        raise _refused(source, names, arch, release, str(error)) from None
+    symbols = {name: _text(symbol) for name, symbol in code.symbol_mapping.items()}
+    _, size = nvrtc.nvrtcGetPTXSize(program.handle)
+    ptx = bytes(size)
+    (status,) = nvrtc.nvrtcGetPTX(program.handle, ptx)
+    if int(status):
+        raise KernelError(f"{source.path}: NVRTC keeps its PTX to itself ({status.name})")
+    return Binary(bytes(code.code), symbols, resources(log.getvalue(), ptx.decode(), symbols))
+
+
+def _refused(source: Source, names: tuple[str, ...], arch: str, release: tuple[int, int], log: str) -> KernelError:
+    """The first of NVRTC's complaints, in a line; all of them as a note."""
+    found = list(_ERROR.finditer(log))
+    assembler = _ASSEMBLER.search(log)
+    if found:
+        first = found[0]
+        what = first["what"].strip()
+        if missing := _MISSING.search(what):
+            what = f"there is no header <{missing[1]}>; pip install 'warpladder[cuda13]' brings CUDA's own, and there are none of the C++ library"
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        text = f"{first['file'].strip()}:{first['line']}: {what}{more}"
+    elif assembler:
+        text = f"{source.path}: {assembler['what'].strip()} (for {arch})"
+    else:
+        words = " ".join(log.split()) or "no reason given"
+        text = f"{source.path}: NVRTC {release[0]}.{release[1]} cannot compile {', '.join(names)} for {arch}: {words[:300]}"
+    error = KernelError(text)
+    error.add_note(log)
+    return error
+
+
+def _text(symbol: Any) -> str:
+    return symbol.decode() if isinstance(symbol, bytes) else str(symbol)
+
+
+def _line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
