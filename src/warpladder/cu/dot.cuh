@@ -1,0 +1,34 @@
+// Sums of products in a fixed order.
+#pragma once
+
+// The sum of a[t * a_step] * b[t * b_step], t = 0 ... n - 1, in four interleaved chains: while one waits for its addition, the others go on.
+__device__ inline float dot_row(const float* a, long long a_step, const float* b, long long b_step, int n) {
+    float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
+    int t = 0;
+#pragma unroll 2
+    for (; t + 4 <= n; t += 4) {
+        s0 += a[0] * b[0];
+        s1 += a[a_step] * b[b_step];
+        s2 += a[2 * a_step] * b[2 * b_step];
+        s3 += a[3 * a_step] * b[3 * b_step];
+        a += 4 * a_step;
+        b += 4 * b_step;
+    }
+    for (; t < n; ++t) {
+        s0 += a[0] * b[0];
+        a += a_step;
+        b += b_step;
+    }
+    return (s0 + s1) + (s2 + s3);
+}
+
+// The same for long sums: parts of 1,024 terms are added up, so that the rounding errors of 60,000 terms stay small.
+__device__ inline float dot(const float* a, long long a_step, const float* b, long long b_step, int n) {
+    constexpr int PART = 1024;
+    float sum = 0.0f;
+    for (int t = 0; t < n; t += PART) {
+        const int part = n - t < PART ? n - t : PART;
+        sum += dot_row(a + t * a_step, a_step, b + t * b_step, b_step, part);
+    }
+    return sum;
+}

@@ -1,0 +1,10 @@
+// What a step leaves behind: its loss and its count of correct samples, and the number of the step that runs next.
+#pragma once
+
+// One thread calls it. A batch that comes in slices: the first sets the entry, the others add to it, the last one moves on to the next step.
+__device__ inline void write_log(int* step, double* loss, long long* correct, double slice_loss, long long slice_correct, int first, int last) {
+    const int now = *step;
+    loss[now] = first ? slice_loss : loss[now] + slice_loss;
+    correct[now] = first ? slice_correct : correct[now] + slice_correct;
+    if (last) *step = now + 1;
+}

@@ -1,0 +1,30 @@
+// The order of an epoch, position by position: a Feistel network over 2 * half_bits bits, walked until the value is below n.
+// Bit for bit what order.py computes; words (ORDER_WORDS,): six round keys, half_bits, n, shuffle.
+#pragma once
+
+constexpr int ORDER_ROUNDS = 6;
+
+// A 32-bit integer hash, lowbias32 of C. Wellons' hash-prospector (2018).
+__device__ inline unsigned order_mix(unsigned x) {
+    x = (x ^ (x >> 16)) * 0x7FEB352Du;
+    x = (x ^ (x >> 15)) * 0x846CA68Bu;
+    return x ^ (x >> 16);
+}
+
+// The sample at a position below n.
+__device__ inline unsigned order_at(const unsigned* words, unsigned position) {
+    const unsigned half_bits = words[ORDER_ROUNDS], n = words[ORDER_ROUNDS + 1], shuffle = words[ORDER_ROUNDS + 2];
+    if (!shuffle) return position;
+    const unsigned mask = (1u << half_bits) - 1u;
+    unsigned x = position;
+    do {
+        unsigned left = x >> half_bits, right = x & mask;
+        for (int round = 0; round < ORDER_ROUNDS; ++round) {
+            const unsigned next = left ^ (order_mix(right ^ words[round]) & mask);
+            left = right;
+            right = next;
+        }
+        x = (left << half_bits) | right;
+    } while (x >= n);
+    return x;
+}

@@ -1,0 +1,1 @@
+"""The gradients of a batch that comes in slices, added up."""

@@ -1,0 +1,26 @@
+"""Adding up the gradients of slices as kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...device import Array, Device
+from ..grids import flat
+from ..kernels import KernelAccumulate, Launches
+
+NAIVE = Path(__file__).with_name("naive.cu")
+
+
+class NaiveAccumulate(KernelAccumulate):
+    """One thread for each number."""
+
+    def __init__(self, device: Device, total: Array, part: Array, block_size: int) -> None:
+        super().__init__(device, total, part, block_size)
+        self.setting = device.kernel(NAIVE, "accumulate_set")
+        self.adding = device.kernel(NAIVE, "accumulate_add")
+
+    def launches(self, first: bool, last: bool) -> Launches:
+        if first and last:  # the part is the sum
+            return []
+        source, target = (self.total, self.part) if last else (self.part, self.total)
+        return [flat(self.setting if first else self.adding, source.size, self.block_size, source, target, source.size)]

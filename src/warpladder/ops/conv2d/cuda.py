@@ -1,0 +1,63 @@
+"""Two-dimensional cross-correlation as kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...device import Device
+from ...nets import Conv2d, Layer
+from ..base import Buffers
+from ..grids import by_sample
+from ..kernels import KernelOp, Launches
+from ..sums.cuda import ColumnSums, RowSums, SampleSums
+
+NAIVE = Path(__file__).with_name("naive.cu")
+
+
+class NaiveConv2d(KernelOp):
+    """One thread for each number of y, dx, dw and db.
+
+    The bias's gradient sums dy (n, o, oh, ow) over ow, then over n, then over oh.
+    """
+
+    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
+        super().__init__(device, layers, buffers, block_size)
+        (layer,) = layers
+        assert isinstance(layer, Conv2d)
+        capacity, self.c, self.h, self.w = buffers.x.shape
+        _, self.o, self.oh, self.ow = buffers.y.shape
+        self.window = layer.kernel_size, layer.stride, layer.padding
+        self.forward_kernel = device.kernel(NAIVE, "conv2d_forward")
+        if buffers.dy is not None:
+            self.input_gradient = device.kernel(NAIVE, "conv2d_input_gradient")
+            self.weight_gradient = device.kernel(NAIVE, "conv2d_weight_gradient")
+            self.weight_sums = SampleSums(device, capacity, self.o * self.c * layer.kernel_size**2, 1, block_size)
+            lines = self.o * self.oh
+            self.line_sums = RowSums(device, block_size)
+            self.of_samples = self.scratch((capacity, lines))
+            self.sample_sums = ColumnSums(device, capacity, lines, block_size)
+            self.of_batch = self.scratch((lines,))
+            self.workspace += self.weight_sums.workspace + self.sample_sums.workspace
+
+    def forward(self, n: int) -> Launches:
+        t, size = self.buffers, self.o * self.oh * self.ow
+        shape = self.c, self.h, self.w, self.oh, self.ow
+        return [by_sample(self.forward_kernel, size, n, self.block_size, t.x, t.w, t.b, t.y, size, n, *shape, *self.window)]
+
+    def backward(self, n: int) -> Launches:
+        t, size = self.buffers, self.c * self.h * self.w
+        shape = self.c, self.h, self.w, self.o, self.oh, self.ow
+        found = self.weight_sums.launches(self.weight_gradient, n, t.dw, (t.dy, t.x), (*shape, *self.window))
+        found += self._bias(n)
+        if t.dx is not None:
+            found.append(by_sample(self.input_gradient, size, n, self.block_size, t.dy, t.w, t.dx, size, n, *shape, *self.window))
+        return found
+
+    def _bias(self, n: int) -> Launches:
+        lines = self.o * self.oh
+        found = [self.line_sums.launch(self.buffers.dy, n * lines, self.ow, self.of_samples)]
+        sums = self.of_samples
+        if n > 1:
+            found += self.sample_sums.launches(sums, n, self.of_batch)
+            sums = self.of_batch
+        return [*found, self.line_sums.launch(sums, self.o, self.oh, self.buffers.db)]

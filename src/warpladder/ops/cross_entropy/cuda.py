@@ -1,0 +1,53 @@
+"""Softmax cross-entropy as kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ...device import Array, Device
+from ..grids import flat
+from ..kernels import KernelLoss, Launches, Log, ceil_div
+
+NAIVE = Path(__file__).with_name("naive.cu")
+FUSED = Path(__file__).with_name("fused.cu")
+
+
+class NaiveCrossEntropy(KernelLoss):
+    """Three launches: probabilities and losses by sample, the gradient by logit, the log."""
+
+    def __init__(self, device: Device, x: Array, target: Array, dx: Array, log: Log, block_size: int) -> None:
+        super().__init__(device, x, target, dx, log, block_size)
+        capacity, self.classes = x.shape
+        names = "cross_entropy_softmax", "cross_entropy_gradient", "cross_entropy_log"
+        self.softmax, self.gradient, self.logging = (device.kernel(NAIVE, name) for name in names)
+        self.losses = self.scratch((capacity,))
+        self.hits = self.scratch((capacity,), np.int32)
+
+    def launches(self, n: int, batch: int, first: bool, last: bool) -> Launches:
+        size, log = self.block_size, (self.log.step, self.log.loss, self.log.correct, first, last)
+        return [
+            flat(self.softmax, n, size, self.x, self.target, self.dx, self.losses, self.hits, n, self.classes),
+            flat(self.gradient, n * self.classes, size, self.target, self.dx, n, self.classes, batch),
+            self.logging.bind(1, size, self.losses, self.hits, n, batch, *log),
+        ]
+
+
+class FusedCrossEntropy(KernelLoss):
+    """One launch: the last block to finish adds up what the blocks have found."""
+
+    def __init__(self, device: Device, x: Array, target: Array, dx: Array, log: Log, block_size: int) -> None:
+        super().__init__(device, x, target, dx, log, block_size)
+        capacity, self.classes = x.shape
+        self.kernel = device.kernel(FUSED, "cross_entropy_fused")
+        blocks = ceil_div(capacity, block_size)
+        self.parts = self.scratch((blocks,), np.float64)
+        self.counts = self.scratch((blocks,), np.int64)
+        self.arrived = self.scratch((1,), np.uint32)
+        device.fill(self.arrived, 0)
+
+    def launches(self, n: int, batch: int, first: bool, last: bool) -> Launches:
+        log = self.log.step, self.log.loss, self.log.correct, first, last
+        scratch = self.parts, self.counts, self.arrived
+        return [flat(self.kernel, n, self.block_size, self.x, self.target, self.dx, *scratch, n, self.classes, batch, *log)]

@@ -1,0 +1,41 @@
+"""Max-pooling as kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ...device import Device
+from ...nets import Layer, MaxPool2d
+from ..base import Buffers
+from ..grids import by_sample
+from ..kernels import KernelOp, Launches
+
+NAIVE = Path(__file__).with_name("naive.cu")
+
+
+class NaiveMaxPool2d(KernelOp):
+    """Each output remembers which place of its window won; each input's thread asks the windows over it."""
+
+    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
+        super().__init__(device, layers, buffers, block_size)
+        (layer,) = layers
+        assert isinstance(layer, MaxPool2d)
+        _, c, h, w = buffers.x.shape
+        _, _, oh, ow = buffers.y.shape
+        self.shape = c, h, w, oh, ow, layer.kernel_size, layer.stride
+        self.inputs, self.outputs = c * h * w, c * oh * ow
+        self.forward_kernel = device.kernel(NAIVE, "maxpool2d_forward")
+        self.backward_kernel = device.kernel(NAIVE, "maxpool2d_backward")
+        self.winner = self.scratch(buffers.y.shape, np.int32) if buffers.dx is not None else None
+
+    def forward(self, n: int) -> Launches:
+        t = self.buffers
+        return [by_sample(self.forward_kernel, self.outputs, n, self.block_size, t.x, t.y, self.winner, self.outputs, n, *self.shape)]
+
+    def backward(self, n: int) -> Launches:
+        t = self.buffers
+        if t.dx is None:
+            return []
+        return [by_sample(self.backward_kernel, self.inputs, n, self.block_size, t.dy, self.winner, t.dx, self.inputs, n, *self.shape)]

@@ -1,0 +1,37 @@
+"""Mean squared error as kernels."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from ...device import Array, Device
+from ..grids import flat
+from ..kernels import KernelLoss, Launches, Log, ceil_div
+
+NAIVE = Path(__file__).with_name("naive.cu")
+
+#: Blocks that add up the loss, at most: enough to keep a GPU busy, few enough for one block to add them.
+BLOCKS = 1024
+
+
+class NaiveMSE(KernelLoss):
+    """The gradient, one thread for each number; the loss, blocks and then the sum of their sums."""
+
+    def __init__(self, device: Device, x: Array, target: Array, dx: Array, log: Log, block_size: int) -> None:
+        super().__init__(device, x, target, dx, log, block_size)
+        self.size = math.prod(x.shape[1:])
+        self.gradient, self.loss, self.logging = (device.kernel(NAIVE, name) for name in ("mse_gradient", "mse_loss", "mse_log"))
+        self.parts = self.scratch((min(BLOCKS, ceil_div(x.size, block_size)),), np.float64)
+
+    def launches(self, n: int, batch: int, first: bool, last: bool) -> Launches:
+        count, everything = n * self.size, batch * self.size
+        blocks = min(BLOCKS, ceil_div(count, self.block_size))
+        log = self.log.step, self.log.loss, self.log.correct, first, last
+        return [
+            flat(self.gradient, count, self.block_size, self.x, self.target, self.dx, count, everything),
+            self.loss.bind(blocks, self.block_size, self.x, self.target, self.parts, count),
+            self.logging.bind(1, self.block_size, self.parts, blocks, everything, *log),
+        ]

@@ -1,0 +1,30 @@
+"""Every operation as kernels of one thread for each number that is computed."""
+
+from __future__ import annotations
+
+from ..nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, ReLU, Upsample2d
+from .accumulate.cuda import NaiveAccumulate
+from .conv2d.cuda import NaiveConv2d
+from .cross_entropy.cuda import NaiveCrossEntropy
+from .gather.cuda import NaiveGather
+from .kernels import KernelTable
+from .linear.cuda import NaiveLinear
+from .maxpool2d.cuda import NaiveMaxPool2d
+from .mse.cuda import NaiveMSE
+from .relu.cuda import NaiveReLU
+from .sgd.cuda import NaiveSGD
+from .upsample2d.cuda import NaiveUpsample2d
+
+TABLE = KernelTable(
+    layers={
+        (Linear,): NaiveLinear,
+        (Conv2d,): NaiveConv2d,
+        (ReLU,): NaiveReLU,
+        (MaxPool2d,): NaiveMaxPool2d,
+        (Upsample2d,): NaiveUpsample2d,
+    },
+    losses={CrossEntropyLoss: NaiveCrossEntropy, MSELoss: NaiveMSE},
+    update=NaiveSGD,
+    gather=NaiveGather,
+    accumulate=NaiveAccumulate,
+)

@@ -1,0 +1,1 @@
+"""Sums over the rows or the columns of a matrix, which gradients of weights and biases end with."""

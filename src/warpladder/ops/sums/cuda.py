@@ -1,0 +1,89 @@
+"""Sums over rows and columns as kernels, and the two levels in which a gradient is summed over samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ...device import Array, Device, Kernel, Launch
+from ..grids import by_sample, flat
+from ..kernels import Launches, OnDevice, ceil_div
+
+NAIVE = Path(__file__).with_name("naive.cu")
+
+#: Rows that one thread adds up; longer columns are summed in slabs, whose sums are summed in turn.
+SLAB = 256
+
+#: Threads that a GPU keeps busy with. Fewer sums than this are split into slabs of samples.
+BUSY = 1 << 18
+
+
+class RowSums(OnDevice):
+    """out[r] = sum over c of a[r, c]."""
+
+    def __init__(self, device: Device, block_size: int) -> None:
+        super().__init__(device, block_size)
+        self.kernel = device.kernel(NAIVE, "sum_rows")
+
+    def launch(self, a: Array, rows: int, columns: int, out: Array) -> Launch:
+        """a: rows * columns numbers; out: `rows` of them."""
+        return flat(self.kernel, rows, self.block_size, a, out, rows, columns)
+
+
+class ColumnSums(OnDevice):
+    """out[c] = sum over r of a[r, c], for up to `most` rows.
+
+    Slabs of rows are summed at the same time, and then the slabs' sums: many threads, and a rounding error
+    that grows with the square root of a slab, not of all rows.
+    """
+
+    def __init__(self, device: Device, most: int, columns: int, block_size: int) -> None:
+        super().__init__(device, block_size)
+        self.columns = columns
+        self.kernel = device.kernel(NAIVE, "sum_columns")
+        self.levels = []
+        while most > SLAB:
+            most = ceil_div(most, SLAB)
+            self.levels.append(self.scratch((most, columns)))
+
+    def launches(self, a: Array, rows: int, out: Array) -> Launches:
+        """a: rows * columns numbers; out: `columns` of them."""
+        found: Launches = []
+        for level in self.levels:
+            if rows <= SLAB:
+                break
+            found.append(self._launch(a, rows, level))
+            a, rows = level, ceil_div(rows, SLAB)
+        return [*found, self._launch(a, rows, out)]
+
+    def _launch(self, a: Array, rows: int, out: Array) -> Launch:
+        slab = min(rows, SLAB)
+        slabs = ceil_div(rows, slab)
+        return by_sample(self.kernel, self.columns, slabs, self.block_size, a, out, self.columns, rows, slab, slabs)
+
+
+class SampleSums(OnDevice):
+    """A gradient's sum over samples: a kernel sums slabs of samples, each thread one weight of one slab; then the slabs are added up.
+
+    One thread for each weight alone would leave a GPU idle where a layer has few weights: 144, say, each a sum over 43,000 pixels.
+
+    capacity : samples at most.
+    weights : sums.
+    least : samples in a slab, unless there are fewer.
+    """
+
+    def __init__(self, device: Device, capacity: int, weights: int, least: int, block_size: int) -> None:
+        super().__init__(device, block_size)
+        self.weights, self.least = weights, least
+        self.most = max(1, min(ceil_div(capacity, least), BUSY // weights))
+        self.adding = ColumnSums(device, self.most, weights, block_size)
+        self.parts = self.scratch((self.most, weights)) if self.most > 1 else None
+        self.workspace += self.adding.workspace
+
+    def launches(self, kernel: Kernel, n: int, out: Array, before: tuple[Any, ...], after: tuple[Any, ...]) -> Launches:
+        """Fill `out`. The kernel takes `before`, parts, weights, n, the samples in a slab, slabs, and `after`."""
+        slab = max(self.least, ceil_div(n, self.most))
+        slabs = ceil_div(n, slab)
+        parts = out if self.parts is None or slabs == 1 else self.parts
+        found = [by_sample(kernel, self.weights, slabs, self.block_size, *before, parts, self.weights, n, slab, slabs, *after)]
+        return found if parts is out else [*found, *self.adding.launches(parts, slabs, out)]

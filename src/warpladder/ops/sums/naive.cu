@@ -1,0 +1,25 @@
+// Sums along one axis of a matrix (rows, columns), one thread for each sum, each in the order of its terms.
+#include "index.cuh"
+
+// out[r] = sum over c of a[r, c]. Every thread walks along a row of its own; neighbours share no line, L1 keeps theirs.
+extern "C" __global__ void sum_rows(const float* __restrict__ a, float* __restrict__ out, long long rows, int columns) {
+    const long long row = thread_number();
+    if (row >= rows) return;
+    const float* line = a + row * columns;
+    float sum = 0.0f;
+    for (int column = 0; column < columns; ++column) sum += line[column];
+    out[row] = sum;
+}
+
+// out[s, c] = sum over the rows of slab s of a[r, c]; slab s holds the rows from s * slab on. Threads along c read coalesced.
+extern "C" __global__ void sum_columns(const float* __restrict__ a, float* __restrict__ out, int columns, int rows, int slab, int slabs) {
+    const int column = thread_number();
+    if (column >= columns) return;
+    for (int s = blockIdx.y; s < slabs; s += gridDim.y) {
+        const int first = s * slab, last = rows - first < slab ? rows : first + slab;
+        float sum = 0.0f;
+#pragma unroll 8
+        for (int row = first; row < last; ++row) sum += a[start(row, columns) + column];
+        out[start(s, columns) + column] = sum;
+    }
+}
