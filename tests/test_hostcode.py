@@ -107,3 +107,11 @@ def test_headers_that_nothing_stands_in_for(header: str) -> None:
 @pytest.mark.parametrize("text", ["", "{", "}", "}}", "void f() {", "/* open", '"open', "#define X \\", "namespace {"])
 def test_broken_text_ends(text: str) -> None:
     assert without(text, "k.cu").count("\n") == text.count("\n")
+
+
+def test_a_header_is_placed_where_it_is_included() -> None:
+    text = '#line 1 "/a/k.cu"\n//\n#line 1 "/a/x.cuh"\n//\n#include <mma.h>\n#line 3 "/a/k.cu"\n'
+    with pytest.raises(KernelError, match=r"^x\.cuh:2: "):
+        without(text, "k.cu")
+    with pytest.raises(KernelError, match=r"^k\.cu:4: "):
+        without(text.replace("<mma.h>", "<math.h>") + "\n#include <mma.h>\n", "k.cu")

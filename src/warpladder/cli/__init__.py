@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from ..errors import DivergedError, Stopped, WarpladderError
+from .check import check
 from .climb import climb
 from .data import data
 from .evaluate import evaluate
@@ -50,7 +51,7 @@ def group(ctx: click.Context) -> None:
         ctx.exit(BAD_INPUT)
 
 
-for _command in (climb, train, profile, evaluate, predict, nets, rungs, data):
+for _command in (climb, train, profile, evaluate, predict, nets, rungs, data, check):
     group.add_command(_command)
 
 

@@ -131,8 +131,8 @@ def percent(share: float) -> str:
     return f"{100 * share:.2f} %"
 
 
-def console() -> Console:
+def console(stderr: bool = False) -> Console:
     """Where tables go: colours only on a terminal, 80 columns wide where there is none."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    return Console(highlight=False, stderr=stderr)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +172,20 @@ def _only(table: Mapping[str, Any], kinds: Mapping[str, Any], where: str) -> dic
 
 def _beside(path: Path, array: Content) -> Content:
     return Content(array.shape, str(path.parent / array.fill), array.type) if array.fill.endswith(".npy") else array
+
+
+def packed(description: Description) -> dict[str, Any]:
+    """A description as JSON holds it."""
+    table = asdict(description)
+    return {**table, "source": str(description.source), "expect": {name: str(path) for name, path in description.expect.items()}}
+
+
+def unpacked(table: dict[str, Any]) -> Description:
+    """What `packed` packed."""
+    return Description(
+        Path(table["source"]),
+        tuple(Asked(**{**entry, "grid": tuple(entry["grid"]), "block": tuple(entry["block"])}) for entry in table["launches"]),
+        table["values"],
+        {name: Content(tuple(entry["shape"]), entry["fill"], entry["type"]) for name, entry in table["arrays"].items()},
+        {name: Path(path) for name, path in table["expect"].items()},
+    )

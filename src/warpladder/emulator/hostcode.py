@@ -6,8 +6,11 @@ it every variable and struct that uses the CUDA runtime. Line breaks stay, so th
 
 from __future__ import annotations
 
+import hashlib
 import re
+from pathlib import Path
 
+from ..device import source as sources
 from ..errors import KernelError
 
 #: Headers of the host's side, and what the emulator has built in.
@@ -31,6 +34,22 @@ _ASIDE = re.compile(
 _DIRECTIVE = re.compile(r"(^[ \t]*#(?:[^\n]*\\\n)*[^\n]*)|[^\n]", re.MULTILINE)
 _RUNTIME = re.compile(r"<<<|\bcuda[A-Z]\w*|\bcu(?:blas|dnn|fft|rand|sparse|solver)\w*|\bthrust\s*::")
 _DEVICE = re.compile(r"__global__|__device__|__constant__|__shared__|\bconstexpr\b")
+
+
+def device_code(path: Path) -> Path:
+    """The file itself where all of it is device code, or else a copy of it without the host's, which is kept in the user's cache folder."""
+    source = sources.read(path)
+    text = without(source.text, path.name)
+    if text == source.text:
+        return path.resolve()
+    import platformdirs
+
+    folder = Path(platformdirs.user_cache_dir("warpladder")) / "check" / hashlib.sha256(text.encode()).hexdigest()[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    copy = folder / path.name
+    if not copy.is_file() or copy.read_text(encoding="utf-8") != text:
+        copy.write_text(text, encoding="utf-8")
+    return copy
 
 
 def without(text: str, file: str) -> str:
@@ -61,11 +80,18 @@ def without(text: str, file: str) -> str:
 def _header(match: re.Match[str], text: str, file: str) -> str:
     name = re.sub(r"\.(h|hpp|cuh|inl)$", "", match["name"])
     if DEVICE_HEADERS.fullmatch(name):
-        line = text.count("\n", 0, match.start()) + 1
         raise KernelError(
-            f"{file}:{line}: <{match['name']}> cannot be emulated; check the kernels that need it on a GPU, and put the others into a file of their own"
+            f"{_place(text, match.start(), file)}: <{match['name']}> cannot be emulated; put the kernels that do without it into a file of their own"
         )
     return "" if HOST_HEADERS.fullmatch(name) else match[0]
+
+
+def _place(text: str, position: int, file: str) -> str:
+    """file:line, by the last #line directive before the position."""
+    line, start = 1, 0
+    for marked in re.finditer(r'^#line (\d+) "([^"\n]+)"\n', text[:position], re.MULTILINE):
+        line, file, start = int(marked[1]), Path(marked[2]).name, marked.end()
+    return f"{file}:{line + text.count(chr(10), start, position)}"
 
 
 def _blank(text: str) -> str:

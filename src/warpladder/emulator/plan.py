@@ -66,7 +66,7 @@ def plan(description: Description, source: Source, seed: int = 0) -> Plan:
     launches = []
     kinds: dict[str, tuple[Parameter, str]] = {}
     for number, asked in enumerate(description.launches, 1):
-        kernel = signature(source, asked.kernel or _only_kernel(source))
+        kernel = signature(source, asked.kernel or only_kernel(source))
         where = f"kernel {kernel.name}" if len(description.launches) == 1 else f"launch {number}, kernel {kernel.name}"
         unknown = asked.arguments.keys() - {parameter.name for parameter in kernel.parameters}
         if unknown:
@@ -99,7 +99,7 @@ def plan(description: Description, source: Source, seed: int = 0) -> Plan:
     return Plan(tuple(launches), shapes, arrays, expect)
 
 
-def _only_kernel(source: Source) -> str:
+def only_kernel(source: Source) -> str:
     found = names(source)
     if len(found) != 1:
         raise ConfigError(

@@ -1,0 +1,172 @@
+"""`check`: the launches of a description in every mode of the emulator, and what was found, each fault once.
+
+Every mode runs in a process of its own: a kernel that writes anywhere brings down no more than that, AddressSanitizer needs
+its libraries loaded first, and Ctrl-C ends a kernel that does not end.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from .. import errors
+from ..device import source as sources
+from ..errors import WarpladderError
+from .describe import Description, packed
+from .hostcode import device_code
+from .plan import plan
+
+MODES = ("check", "asan", "fast")
+ORDERS = ("forward", "reverse", "random")
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One fault.
+
+    kind : race, out of bounds, ...: a heading.
+    message : what happened, by which threads, in a sentence.
+    places : file and line of each access that it takes, the later one first.
+    array : whose memory, "" where there is none.
+    kernel, launch : which kernel, and in which launch, counted from 1, it was first seen.
+    seen : what saw it: check, asan, forward, ...
+    count : how often.
+    """
+
+    kind: str
+    message: str
+    places: tuple[Place, ...]
+    array: str
+    kernel: str
+    launch: int
+    seen: tuple[str, ...]
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a check.
+
+    problems : each fault once.
+    remarks : what is worth knowing and no fault.
+    launches : how many were asked for.
+    ran : modes, and the orders of the fast one.
+    """
+
+    problems: tuple[Problem, ...]
+    remarks: tuple[str, ...]
+    launches: int
+    ran: tuple[str, ...]
+
+
+def check(description: Description, modes: Sequence[str] = MODES, orders: Sequence[str] = ORDERS, seed: int = 0) -> Outcome:
+    """Run a description's launches.
+
+    Parameters
+    ----------
+    description : Description
+    modes : of "check", "asan", "fast"
+    orders : of "forward", "reverse", "random"
+        In which threads and blocks run in the fast mode; the others run forward.
+    seed : int
+        Of random content and of the random order.
+
+    Raises
+    ------
+    ConfigError, KernelError, DeviceError
+        Where the description does not fit, the source cannot be compiled, or there is no compiler.
+    """
+    description = replace(description, source=device_code(description.source))
+    plan(description, sources.read(description.source), seed)  # what is wrong with it is said before anything is compiled
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(len(modes)) as pool:
+        runs = [
+            pool.submit(_child, Path(folder), description, mode, tuple(orders) if mode == "fast" else ("forward",), seed) for mode in modes
+        ]
+        entries = {mode: run.result() for mode, run in zip(modes, runs, strict=True)}
+    ran = [mode for mode in modes if mode != "fast"] + [f"{order} order" for order in orders if "fast" in modes]
+    return _outcome(entries, len(description.launches), tuple(ran))
+
+
+def _child(folder: Path, description: Description, mode: str, orders: tuple[str, ...], seed: int) -> list[dict[str, Any]]:
+    """What a process of its own wrote down in this mode; raises the error that it could not go on from."""
+    job, result = folder / f"{mode}.json", folder / f"{mode}.jsonl"
+    job.write_text(json.dumps({"description": packed(description), "mode": mode, "orders": orders, "seed": seed}), encoding="utf-8")
+    command = [sys.executable, "-m", "warpladder.emulator.run", str(job), str(result)]
+    process = subprocess.run(command, capture_output=True, text=True, errors="replace", env=_environment(mode))
+    entries = [json.loads(line) for line in result.read_text(encoding="utf-8").splitlines()] if result.is_file() else []
+    for entry in entries:
+        if "error" in entry:
+            kind = getattr(errors, entry["error"], WarpladderError)
+            raise kind(entry["message"])
+    if not entries or "end" not in entries[-1]:
+        entries.append(_death(process, mode))
+    return entries
+
+
+def _death(process: subprocess.CompletedProcess[str], mode: str) -> dict[str, Any]:
+    code = process.returncode
+    if code < 0:
+        how = f"the process died of {signal.Signals(-code).name}"
+        return {
+            "kind": "crash",
+            "message": f"{how} while the kernel ran: it reads or writes memory that is not its own",
+            "places": [],
+            "array": "",
+        }
+    last = process.stderr.strip().splitlines()[-1:] or ["without a word"]
+    raise RuntimeError(f"the {mode} mode ended with {code}: {last[0]}\n{process.stderr}")
+
+
+def _outcome(entries: dict[str, list[dict[str, Any]]], launches: int, ran: tuple[str, ...]) -> Outcome:
+    """Every fault once. What the fast mode shows is a consequence where another mode knows the cause."""
+    problems: list[Problem] = []
+    remarks: list[str] = []
+    for mode in MODES:
+        known = bool(problems)
+        running: dict[str, Any] = {"kernel": "", "launch": 0, "order": "forward"}
+        for entry in entries.get(mode, ()):
+            if "order" in entry:
+                running = entry
+            elif "remark" in entry:
+                remarks.append(entry["remark"])
+            elif "kind" in entry:
+                found = _problem(entry, running, mode)
+                if known and mode == "fast" and found.kind in ("order", "crash", "stopped"):
+                    remarks.append(f"The fast mode shows it: {found.message}")
+                else:
+                    _add(problems, found)
+    return Outcome(tuple(problems), tuple(dict.fromkeys(remarks)), launches, ran)
+
+
+def _problem(entry: dict[str, Any], running: dict[str, Any], mode: str) -> Problem:
+    seen = f"{running['order']} order" if mode == "fast" else mode
+    places = tuple((file, line) for file, line in entry["places"])
+    return Problem(entry["kind"], entry["message"], places, entry["array"], running["kernel"], running["launch"], (seen,))
+
+
+def _add(problems: list[Problem], new: Problem) -> None:
+    """Count a fault that is there already: of the same kind in the same lines, or seen in the same line by another mode."""
+    for position, old in enumerate(problems):
+        same = (old.kind, old.array, set(old.places)) == (new.kind, new.array, set(new.places)) and (
+            old.places or old.message == new.message
+        )
+        other = old.seen != new.seen and set(old.places) & set(new.places)
+        if old.kernel == new.kernel and (same or other):
+            seen = tuple(dict.fromkeys(old.seen + new.seen))
+            problems[position] = replace(old, seen=seen, count=old.count + (old.seen == new.seen))
+            return
+    problems.append(new)
+
+
+def _environment(mode: str) -> dict[str, str] | None:
+    return None

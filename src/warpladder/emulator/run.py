@@ -1,0 +1,116 @@
+"""Runs a description in this process, in one mode; `check` starts a process for each mode, so that a kernel can only bring down its own.
+
+    python -m warpladder.emulator.run JOB RESULT
+
+JOB is JSON (`check` writes it). RESULT gets a line of JSON for each thing that happens, flushed before the next begins: what
+was running when a process dies is its last line.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..device import source as sources
+from ..errors import KernelError, LaunchError, WarpladderError
+from .compare import first_difference, rounding
+from .describe import Description, unpacked
+from .device import EmulatedDevice
+from .plan import Plan, plan
+
+Write = Callable[..., None]
+
+
+def run(description: Description, mode: str, orders: tuple[str, ...], seed: int, write: Write) -> None:
+    """Send the launches in a mode, once for each order of threads, and write down what is found; orders must agree."""
+    results: list[dict[str, np.ndarray]] = []
+    for order in orders:
+        worked_out = plan(description, sources.read(description.source), seed)
+        results.append(_once(worked_out, description.source, mode, order, seed, write))
+        if not results[-1]:
+            return
+    if mode != "fast":
+        return
+    for name, wanted in worked_out.expect.items():
+        _expect(name, results[0][name].reshape(-1), wanted.reshape(-1), write)
+    for name in results[0]:
+        _agree(name, {order: result[name] for order, result in zip(orders, results, strict=True)}, write)
+
+
+def _once(worked_out: Plan, path: Path, mode: str, order: str, seed: int, write: Write) -> dict[str, np.ndarray]:
+    """One pass over the launches; gives what the arrays hold then, or nothing where a launch could not be finished."""
+    device = EmulatedDevice(mode=mode, order=order, seed=seed, collect=mode == "check")
+    arrays = {}
+    for name, (shape, dtype) in worked_out.shapes.items():
+        held = worked_out.arrays[name]
+        arrays[name] = device.empty(shape, dtype, name)
+        if held is not None:
+            device.upload(arrays[name], held)
+        elif mode == "fast":
+            device.fill(arrays[name], 0xFF)  # the same rubbish in every order: NaN, -1
+    for number, launch in enumerate(worked_out.launches, 1):
+        name = launch.signature.name
+        write(launch=number, kernel=name, order=order)
+        arguments = [arrays[a] if isinstance(a, str) else a for a in launch.arguments]
+        kernel = device.kernel(path, name)
+        try:
+            bound = kernel.bind(launch.grid, launch.block, *arguments, shared=launch.shared)
+        except LaunchError as error:
+            write(kind="launch", message=str(error), places=[], array="")
+            return {}
+        try:
+            bound.send()
+            device.synchronize()
+        except KernelError as error:
+            write(kind="stopped", message=str(error), places=[], array="")
+            return {}
+        finally:
+            for report in device.reports:
+                write(kind=report.kind, message=report.message, places=[list(place) for place in report.locations], array=report.array)
+            device.reports.clear()
+    return {name: array.download() for name, array in arrays.items()}
+
+
+def _expect(name: str, found: np.ndarray, wanted: np.ndarray, write: Write) -> None:
+    if not rounding(found, wanted):
+        where, is_now, should, count = first_difference(name, found, wanted)
+        message = f"{where} is {is_now} and should be {should}; {count:,} of {wanted.size:,} numbers differ"
+        write(kind="wrong result", message=message, places=[], array=name)
+
+
+def _agree(name: str, results: dict[str, np.ndarray], write: Write) -> None:
+    first, *others = results
+    for order in others:
+        found, wanted = results[order], results[first]
+        if found.tobytes() == wanted.tobytes():
+            continue
+        where, is_now, was, count = first_difference(name, found, wanted)
+        what = f"{where} is {was} in {first} order and {is_now} in {order} order; {count:,} of {wanted.size:,} numbers differ"
+        if rounding(found, wanted):
+            write(remark=f"{what}, by no more than rounding explains")
+        else:
+            write(kind="order", message=what, places=[], array=name)
+            return
+
+
+def main(job: str, result: str) -> None:
+    with Path(result).open("w", encoding="utf-8") as file:
+
+        def write(**entry: Any) -> None:
+            print(json.dumps(entry), file=file, flush=True)
+
+        asked = json.loads(Path(job).read_text(encoding="utf-8"))
+        try:
+            run(unpacked(asked["description"]), asked["mode"], tuple(asked["orders"]), asked["seed"], write)
+        except WarpladderError as error:
+            write(error=type(error).__name__, message=str(error))
+        write(end=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
