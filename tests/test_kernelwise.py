@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -81,7 +82,7 @@ def test_the_longest_run_of_layers_that_a_table_has_is_taken() -> None:
 
 def test_a_layer_that_a_table_lacks_is_named() -> None:
     table = kernelwise.KernelTable({(Linear,): TABLE.layers[(Linear,)]}, TABLE.losses, TABLE.update, TABLE.gather, TABLE.accumulate)
-    with pytest.raises(RungError, match="Conv2d .layer 0 of net 'cnn'"):
+    with pytest.raises(RungError, match=r"Conv2d .layer 0 of net 'cnn'"):
         groups(nets.cnn(), table)
 
 
@@ -146,7 +147,7 @@ def test_graphs_of_any_number_of_steps_give_the_bits_of_single_steps(device: Dev
         with trainer:
             for epoch in range(2):
                 order = type(drawn.order)(drawn.order.seed, epoch, 43, True)
-                logs = [trainer.run(order, first, last) for first, last in zip(cuts, cuts[1:], strict=False)]
+                logs = [trainer.run(order, first, last) for first, last in pairwise(cuts)]
                 out += b"".join(np.concatenate([getattr(log, what) for log in logs]).tobytes() for what in ("loss", "correct", "size"))
             assert out + bits(trainer.state()) == wanted
             assert {count & (count - 1) for _, count in trainer.graphs} == {0}
