@@ -1,0 +1,43 @@
+// Copies from global to shared memory that run while the thread computes.
+//
+// cp.async came with sm_80. Before it, and in the emulator, a copy is done at once; commit and wait are then nothing.
+#pragma once
+
+#if !defined(__CUDA_EMU__) && __CUDA_ARCH__ >= 800
+#define ASYNC_COPIES 1
+#endif
+
+// One float; 0 is stored and nothing read where it is not wanted.
+__device__ __forceinline__ void copy_float(float* shared, const float* global, bool wanted) {
+#ifdef ASYNC_COPIES
+    const unsigned target = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(target), "l"(global), "r"(wanted ? 4 : 0) : "memory");
+#else
+    *shared = wanted ? *global : 0.0f;
+#endif
+}
+
+// Four floats at an address that 16 divides, of which the first `count` (0 to 4) are read and the others 0.
+__device__ __forceinline__ void copy_float4(float* shared, const float* global, int count) {
+#ifdef ASYNC_COPIES
+    const unsigned target = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(global), "r"(4 * count) : "memory");
+#else
+    for (int i = 0; i < 4; ++i) shared[i] = i < count ? global[i] : 0.0f;
+#endif
+}
+
+// Ends a group of copies.
+__device__ __forceinline__ void commit_copies() {
+#ifdef ASYNC_COPIES
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// Waits until at most PENDING of this thread's groups are under way; the other threads' need a barrier after it.
+template <int PENDING>
+__device__ __forceinline__ void wait_for_copies() {
+#ifdef ASYNC_COPIES
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+#endif
+}

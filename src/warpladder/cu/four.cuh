@@ -1,0 +1,27 @@
+// Four neighbouring floats: read and written with one 16-byte access where all of them are there and lie on such a boundary.
+#pragma once
+
+__device__ __forceinline__ float4 operator+(float4 a, float4 b) { return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
+
+// The first `count` of four (any number; none below 1, all from 4 on). `wide`: the address is a multiple of 16 bytes.
+__device__ __forceinline__ void store_four(float* target, float4 value, int count, bool wide) {
+    if (wide && count >= 4) {
+        *reinterpret_cast<float4*>(target) = value;
+        return;
+    }
+    if (count > 0) target[0] = value.x;
+    if (count > 1) target[1] = value.y;
+    if (count > 2) target[2] = value.z;
+    if (count > 3) target[3] = value.w;
+}
+
+// The same for reading; 0 for what is not there.
+__device__ __forceinline__ float4 load_four(const float* source, int count, bool wide) {
+    if (wide && count >= 4) return *reinterpret_cast<const float4*>(source);
+    float4 value = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (count > 0) value.x = source[0];
+    if (count > 1) value.y = source[1];
+    if (count > 2) value.z = source[2];
+    if (count > 3) value.w = source[3];
+    return value;
+}

@@ -1,0 +1,114 @@
+// The heart of every GEMM kernel here: one block multiplies a BM x K panel by a K x BN panel, in fp32 FMA.
+//
+//   global -> shared   BK of the K steps at a time, STAGES of them in a ring, copied while earlier ones are multiplied
+//   shared -> registers   TM numbers of A and TN of B for each k, read one k ahead
+//   registers   TM x TN sums a thread, one FMA each for each k
+//
+// Panels lie in shared memory with k as the slow axis, so that a thread reads 4 numbers of a k with one 16-byte load.
+// Who fills them is left to a Panel, an object with fetch(float* target), which copies its next BK steps:
+// gemm_panels.cuh has those of plain matrices, the convolutions have their own.
+#pragma once
+#include "async.cuh"
+
+template <int BM_, int BN_, int BK_, int TM_, int TN_, int STAGES_>
+struct Tile {
+    static constexpr int BM = BM_, BN = BN_, BK = BK_, TM = TM_, TN = TN_, STAGES = STAGES_;
+    static constexpr int THREADS = (BM / TM) * (BN / TN);
+    // A warp is 4 x 8 or 8 x 4 threads; those along the longer side of the thread's tile are fewer, so that the warp's is near a square.
+    static constexpr int LANES_M = TN > TM ? 8 : 4, LANES_N = 32 / LANES_M;
+    static constexpr int WARPS_M = BM / (LANES_M * TM), WARPS_N = BN / (LANES_N * TN);
+    // Four more than the width: the eight k of a transposing copy then fall into different banks.
+    static constexpr int PITCH_A = BM + 4, PITCH_B = BN + 4;
+    static constexpr int PANEL_A = BK * PITCH_A, PANEL_B = BK * PITCH_B;
+    static constexpr int STAGE = PANEL_A + PANEL_B;           // floats
+    static constexpr int SHARED = STAGES * STAGE;             // floats
+    // Blocks that share a multiprocessor: the compiler may give a thread 255, 128, 96 or 64 registers, by the sums that it keeps.
+    static constexpr int REGISTERS = TM * TN >= 128 ? 255 : TM * TN >= 64 ? 128 : TM * TN >= 32 ? 96 : 64;
+    static constexpr int BLOCKS = 65536 / (REGISTERS * THREADS) < 1 ? 1 : 65536 / (REGISTERS * THREADS) > 8 ? 8 : 65536 / (REGISTERS * THREADS);
+    static_assert(TM % 4 == 0 && TN % 4 == 0, "a thread reads four numbers at a time");
+    static_assert(BK % 8 == 0, "a transposing copy takes eight k at a time");
+    static_assert(WARPS_M * WARPS_N * 32 == THREADS && STAGES >= 2, "the warps cover the tile");
+};
+
+// Where a thread's sums stand in the tile: of chunk i of four rows the first is row(i), of chunk j of four columns column(j).
+template <class T>
+struct Place {
+    int m, n;
+
+    __device__ __forceinline__ Place() {
+        // Which lane takes what is free; in this order a 16-byte load of eight different addresses by 32 lanes takes two passes, not four:
+        // lanes that differ in their lowest bit (A) or the next one (B) read the same address.
+        const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+        const int of_eight = lane / 2 % 8, of_four = lane / 16 * 2 + lane % 2;
+        m = warp % T::WARPS_M * (T::LANES_M * T::TM) + (T::LANES_M == 8 ? of_eight : of_four) * 4;
+        n = warp / T::WARPS_M * (T::LANES_N * T::TN) + (T::LANES_M == 8 ? of_four : of_eight) * 4;
+    }
+    __device__ __forceinline__ int row(int i) const { return m + i * (T::LANES_M * 4); }
+    __device__ __forceinline__ int column(int j) const { return n + j * (T::LANES_N * 4); }
+};
+
+// COUNT numbers of one k: chunks of four, `apart` floats between them.
+template <int COUNT>
+__device__ __forceinline__ void read_fragment(float (&out)[COUNT], const float* from, int apart) {
+#pragma unroll
+    for (int i = 0; i < COUNT / 4; ++i) {
+        const float4 four = *reinterpret_cast<const float4*>(from + i * apart);
+        out[4 * i] = four.x;
+        out[4 * i + 1] = four.y;
+        out[4 * i + 2] = four.z;
+        out[4 * i + 3] = four.w;
+    }
+}
+
+// c (TM, TN) = A B over `steps` blocks of BK; shared holds T::SHARED floats. The order of every sum is that of k.
+template <class T, class A, class B>
+__device__ __forceinline__ void multiply(float (&c)[T::TM][T::TN], A& a, B& b, int steps, float* shared, const Place<T>& at) {
+#pragma unroll
+    for (int i = 0; i < T::TM; ++i)
+#pragma unroll
+        for (int j = 0; j < T::TN; ++j) c[i][j] = 0.0f;
+
+    for (int stage = 0; stage < T::STAGES - 1; ++stage) {
+        if (stage < steps) {
+            a.fetch(shared + stage * T::STAGE);
+            b.fetch(shared + stage * T::STAGE + T::PANEL_A);
+        }
+        commit_copies();
+    }
+    wait_for_copies<T::STAGES - 2>();
+    __syncthreads();
+
+    const int read_a = at.m, read_b = T::PANEL_A + at.n;
+    int reading = 0, writing = (T::STAGES - 1) * T::STAGE;
+    float fa[2][T::TM], fb[2][T::TN];
+    read_fragment(fa[0], shared + read_a, T::LANES_M * 4);
+    read_fragment(fb[0], shared + read_b, T::LANES_N * 4);
+    for (int step = 0; step < steps; ++step) {
+#pragma unroll
+        for (int k = 0; k < T::BK; ++k) {
+            const int now = k % 2, next = 1 - now;
+            if (k == T::BK - 1) {  // the next stage has arrived, and everybody has read all of this one
+                wait_for_copies<T::STAGES - 2>();
+                __syncthreads();
+                reading = reading + T::STAGE < T::SHARED ? reading + T::STAGE : 0;
+            }
+            if (k < T::BK - 1 || step + 1 < steps) {
+                const int ahead = (k + 1) % T::BK;
+                read_fragment(fa[next], shared + reading + ahead * T::PITCH_A + read_a, T::LANES_M * 4);
+                read_fragment(fb[next], shared + reading + ahead * T::PITCH_B + read_b, T::LANES_N * 4);
+            }
+            if (k == 0) {  // into the stage that was read before the last barrier
+                if (step + T::STAGES - 1 < steps) {
+                    a.fetch(shared + writing);
+                    b.fetch(shared + writing + T::PANEL_A);
+                }
+                commit_copies();
+                writing = writing + T::STAGE < T::SHARED ? writing + T::STAGE : 0;
+            }
+#pragma unroll
+            for (int i = 0; i < T::TM; ++i)
+#pragma unroll
+                for (int j = 0; j < T::TN; ++j) c[i][j] = fmaf(fa[now][i], fb[now][j], c[i][j]);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+// Matrix products for linear layers, by tiles: C = A B, with A (m, k) and B (k, n) stored either way.
+#include "four.cuh"
+#include "gemm_panels.cuh"
+#include "nan.cuh"
+
+// How a panel lies in memory: along k, or across it; across, one or four numbers are copied at a time.
+enum { ALONG = 0, ACROSS = 1, ACROSS_BY_4 = 4 };
+
+template <class T, int X, int HOW>
+struct PanelOf {
+    using Type = AcrossPanel<T, X, HOW>;
+};
+template <class T, int X>
+struct PanelOf<T, X, ALONG> {
+    using Type = AlongPanel<T, X>;
+};
+
+// c (m, n) = A B, + bias (n) where there is one, then max(., 0) where rectify is 1.
+// HOW_A: ALONG for a (m, k), ACROSS for a (k, m). HOW_B: ACROSS for b (k, n), ALONG for b (n, k).
+// Tiles are numbered along the grid's x, n first. Along its y the sum is cut into parts of `depth` terms, a multiple of BK:
+// part p writes c + p m n, and `add_parts` finishes.
+template <int BM, int BN, int BK, int TM, int TN, int STAGES, int HOW_A, int HOW_B>
+__global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Tile<BM, BN, BK, TM, TN, STAGES>::BLOCKS)
+gemm(
+    const float* __restrict__ a, const float* __restrict__ b, const float* __restrict__ bias, float* __restrict__ c, int m, int n, int k,
+    int depth, int rectify
+) {
+    using T = Tile<BM, BN, BK, TM, TN, STAGES>;
+    extern __shared__ float4 shared4[];
+    float* shared = reinterpret_cast<float*>(shared4);
+    const int tiles_n = (n + BN - 1) / BN;
+    const int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
+    const int k0 = blockIdx.y * depth, k1 = min(k, k0 + depth);
+    typename PanelOf<T, BM, HOW_A>::Type panel_a(a, HOW_A == ALONG ? k : m, k0, k1, m0, m);
+    typename PanelOf<T, BN, HOW_B>::Type panel_b(b, HOW_B == ALONG ? k : n, k0, k1, n0, n);
+
+    const Place<T> at;
+    float sum[TM][TN];
+    multiply<T>(sum, panel_a, panel_b, (k1 - k0 + BK - 1) / BK, shared, at);
+
+    c += static_cast<long long>(blockIdx.y) * m * n;
+    const bool wide = n % 4 == 0;  // then every row of c begins on a boundary of 16 bytes
+#pragma unroll
+    for (int j = 0; j < TN / 4; ++j) {
+        const int column = n0 + at.column(j);
+        const float4 add = bias != nullptr ? load_four(bias + column, n - column, true) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll
+        for (int i = 0; i < TM; ++i) {
+            const int row = m0 + at.row(i / 4) + i % 4;
+            float4 out = make_float4(sum[i][4 * j], sum[i][4 * j + 1], sum[i][4 * j + 2], sum[i][4 * j + 3]) + add;
+            if (rectify) out = make_float4(relu(out.x), relu(out.y), relu(out.z), relu(out.w));
+            if (row < m) store_four(c + static_cast<long long>(row) * n + column, out, n - column, wide);
+        }
+    }
+}
+
+// c (m, n) = the sum of `parts` such matrices, one after the other, in order; + bias (n) where there is one, then max(., 0) where rectify is 1.
+extern "C" __global__ void add_parts(
+    const float* __restrict__ part, const float* __restrict__ bias, float* __restrict__ c, int parts, int size, int n, int rectify
+) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= size) return;
+    float sum = part[i];
+#pragma unroll 8
+    for (int p = 1; p < parts; ++p) sum += part[static_cast<long long>(p) * size + i];
+    if (bias != nullptr) sum += bias[i % n];
+    c[i] = rectify ? relu(sum) : sum;
+}

@@ -1,0 +1,119 @@
+"""Which tiles a matrix product is cut into: the shapes there are, and a model of what each would take.
+
+The model counts cycles of one multiprocessor. It does not have to be right, only to order the candidates; a tuner
+that times them replaces it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..device import Limits
+from .kernels import ceil_div
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The template arguments of `Tile` in cu/gemm.cuh.
+
+    bm, bn : rows and columns of C that a block computes.
+    bk : terms of the sums that are copied to shared memory at a time.
+    tm, tn : rows and columns that a thread computes.
+    stages : such copies that shared memory holds.
+    """
+
+    bm: int
+    bn: int
+    bk: int
+    tm: int
+    tn: int
+    stages: int = 3
+
+    @property
+    def threads(self) -> int:
+        return self.bm // self.tm * (self.bn // self.tn)
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory that a block takes."""
+        return 4 * self.stages * self.bk * (self.bm + self.bn + 8)
+
+    @property
+    def resident(self) -> int:
+        """Blocks that share a multiprocessor, by registers and by shared memory."""
+        sums = self.tm * self.tn
+        registers = 255 if sums >= 128 else 128 if sums >= 64 else 96 if sums >= 32 else 64
+        return max(1, min(65536 // (registers * self.threads), 8, (227 << 10) // (self.shared + 1024)))
+
+    @property
+    def efficiency(self) -> float:
+        """Share of the issued instructions that are multiply-adds, about: a wider thread loads less for each."""
+        return {128: 0.88, 64: 0.84, 32: 0.75, 16: 0.6}[self.tm * self.tn]
+
+    def __str__(self) -> str:
+        return f"{self.bm}, {self.bn}, {self.bk}, {self.tm}, {self.tn}, {self.stages}"
+
+
+#: Every shape that a product may be cut into; a tuner times them.
+CANDIDATES = (
+    Tile(128, 256, 8, 8, 16),
+    Tile(128, 128, 8, 8, 16),
+    Tile(128, 128, 8, 8, 8),
+    Tile(128, 128, 16, 8, 8),
+    Tile(128, 64, 8, 8, 8),
+    Tile(64, 128, 8, 8, 8),
+    Tile(64, 64, 16, 8, 8),
+    Tile(64, 64, 16, 8, 4),
+    Tile(32, 128, 16, 8, 4),
+    Tile(64, 32, 16, 4, 4),
+    Tile(32, 64, 16, 4, 4),
+    Tile(32, 32, 16, 4, 4),
+    Tile(16, 128, 16, 4, 4),
+)
+
+#: Parts that a sum may be cut into, where there are too few tiles to fill the device.
+PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one product is computed.
+
+    tile : the tiles that C is cut into.
+    depth : terms of each part of the sums, a multiple of tile.bk.
+    parts : how many parts there are; more than one leaves sums to be added up.
+    """
+
+    tile: Tile
+    depth: int
+    parts: int
+
+
+def plans(m: int, n: int, k: int, limits: Limits, candidates: tuple[Tile, ...] = CANDIDATES) -> list[Plan]:
+    """Every way to compute C (m, n) with sums of k terms on a device, the fastest by the model first."""
+    found = {}
+    for tile in candidates:
+        if tile.shared > limits.shared_opt_in:
+            continue
+        for parts in PARTS:
+            depth = ceil_div(ceil_div(k, parts), tile.bk) * tile.bk
+            plan = Plan(tile, depth, ceil_div(k, depth))
+            found[plan] = cycles(plan, m, n, limits.multiprocessors)
+    return sorted(found, key=lambda plan: found[plan])
+
+
+def choose(m: int, n: int, k: int, limits: Limits, candidates: tuple[Tile, ...] = CANDIDATES) -> Plan:
+    """The way that the model finds fastest."""
+    return plans(m, n, k, limits, candidates)[0]
+
+
+def cycles(plan: Plan, m: int, n: int, multiprocessors: int) -> float:
+    """What a product takes, in cycles: the busiest multiprocessor's multiply-adds, the start of a launch, and the adding up of the parts."""
+    tile = plan.tile
+    blocks = ceil_div(m, tile.bm) * ceil_div(n, tile.bn) * plan.parts
+    each = ceil_div(blocks, multiprocessors)
+    warps = min(tile.resident, each) * tile.threads / 32
+    rate = 128 * tile.efficiency * warps / (warps + 3)  # a scheduler with few warps waits for its loads
+    busy = each * tile.bm * tile.bn * plan.depth / rate
+    adding = 3000 + 4 * (plan.parts + 1) * m * n / 3000 if plan.parts > 1 else 0
+    return 2500 + busy + adding
