@@ -1,0 +1,212 @@
+"""Conv2d, and the ReLU after it, by tiles in shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...device import Array, Device, Launch
+from ...errors import LaunchError
+from ...nets import Conv2d, Layer
+from ..base import Buffers
+from ..kernels import KernelOp, Launches, OnDevice, ceil_div
+from ..sums.tiled import PartSums, parts_for
+from .tiles import cut, pitch
+
+TILED = Path(__file__).with_name("tiled.cu")
+
+#: The kernel size that has kernels of its own; others are found at run time.
+OWN = 3
+
+#: Filters that a thread of `convolve` may compute, and the threads that its registers leave room for.
+THREADS = {16: 768, 8: 768, 4: 1024}
+
+#: Channels that come to shared memory at a time, at most.
+STAGE = 16
+
+#: Pixels of a tile, and warps of a block, in the weights' gradient, at most.
+PIXELS, WARPS = 256, 16
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A correlation of images (channels, height, width) with filters, as `convolve` in tiled.cu has it."""
+
+    channels: int
+    height: int
+    width: int
+    filters: int
+    out_height: int
+    out_width: int
+    kernel: int
+    step: int
+    spread: int
+    pad: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a correlation is divided: filters for each thread and sets of threads for each tile, and what comes to shared memory at a time."""
+
+    each: int
+    groups: int
+    tile_height: int
+    tile_width: int
+    stage_channels: int
+    stage_rows: int
+    pitch: int
+    shared: int
+
+    @property
+    def threads(self) -> int:
+        return ceil_div(self.tile_height * self.tile_width * self.groups, 32) * 32
+
+    def grid(self, shape: Shape, n: int) -> tuple[int, int]:
+        tiles = ceil_div(shape.out_height, self.tile_height) * ceil_div(shape.out_width, self.tile_width)
+        return n * tiles, ceil_div(shape.filters, self.each * self.groups)
+
+
+def plan(device: Device, shape: Shape, capacity: int, block_size: int) -> Plan:
+    """The most work for each thread, and the most threads for each tile, that leave blocks enough to keep the device busy."""
+    wanted = 2 * device.limits.multiprocessors
+    found = None
+    for each in (each for each in THREADS if each < 2 * shape.filters or each == min(THREADS)):
+        threads = min(block_size, THREADS[each])
+        while True:
+            found = fit(device, shape, each, threads)
+            across, down = found.grid(shape, capacity)
+            if across * down >= wanted:
+                return found
+            if threads <= 64:
+                break
+            threads //= 2
+    assert found is not None
+    return found
+
+
+def fit(device: Device, shape: Shape, each: int, threads: int) -> Plan:
+    """A plan with so many filters for each thread whose shared memory fits: first the stage's channels are fewer, then its tile is smaller, then its rows."""
+    room, k, s = device.limits.shared_per_block, shape.kernel, shape.step
+    rows = k
+    while True:
+        height, width = cut(shape.out_height, shape.out_width, threads)
+        groups = max(1, min(threads // (height * width), ceil_div(shape.filters, each)))
+        columns = (width - 1) * s + k
+        gap = pitch(height, width, columns, s)
+        channel = 4 * (((height - 1) * s + rows) * gap + rows * k * (each * groups + 4))
+        channels = min(STAGE, shape.channels, room // channel)
+        if channels > 0:
+            return Plan(each, groups, height, width, channels, rows, gap, channels * channel)
+        if threads > 32 or rows == 1 or k == OWN:
+            if threads == 1:
+                raise LaunchError(
+                    f"a convolution with {k} x {k} kernels does not fit into {room:,} bytes of shared memory on {device.name}"
+                )
+            threads //= 2
+        else:
+            rows = ceil_div(rows, 2)
+
+
+class Correlation(OnDevice):
+    """`convolve` for one shape, forward or backward."""
+
+    def __init__(self, device: Device, shape: Shape, capacity: int, backward: bool, block_size: int) -> None:
+        super().__init__(device, block_size)
+        self.shape, self.plan = shape, plan(device, shape, capacity, block_size)
+        own = OWN if shape.kernel == OWN else 0
+        self.kernel = device.kernel(TILED, f"convolve<{own}, {self.plan.each}, {'true' if backward else 'false'}>")
+
+    def launch(self, n: int, source: Array, gate: Array | None, weight: Array, bias: Array | None, out: Array, rectify: bool) -> Launch:
+        s, p = self.shape, self.plan
+        geometry = s.channels, s.height, s.width, s.filters, s.out_height, s.out_width, s.kernel, s.step, s.spread, s.pad
+        tiling = p.tile_height, p.tile_width, p.groups, p.stage_channels, p.stage_rows, p.pitch
+        arguments = source, gate, weight, bias, out, *geometry, *tiling, int(rectify)
+        return self.kernel.bind(p.grid(s, n), p.threads, *arguments, shared=p.shared)
+
+
+class WeightGradient(OnDevice):
+    """`weight_gradient` for one layer, and the sum of its parts."""
+
+    def __init__(self, device: Device, layer: Conv2d, x: Array, y: Array, block_size: int) -> None:
+        super().__init__(device, block_size)
+        capacity, self.channels, self.height, self.width = x.shape
+        _, self.filters, self.out_height, self.out_width = y.shape
+        self.layer = layer
+        self.patch = 1 if layer.kernel_size == 1 else 3
+        self.each = 8 if self.filters > 4 else 4
+        self.kernel = device.kernel(TILED, f"weight_gradient<{self.patch}, {self.each}>")
+        most = min(WARPS, block_size // 32)
+        self.warps = ceil_div(self.channels + 1, ceil_div(self.channels + 1, most))
+        self._fit()
+        self.tiles = ceil_div(self.out_height, self.tile[0]) * ceil_div(self.out_width, self.tile[1])
+        self.groups = ceil_div(self.filters, self.each)
+        self.slots = ceil_div(self.channels + 1, self.warps) * ceil_div(layer.kernel_size, self.patch) ** 2
+        self.parts = parts_for(device, self.groups * self.slots, capacity * self.tiles)
+        self.size = self.filters * (self.channels * layer.kernel_size**2 + 1)
+        self.adding = PartSums(device, block_size)
+        self.scratched = self.scratch((self.parts, self.size)).reshape(-1) if self.parts > 1 else None
+
+    def _fit(self) -> None:
+        """The largest tile, and then the most warps, for which shared memory is enough."""
+        pixels, stride = PIXELS, self.layer.stride
+        while True:
+            self.tile = height, width = cut(self.out_height, self.out_width, pixels)
+            self.pitch = pitch(height, width, (width - 1) * stride + self.patch, stride)
+            rows = (height - 1) * stride + self.patch
+            self.shared = 4 * (self.each * height * width + self.warps * rows * self.pitch)
+            if self.shared <= self.device.limits.shared_per_block:
+                return
+            if pixels > 32 or self.warps == 1:
+                pixels //= 2
+            else:
+                self.warps = ceil_div(self.warps, 2)
+
+    def launches(self, n: int, x: Array, dy: Array, gate: Array | None, dw: Array, db: Array) -> Launches:
+        c = self.layer
+        geometry = self.channels, self.height, self.width, self.filters, self.out_height, self.out_width
+        arguments = n * self.tiles, *geometry, c.kernel_size, c.stride, c.padding, *self.tile, self.pitch
+        grid, block = (self.parts, self.groups, self.slots), 32 * self.warps
+        parts = self.scratched
+        if parts is None:
+            return [self.kernel.bind(grid, block, x, dy, gate, dw, db, 0, *arguments, shared=self.shared)]
+        return [
+            self.kernel.bind(grid, block, x, dy, gate, parts, parts[dw.size :], self.size, *arguments, shared=self.shared),
+            self.adding.gradients(parts, self.parts, dw, db),
+        ]
+
+
+class TiledConv2d(KernelOp):
+    """A tile of the image with its halo, and the weights, come to shared memory. ReLU is taken where y is written, and its gradient where dy is read.
+
+    block_size bounds the pixels of a tile, which covers the image with the fewest warps: 8 x 8 for 64, 16 x 16 for 256 and 32 x 32 for 1,024
+    where the image is a multiple of them. Tiles are smaller where there would be too few to keep the device busy. Blocks whose threads
+    compute 8 or 16 filters have 768 threads at most, and those of the weights' gradient, whose warps take a channel each, 512: their registers
+    leave no room for more.
+    """
+
+    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
+        super().__init__(device, layers, buffers, block_size)
+        layer = layers[0]
+        assert isinstance(layer, Conv2d)
+        self.rectify = len(layers) > 1
+        capacity, c, h, w = buffers.x.shape
+        _, o, oh, ow = buffers.y.shape
+        k, stride, padding = layer.kernel_size, layer.stride, layer.padding
+        self.forward_pass = Correlation(device, Shape(c, h, w, o, oh, ow, k, stride, 1, padding), capacity, False, block_size)
+        if buffers.dy is not None:
+            self.weight_gradient = WeightGradient(device, layer, buffers.x, buffers.y, block_size)
+            self.workspace += self.weight_gradient.workspace
+        if buffers.dx is not None:
+            self.input_gradient = Correlation(device, Shape(o, oh, ow, c, h, w, k, 1, stride, k - 1 - padding), capacity, True, block_size)
+
+    def forward(self, n: int) -> Launches:
+        t = self.buffers
+        return [self.forward_pass.launch(n, t.x, None, t.w, t.b, t.y, self.rectify)]
+
+    def backward(self, n: int) -> Launches:
+        t = self.buffers
+        gate = t.y if self.rectify else None
+        found = self.weight_gradient.launches(n, t.x, t.dy, gate, t.dw, t.db)
+        if t.dx is not None:
+            found.append(self.input_gradient.launch(n, t.dy, gate, t.w, None, t.dx, False))
+        return found

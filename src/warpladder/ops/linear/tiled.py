@@ -1,0 +1,110 @@
+"""Linear, and the ReLU after it, by square tiles in shared memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...device import Array, Device
+from ...nets import Layer
+from ..base import Buffers
+from ..kernels import KernelOp, Launches, ceil_div
+from ..sums.tiled import PartSums, parts_for
+
+TILED = Path(__file__).with_name("tiled.cu")
+
+#: Terms of a sum that a block takes at a time, as tiled.cu has it; and the fewest in a part of a sum.
+DEPTH = 32
+LEAST = 2 * DEPTH
+
+
+def side(block_size: int) -> int:
+    """The side of the tile: the largest of 8, 16 and 32 whose square is not above the block size; 8 for anything smaller."""
+    return 32 if block_size >= 1024 else 16 if block_size >= 256 else 8
+
+
+class TiledLinear(KernelOp):
+    """One product of matrices for each of y, dx, and dw with db. ReLU is taken where y is written, and its gradient where dy is read.
+
+    A block has side * side threads, with the `side` that block_size gives: 64 threads for 8 x 8 tiles, 256 for 16 x 16, 1,024 for 32 x 32.
+    Where the tiles are too few to keep the device busy, each sum is cut into parts, which a second launch adds up in order.
+    """
+
+    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
+        super().__init__(device, layers, buffers, block_size)
+        (self.capacity, self.inputs), self.outputs = buffers.x.shape, buffers.y.shape[1]
+        self.rectify = len(layers) > 1
+        self.side = side(block_size)
+        self.adding = PartSums(device, block_size)
+        self.along, self.across, self.turned = (
+            device.kernel(TILED, f"multiply<{self.side}, {form}>") for form in ("true, true", "true, false", "false, false")
+        )
+        products = [(self.capacity, self.outputs, self.inputs)]
+        if buffers.dy is not None:
+            products += [(self.outputs, self.inputs + 1, self.capacity)]
+        if buffers.dx is not None:
+            products += [(self.capacity, self.inputs, self.outputs)]
+        needed = [parts * m * n for m, n, k in products if (parts := self._parts(m, n, k)) > 1]
+        self.scratched = self.scratch((max(needed),)) if needed else None
+
+    def _tiles(self, m: int, n: int) -> int:
+        return ceil_div(m, self.side) * ceil_div(n, self.side)
+
+    def _parts(self, m: int, n: int, k: int) -> int:
+        return parts_for(self.device, self._tiles(m, n), ceil_div(k, LEAST))
+
+    def forward(self, n: int) -> Launches:
+        """y = x w^T + b."""
+        t = self.buffers
+        parts = self._parts(self.capacity, self.outputs, self.inputs)
+        grid, depth = self._grid(n, self.outputs, self.inputs, parts)
+        shape = n, self.outputs, self.inputs, depth
+        if parts == 1:
+            return [self.along.bind(grid, self.side**2, t.x, None, t.w, t.b, t.y, None, 0, *shape, int(self.rectify))]
+        scratch, size = self._scratch(), n * self.outputs
+        return [
+            self.along.bind(grid, self.side**2, t.x, None, t.w, None, scratch, None, size, *shape, 0),
+            self.adding.outputs(scratch, parts, t.b, t.y, n, self.outputs, self.rectify),
+        ]
+
+    def backward(self, n: int) -> Launches:
+        """dw = dy^T x, db = dy^T 1, and dx = dy w; dy is masked by y where a ReLU follows."""
+        t = self.buffers
+        return [*self._weights(n), *(self._input(n) if t.dx is not None else [])]
+
+    def _weights(self, n: int) -> Launches:
+        t, gate = self.buffers, self._gate()
+        parts = self._parts(self.outputs, self.inputs + 1, self.capacity)
+        grid, depth = self._grid(self.outputs, self.inputs + 1, n, parts)
+        shape = self.outputs, self.inputs, n, depth
+        if parts == 1:
+            return [self.turned.bind(grid, self.side**2, t.dy, gate, t.x, None, t.dw, t.db, 0, *shape, 0)]
+        scratch, size = self._scratch(), self.outputs * (self.inputs + 1)
+        biases = scratch[self.outputs * self.inputs :]
+        return [
+            self.turned.bind(grid, self.side**2, t.dy, gate, t.x, None, scratch, biases, size, *shape, 0),
+            self.adding.gradients(scratch, parts, t.dw, t.db),
+        ]
+
+    def _input(self, n: int) -> Launches:
+        t, gate = self.buffers, self._gate()
+        parts = self._parts(self.capacity, self.inputs, self.outputs)
+        grid, depth = self._grid(n, self.inputs, self.outputs, parts)
+        shape = n, self.inputs, self.outputs, depth
+        if parts == 1:
+            return [self.across.bind(grid, self.side**2, t.dy, gate, t.w, None, t.dx, None, 0, *shape, 0)]
+        scratch, size = self._scratch(), n * self.inputs
+        return [
+            self.across.bind(grid, self.side**2, t.dy, gate, t.w, None, scratch, None, size, *shape, 0),
+            self.adding.outputs(scratch, parts, None, t.dx, n, self.inputs, False),
+        ]
+
+    def _grid(self, m: int, n: int, k: int, parts: int) -> tuple[tuple[int, int], int]:
+        """Tiles and parts, and the terms of a part; a part that is left with none writes zeros."""
+        return (self._tiles(m, n), parts), ceil_div(ceil_div(k, parts), DEPTH) * DEPTH
+
+    def _gate(self) -> Array | None:
+        return self.buffers.y if self.rectify else None
+
+    def _scratch(self) -> Array:
+        assert self.scratched is not None
+        return self.scratched

@@ -1,0 +1,37 @@
+"""Parts of sums, added up by trees: what ends a sum that was cut into parts so that more blocks could share it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...device import Array, Device, Launch
+from ..kernels import OnDevice, ceil_div
+
+TILED = Path(__file__).with_name("tiled.cu")
+
+#: Numbers that a block adds up, and its threads.
+ACROSS, DOWN = 32, 8
+
+
+class PartSums(OnDevice):
+    """The last launch of an op whose sums were cut into parts."""
+
+    def __init__(self, device: Device, block_size: int) -> None:
+        super().__init__(device, block_size)
+        self.gradients_kernel = device.kernel(TILED, "add_gradients")
+        self.outputs_kernel = device.kernel(TILED, "add_outputs")
+
+    def gradients(self, parts: Array, count: int, dw: Array, db: Array) -> Launch:
+        """dw and db from `count` parts, each of which holds both, one after the other."""
+        blocks = ceil_div(dw.size + db.size, ACROSS)
+        return self.gradients_kernel.bind(blocks, (ACROSS, DOWN), parts, count, dw, dw.size, db, db.size)
+
+    def outputs(self, parts: Array, count: int, bias: Array | None, y: Array, rows: int, columns: int, rectify: bool) -> Launch:
+        """y[:rows] from `count` parts (rows, columns), with bias and ReLU where they are wanted."""
+        blocks, size = ceil_div(rows * columns, ACROSS), rows * columns
+        return self.outputs_kernel.bind(blocks, (ACROSS, DOWN), parts, count, bias, y, size, columns, int(rectify))
+
+
+def parts_for(device: Device, blocks: int, most: int) -> int:
+    """Into how many parts, `most` at most, a sum is cut so that each of a launch's `blocks` becomes enough to keep the device busy."""
+    return max(1, min(most, ceil_div(2 * device.limits.multiprocessors, blocks)))
