@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Upsample2d
+from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape, Upsample2d
 from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.cross_entropy import reference as cross_entropy
 from warpladder.ops.linear import reference as linear
@@ -49,15 +49,15 @@ def magnitudes(reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray | None)
     squares, closest = [x**2], np.full(len(x), np.inf)
     for i, layer in enumerate(net.layers):
         if i > net.first_trained:
-            closest = np.minimum(closest, _distance(layer, values[i], squares[i]))
-        inherited = _forward(layer, values[i], squares[i], w.get(f"{i}.weight"), w.get(f"{i}.bias"))
+            closest = np.minimum(closest, distance(layer, values[i], squares[i]))
+        inherited = forward_scale(layer, values[i], squares[i], w.get(f"{i}.weight"), w.get(f"{i}.bias"))
         squares.append(inherited + values[i + 1] ** 2 if layer.param_shapes(net.shapes[i]) else inherited)
     loss, d = _loss(net, x, y, values[-1], squares[-1])
     gradient = reference.gradients(x, y)[2]
     flat = np.zeros(net.param_count)
     named = views(net, flat)
     for i in reversed(range(net.first_trained, len(net.layers))):
-        d, *trained = _backward(net.layers[i], values[i], squares[i], w.get(f"{i}.weight"), d)
+        d, *trained = backward_scale(net.layers[i], values[i], squares[i], w.get(f"{i}.weight"), d)
         if trained:
             named[f"{i}.weight"][...], named[f"{i}.bias"][...] = trained
     return Magnitudes(loss, np.sqrt(squares[-1]), np.sqrt(flat + gradient**2), closest)
@@ -65,9 +65,13 @@ def magnitudes(reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray | None)
 
 def longest_chain(net: Net, samples: int) -> int:
     """Roundings on the longest way from an input to a gradient: the lengths of all sums on it, forward and back, added up."""
-    total = 8  # the loss and the update
-    pixels = 1
-    for layer, shape, out in zip(net.layers, net.shapes, net.shapes[1:], strict=False):
+    return 8 + net.out_shape[0] + chain(net.layers, net.shapes, samples)  # 8: the loss and the update
+
+
+def chain(layers: tuple[Layer, ...], shapes: tuple[Shape, ...], samples: int) -> int:
+    """The same within consecutive layers; shapes[i] enters layer i, the last one leaves."""
+    total, pixels = 0, 1
+    for layer, shape, out in zip(layers, shapes, shapes[1:], strict=True):
         match layer:
             case Linear():
                 total += shape[0] + out[0]
@@ -78,10 +82,11 @@ def longest_chain(net: Net, samples: int) -> int:
                 total += layer.scale_factor**2
             case MaxPool2d():
                 total += layer.kernel_size**2
-    return total + net.out_shape[0] + samples * pixels
+    return total + samples * pixels
 
 
-def _forward(layer: Layer, value: np.ndarray, square: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
+def forward_scale(layer: Layer, value: np.ndarray, square: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
+    """The squared scales that a layer's sums inherit: from its input, its input's squared scales, and squared parameters."""
     match layer:
         case Linear():
             assert w is not None and b is not None
@@ -100,7 +105,8 @@ def _forward(layer: Layer, value: np.ndarray, square: np.ndarray, w: np.ndarray 
     raise NotImplementedError(layer)
 
 
-def _backward(layer: Layer, value: np.ndarray, square: np.ndarray, w: np.ndarray | None, d: np.ndarray) -> tuple[np.ndarray, ...]:
+def backward_scale(layer: Layer, value: np.ndarray, square: np.ndarray, w: np.ndarray | None, d: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Of the gradients by input, weight and bias; d is the squared scale of the gradient by the output."""
     match layer:
         case Linear():
             assert w is not None
@@ -135,7 +141,7 @@ def _loss(net: Net, x: np.ndarray, y: np.ndarray | None, out: np.ndarray, square
     return loss, p2 * (1 + shifted + mixed) / n**2 + gradient**2
 
 
-def _distance(layer: Layer, value: np.ndarray, square: np.ndarray) -> np.ndarray:
+def distance(layer: Layer, value: np.ndarray, square: np.ndarray) -> np.ndarray:
     """(n,): the smallest of |gap| / scale over a layer's switches; gaps of exactly nothing come from equal or empty pixels and do not count."""
     if isinstance(layer, ReLU):
         gap, scale = np.abs(value), np.sqrt(square)

@@ -48,10 +48,9 @@ def check(context: click.Context, file: Path, mode: str, order: str, seed: int, 
 
     \b
     Examples:
-      warpladder check saxpy.cu
-      warpladder check saxpy.cu --grid 4 --block 256 \\
-          --arg x=1000 --arg y=1000:zeros --arg n=1000 --arg a=0.5
-      warpladder check saxpy.toml --mode check
+      warpladder check relu.cu
+      warpladder check relu.cu --grid 4 --block 256 --arg x=1000 --arg n=1000
+      warpladder check relu.toml --mode check
     """
     from ..emulator.describe import read
 

@@ -1,0 +1,81 @@
+"""Every kernel behind every table, at ragged shapes, against the reference: cases that run on any device.
+
+The cases follow the tables: whatever layers an entry computes, alone or several in one pass, a chain of such layers is
+made up for it. What an op writes holds NaN before, and so does every row that it must not read.
+
+    python tests/kernel_cases.py MODE [NAME ...]     runs them, or some, in a mode of the emulator
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kernel_layers import layer_cases
+from kernel_losses import LOSSES
+from kernel_steps import accumulate_cases, gather_cases, update_cases
+from kernel_tools import Runs
+from warpladder import ops
+from warpladder.device import Device
+from warpladder.ops.kernels import KernelTable
+
+
+@dataclass(frozen=True)
+class KernelCase:
+    """Something that kernels compute: `run(device)` raises where it is wrong, and gives the names of the kernels that were launched."""
+
+    name: str
+    run: Callable[[Device], set[str]] = field(repr=False)
+
+
+def tables() -> dict[str, KernelTable]:
+    """Every table of kernels that stands in `warpladder.ops`, by its module's name."""
+    modules = [importlib.import_module(f"warpladder.ops.{found.name}") for found in pkgutil.iter_modules(ops.__path__) if not found.ispkg]
+    found = {module.__name__.rpartition(".")[2]: getattr(module, "TABLE", None) for module in modules}
+    return {name: table for name, table in found.items() if isinstance(table, KernelTable)}
+
+
+def every_case() -> list[KernelCase]:
+    """The cases of every implementation that stands in a table; what several tables share comes once, and one without cases is an error."""
+    out: dict[str, list[KernelCase]] = {}
+    for table in tables().values():
+        for key, op in table.layers.items():
+            out.setdefault(f"{op.__name__} {'+'.join(kind.__name__ for kind in key)}", _listed(op, layer_cases(key, op)))
+        for kind, loss in table.losses.items():
+            out.setdefault(loss.__name__, _listed(loss, LOSSES[kind](table)))
+        for entry, runs in (
+            (table.update, update_cases(table)),
+            (table.gather, gather_cases(table)),
+            (table.accumulate, accumulate_cases(table)),
+        ):
+            out.setdefault(entry.__name__, _listed(entry, runs))
+    return [case for found in out.values() for case in found]
+
+
+def _listed(entry: type, runs: Runs) -> list[KernelCase]:
+    found = [KernelCase(f"{entry.__name__} {what}".strip(), run) for what, run in runs]
+    assert found, f"no case covers {entry.__name__}: give LAYERS in kernel_layers.py layers that fit"
+    return found
+
+
+def main(mode: str, *names: str) -> int:
+    """Print each case that fails, and how many ran."""
+    from warpladder.emulator import EmulatedDevice
+
+    device = EmulatedDevice(mode=mode)
+    failed, chosen = 0, [case for case in every_case() if not names or case.name in names]
+    for case in chosen:
+        try:
+            case.run(device)
+        except Exception as error:
+            failed += 1
+            print(f"{case.name}: {error!r}")
+    print(f"{len(chosen)} cases, {failed} failed")
+    return 1 if failed or not chosen else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(*sys.argv[1:]))
