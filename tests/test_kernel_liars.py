@@ -104,6 +104,7 @@ def launched(table: KernelTable) -> dict[str, list[Launch]]:
     with KernelTrainer(NET, CONFIG, drawn.state, EmulatedDevice(), table, "resident") as trainer:
         trainer.load(drawn.dataset)
         for launch in trainer.program(STEP):
+            assert isinstance(launch, Launch)
             out.setdefault(launch.name, []).append(launch)
     return out
 

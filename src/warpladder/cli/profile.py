@@ -87,10 +87,14 @@ def launches(found: Profile) -> Table:
     table = _table("Kernels", "kernel", "times", "time", "share", "blocks", "threads", "registers", "shared", "spilled", "occupancy")
     for part in found.parts:
         for kernel in part.kernels:
+            times = kernel.name, str(kernel.launches), duration(kernel.seconds), f"{kernel.seconds / found.parts_seconds:.1%}"
+            shape = kernel.shape
+            if shape is None:
+                table.add_row(*times, "(a library's)")
+                continue
             table.add_row(
-                kernel.name, str(kernel.launches), duration(kernel.seconds), f"{kernel.seconds / found.parts_seconds:.1%}",
-                "x".join(map(str, _trimmed(kernel.grid))), "x".join(map(str, _trimmed(kernel.block))), str(kernel.registers),
-                f"{kernel.shared + kernel.static_shared:,}", str(kernel.spilled), f"{kernel.occupancy:.0%}",
+                *times, "x".join(map(str, _trimmed(shape.grid))), "x".join(map(str, _trimmed(shape.block))), str(shape.registers),
+                f"{shape.shared + shape.static_shared:,}", str(shape.spilled), f"{shape.occupancy:.0%}",
             )  # fmt: skip
     return table
 

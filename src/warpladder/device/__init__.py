@@ -5,6 +5,7 @@ from .base import Device as Device
 from .base import Event as Event
 from .base import Graph as Graph
 from .base import Stream as Stream
+from .kernel import Call as Call
 from .kernel import Kernel as Kernel
 from .kernel import Launch as Launch
 from .limits import Limits as Limits

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import OutOfMemoryError
+from ..errors import LaunchError, OutOfMemoryError
 from .array import Array
-from .kernel import Kernel, Launch
+from .kernel import Call, Kernel
 from .limits import Limits
 
 
@@ -45,7 +45,7 @@ class Stream(ABC):
 
 
 class Graph(ABC):
-    """Launches that are sent together, by one call."""
+    """Calls that are sent together, as one."""
 
     @abstractmethod
     def send(self, stream: Stream | None = None) -> None:
@@ -53,14 +53,14 @@ class Graph(ABC):
 
 
 class Sequence(Graph):
-    """Launches sent one by one: a graph on a device that has none of its own."""
+    """Calls sent one by one: a graph on a device that has none of its own."""
 
-    def __init__(self, launches: list[Launch]) -> None:
-        self.launches = launches
+    def __init__(self, calls: list[Call]) -> None:
+        self.calls = calls
 
     def send(self, stream: Stream | None = None) -> None:
-        for launch in self.launches:
-            launch.send(stream)
+        for call in self.calls:
+            call.send(stream)
 
 
 class Device(ABC):
@@ -121,9 +121,9 @@ class Device(ABC):
     def new_stream(self) -> Stream:
         """Another stream."""
 
-    def graph(self, launches: list[Launch]) -> Graph:
-        """Launches as one thing that can be sent any number of times; on a GPU a CUDA graph."""
-        return Sequence(list(launches))
+    def graph(self, calls: list[Call]) -> Graph:
+        """Calls as one thing that can be sent any number of times; on a GPU a CUDA graph."""
+        return Sequence(list(calls))
 
     @abstractmethod
     def synchronize(self) -> None:
@@ -132,6 +132,21 @@ class Device(ABC):
     @abstractmethod
     def free_memory(self) -> int:
         """Bytes that can still be allocated, as far as can be told."""
+
+    def check_own(self, array: Array) -> None:
+        """Raise `LaunchError` for an array in another device's memory."""
+        if array.device is not self:
+            raise LaunchError(f"an array of {array.device.name} is not in the memory of {self.name}")
+
+    def check_copy(self, array: Array, host: np.ndarray) -> None:
+        """Raise `LaunchError` where an array cannot be copied from or to this array of the host."""
+        self.check_own(array)
+        if host.shape != array.shape or host.dtype != array.dtype:
+            raise LaunchError(
+                f"the host's array is {host.dtype} {host.shape}, and the device's {array.dtype} {array.shape}: they must be alike"
+            )
+        if not host.flags.c_contiguous:
+            raise LaunchError(f"the host's array of shape {host.shape} is not contiguous: numpy.ascontiguousarray makes one that is")
 
     def check_room(self, needs: Mapping[str, int]) -> None:
         """Raise `OutOfMemoryError` where buffers of these sizes in bytes do not fit; the message lists the largest."""

@@ -1,4 +1,7 @@
-"""`Kernel` and `Launch`: a compiled function with its signature, and one call of it, checked and ready to be sent."""
+"""`Kernel` and `Launch`: a compiled function with its signature, and one call of it, checked and ready to be sent.
+
+`Call` is what a step is made of: a launch, or work that a vendor's library queues.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,22 @@ if TYPE_CHECKING:
     from .base import Device, Stream
 
 
-class Launch(ABC):
+class Call(ABC):
+    """Work for a device: prepared once, sent any number of times.
+
+    name : for people.
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str: ...
+
+    @abstractmethod
+    def send(self, stream: Stream | None = None) -> None:
+        """Queue it on a stream, or on the device's own."""
+
+
+class Launch(Call):
     """A kernel with grid, block, shared memory and arguments: checked once, sent any number of times.
 
     kernel : the kernel's name, with template arguments.
@@ -33,10 +51,6 @@ class Launch(ABC):
     @property
     def name(self) -> str:
         return self.kernel.signature.name
-
-    @abstractmethod
-    def send(self, stream: Stream | None = None) -> None:
-        """Queue it on a stream, or on the device's own."""
 
     def __repr__(self) -> str:
         return f"<{self.name} grid {self.grid} block {self.block} shared {self.shared}>"

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from ..config import TrainConfig
-from ..device import Array, Device, Launch
+from ..device import Array, Call, Device
 from ..nets import CrossEntropyLoss, Layer, MSELoss
 from .base import Buffers
 
-Launches = list[Launch]
+#: A launch each, or a call of a vendor's library.
+Launches = list[Call]
 
 
 def ceil_div(a: int, b: int) -> int:

@@ -23,6 +23,7 @@ from ..trainers.layerwise import LayerwiseTrainer
 from . import kernels, layerwise
 from .content import KernelTime as KernelTime
 from .content import Lane as Lane
+from .content import LaunchShape as LaunchShape
 from .content import Part as Part
 from .content import Profile as Profile
 from .floor import Floor as Floor

@@ -9,17 +9,14 @@ from .floor import Floor
 
 
 @dataclass(frozen=True)
-class KernelTime:
-    """One kernel of a step, by name; several launches of it within one part are added up.
+class LaunchShape:
+    """How a kernel was launched, and what it takes.
 
-    grid, block, shared : of its largest launch, blocks, threads and bytes of dynamic shared memory.
+    grid, block, shared : blocks, threads and bytes of dynamic shared memory.
     registers, static_shared, spilled : a thread's 32-bit registers, a block's bytes, and a thread's bytes of spilled registers.
     occupancy : share of a multiprocessor's threads that it can keep there, 0 to 1.
     """
 
-    name: str
-    launches: int
-    seconds: float
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared: int
@@ -27,6 +24,19 @@ class KernelTime:
     static_shared: int
     spilled: int
     occupancy: float
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """One kernel of a step, by name; several launches of it within one part are added up.
+
+    shape : of its largest launch; None for a call of a vendor's library, which does not tell.
+    """
+
+    name: str
+    launches: int
+    seconds: float
+    shape: LaunchShape | None
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
-"""The parts of a step that is made of launches, timed by events: each launch alone, many times over."""
+"""The parts of a step that is made of launches and library calls, timed by events: each alone, many times over."""
 
 from __future__ import annotations
 
 import math
 import statistics
 
-from ..device import Device, Launch
+from ..device import Call, Device, Launch
 from ..device.occupancy import occupancy
 from ..order import Order
 from ..trainers.kernelwise.feeds import Slice, StreamedFeed
@@ -13,7 +13,7 @@ from ..trainers.kernelwise.network import Stage
 from ..trainers.kernelwise.timeline import Timeline, overlap
 from ..trainers.kernelwise.trainer import KernelTrainer
 from . import floor
-from .content import KernelTime, Lane, Part
+from .content import KernelTime, Lane, LaunchShape, Part
 
 ROUNDS = 5
 LEAST = 2e-3  # seconds that one measurement should take, so that the clock's steps do not count
@@ -36,10 +36,11 @@ def _part(trainer: KernelTrainer, stage: Stage, slices: float) -> Part:
     if stage.phase == "update":
         slices = 1
     kernels: dict[str, KernelTime] = {}
-    for launch in stage.launches:
-        seconds = slices * alone(trainer, launch)
-        known = kernels.get(launch.name)
-        kernels[launch.name] = _described(trainer.device, launch, seconds, known)
+    for call in stage.launches:
+        seconds = slices * alone(trainer, call)
+        known = kernels.get(call.name)
+        shape = _shape(trainer.device, call)
+        kernels[call.name] = _added(known, seconds, shape) if known else KernelTime(call.name, 1, seconds, shape)
     return Part(
         _name(trainer, stage),
         stage.phase,
@@ -49,8 +50,8 @@ def _part(trainer: KernelTrainer, stage: Stage, slices: float) -> Part:
     )
 
 
-def alone(trainer: KernelTrainer, launch: Launch) -> float:
-    """Seconds that a launch takes on the device: the median of several runs of it, over and over with nothing between.
+def alone(trainer: KernelTrainer, call: Call) -> float:
+    """Seconds that a launch or a library's call takes on the device: the median of several runs of it, over and over with nothing between.
 
     A launch that counts the step on is stopped from leaving the log: the counter is set back before each measurement.
     """
@@ -61,7 +62,7 @@ def alone(trainer: KernelTrainer, launch: Launch) -> float:
         trainer.rewind()
         begin = stream.record()
         for _ in range(repeats):
-            launch.send()
+            call.send()
         end = stream.record()
         end.synchronize()
         return end.seconds_since(begin) / repeats
@@ -71,13 +72,19 @@ def alone(trainer: KernelTrainer, launch: Launch) -> float:
     return statistics.median(measured(repeats) for _ in range(ROUNDS))
 
 
-def _described(device: Device, launch: Launch, seconds: float, known: KernelTime | None) -> KernelTime:
-    if known is not None and math.prod(known.grid) >= math.prod(launch.grid):
-        return KernelTime(**vars(known) | {"launches": known.launches + 1, "seconds": known.seconds + seconds})
-    resources = launch.kernel.resources
-    return KernelTime(
-        launch.name, 1 + (known.launches if known else 0), seconds + (known.seconds if known else 0.0), launch.grid, launch.block, launch.shared,
-        resources.registers, resources.static_shared, resources.spill_stores, occupancy(launch.block, launch.shared, resources, device.limits),
+def _added(known: KernelTime, seconds: float, shape: LaunchShape | None) -> KernelTime:
+    """One more launch of a kernel; the larger one's shape is kept."""
+    larger = known.shape is None or shape is None or math.prod(known.shape.grid) >= math.prod(shape.grid)
+    return KernelTime(known.name, known.launches + 1, known.seconds + seconds, known.shape if larger else shape)
+
+
+def _shape(device: Device, call: Call) -> LaunchShape | None:
+    if not isinstance(call, Launch):
+        return None
+    resources = call.kernel.resources
+    return LaunchShape(
+        call.grid, call.block, call.shared, resources.registers, resources.static_shared, resources.spill_stores,
+        occupancy(call.block, call.shared, resources, device.limits),
     )  # fmt: skip
 
 

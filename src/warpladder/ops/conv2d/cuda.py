@@ -55,7 +55,7 @@ class NaiveConv2d(KernelOp):
 
     def _bias(self, n: int) -> Launches:
         lines = self.o * self.oh
-        found = [self.line_sums.launch(self.buffers.dy, n * lines, self.ow, self.of_samples)]
+        found: Launches = [self.line_sums.launch(self.buffers.dy, n * lines, self.ow, self.of_samples)]
         sums = self.of_samples
         if n > 1:
             found += self.sample_sums.launches(sums, n, self.of_batch)

@@ -85,5 +85,5 @@ class SampleSums(OnDevice):
         slab = max(self.least, ceil_div(n, self.most))
         slabs = ceil_div(n, slab)
         parts = out if self.parts is None or slabs == 1 else self.parts
-        found = [by_sample(kernel, self.weights, slabs, self.block_size, *before, parts, self.weights, n, slab, slabs, *after)]
+        found: Launches = [by_sample(kernel, self.weights, slabs, self.block_size, *before, parts, self.weights, n, slab, slabs, *after)]
         return found if parts is out else [*found, *self.adding.launches(parts, slabs, out)]
