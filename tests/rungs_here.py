@@ -6,6 +6,7 @@ A CUDA rung stands here once for the emulator, and once more for the GPU where t
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 
 from warpladder.config import TrainConfig
 from warpladder.ladder import LADDER
@@ -31,7 +32,7 @@ def _here() -> tuple[Rung, ...]:
     for rung in LADDER:
         if rung.unsupported(softmax(), TrainConfig()) is None:
             out.append(rung)
-        if "device" in rung.options:
+        if "device" in rung.options and find_spec("warpladder.emulator.device"):
             out.append(emulated(rung))
     return tuple(out)
 

@@ -15,7 +15,7 @@ PACKAGE = Path(warpladder.__file__).parent
 ORDER = (
     ("cli",),
     ("report", "reproduce"),
-    ("bench", "profile", "features"),
+    ("bench", "profile", "features", "gemm"),
     ("verify", "train"),
     ("ladder",),
     ("peers",),  # a peer says what it is as a Rung

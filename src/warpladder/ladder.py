@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from .errors import RungError
 from .peers import sklearn, torch
-from .rungs import loops, native, numpy
+from .rungs import cupy, loops, naive, native, numpy, resident, streamed
 from .rungs.base import Rung
 
-LADDER: tuple[Rung, ...] = (loops.RUNG, numpy.RUNG, native.RUNG)
+LADDER: tuple[Rung, ...] = (loops.RUNG, numpy.RUNG, native.RUNG, cupy.RUNG, naive.RUNG, streamed.RUNG, resident.RUNG)
 PEERS: tuple[Rung, ...] = (torch.PEER, torch.CHANNELS_LAST, sklearn.PEER)
 
 

@@ -27,6 +27,7 @@ def rungs(net_name: str) -> None:
       warpladder rungs --net autoencoder
     """
     from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
     from rich.table import Table
 
     from ..ladder import LADDER, PEERS
@@ -41,7 +42,7 @@ def rungs(net_name: str) -> None:
         table.add_column("idea", ratio=3)
         table.add_column(f"trains {net.name} here", ratio=2)
         for rung in members:
-            table.add_row(rung.name, rung.idea, rung.unsupported(net, config) or "yes")
+            table.add_row(rung.name, rung.idea, escape(rung.unsupported(net, config) or "yes"))
         return table
 
     out = console()

@@ -23,7 +23,12 @@ def open_device(name: str | None) -> Device:
 
 def why_not(config: TrainConfig) -> str | None:
     """A reason why kernels cannot run where the config wants them, or None."""
-    if config.device == "emulated":
+    return why_not_on(config.device)
+
+
+def why_not_on(name: str | None) -> str | None:
+    """A reason why kernels cannot run on the GPU (None) or on the emulator ("emulated"), or None."""
+    if name == "emulated":
         from ... import emulator
 
         return emulator.why_not()
