@@ -1,1 +1,27 @@
-"""The GPU: kernels compiled, launched, timed and captured, through CUDA's driver."""
+"""The GPU: kernels compiled, launched, timed and captured, through CUDA's driver.
+
+Importing this loads nothing of CUDA, so that a list of rungs can say why a GPU cannot be used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from .support import why_not as why_not
+
+if TYPE_CHECKING:
+    from .device import GpuDevice as GpuDevice
+    from .facts import facts as facts
+    from .graph import Graph as Graph
+    from .offline import OfflineDevice as OfflineDevice
+
+_HOMES = {"GpuDevice": "device", "Graph": "graph", "OfflineDevice": "offline", "facts": "facts"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value

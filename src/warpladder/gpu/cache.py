@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ..checkpoint.atomic import write_atomically
 from ..device import Resources, Source
-from .compile import OPTIONS, STANDARD, Binary, compile, header_folders, version
+from .compile import OPTIONS, Binary, compile, header_folders, version
 
 #: Bytes that all entries may take together; the least recently used go first.
 BOUND = 256 << 20
@@ -41,7 +41,7 @@ def compiled(source: Source, names: tuple[str, ...], arch: str) -> Binary:
 def key(source: Source, names: tuple[str, ...], arch: str) -> str:
     """A hash of everything that decides the machine code."""
     headers = [(str(place), place.stat().st_mtime_ns) for place in header_folders(source)]
-    return sha256(json.dumps([source.digest, names, arch, STANDARD, OPTIONS, version(), headers]).encode()).hexdigest()[:40]
+    return sha256(json.dumps([source.digest, names, arch, OPTIONS, version(), headers]).encode()).hexdigest()[:40]
 
 
 @cache

@@ -13,9 +13,9 @@ from ..device import Resources, Source
 from ..errors import DeviceError, KernelError
 from .ptxas import resources
 
-#: The language, and the options that bear on the machine code. Sums keep IEEE rounding: no fast-math.
-STANDARD = "c++17"
-OPTIONS = ("-lineinfo", "--ptxas-options=-v")
+#: What bears on the machine code, beside the source and the architecture. Arithmetic keeps IEEE rounding: no fast-math. Machine code knows its
+#: lines, for compute-sanitizer. NVRTC's own cache, which it keeps where there is a driver, is not used: it leaves out the assembler's report.
+OPTIONS = {"std": "c++17", "lineinfo": True, "ptxas_options": ["-v"], "no_cache": True}
 
 _ERROR = re.compile(r"^(?P<file>[^\n(]+)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<what>[^\n]+)$", re.MULTILINE)
 _ASSEMBLER = re.compile(r"^ptxas (?:error|fatal)\s*: (?P<what>[^\n]+)$", re.MULTILINE)
@@ -57,7 +57,7 @@ def architectures() -> tuple[int, ...]:
     version()
     from cuda.bindings import nvrtc
 
-    status, _, found = nvrtc.nvrtcGetSupportedArchs()
+    status, *_, found = nvrtc.nvrtcGetSupportedArchs()
     if int(status):
         raise DeviceError(f"NVRTC does not say what it compiles for ({status.name})")
     return tuple(map(int, found))
@@ -92,33 +92,44 @@ def compile(source: Source, names: tuple[str, ...], arch: str) -> Binary:
         Without NVRTC.
     """
     release = version()
-    try:
-        from cuda.bindings import nvrtc
-        from cuda.core import Program, ProgramOptions
-    except ImportError as error:
-        raise DeviceError(
-            f"cuda-core, which compiles kernels, cannot be loaded ({_line(error)}): pip install 'warpladder[cuda13]'"
-        ) from None
+    from cuda.bindings import nvrtc
 
     log = StringIO()
     try:
-        options = ProgramOptions(
-            name=source.path.name, arch=arch, std=STANDARD, lineinfo=True, ptxas_options=["-v"],
-            include_path=[str(folder) for folder in header_folders(source)] or None,
-        )  # fmt: skip
-        program = Program(source.text, "c++", options)
-        code = program.compile("cubin", name_expressions=names, logs=log)
+        build, options = _cuda_core()
+        folders = [str(folder) for folder in header_folders(source)]
+        program = build(source.text, "c++", options(name=source.path.name, arch=arch, include_path=folders or None, **OPTIONS))
+        cubin = bytes(program.compile("cubin", name_expressions=names, logs=log).code)
     except Exception as error:
         if not type(error).__module__.startswith("cuda."):
             raise
         raise _refused(source, names, arch, release, str(error)) from None
-    symbols = {name: _text(symbol) for name, symbol in code.symbol_mapping.items()}
-    _, size = nvrtc.nvrtcGetPTXSize(program.handle)
-    ptx = bytes(size)
-    (status,) = nvrtc.nvrtcGetPTX(program.handle, ptx)
-    if int(status):
-        raise KernelError(f"{source.path}: NVRTC keeps its PTX to itself ({status.name})")
-    return Binary(bytes(code.code), symbols, resources(log.getvalue(), ptx.decode(), symbols))
+    symbols = {name: _given(nvrtc.nvrtcGetLoweredName(program.handle, name.encode())).decode() for name in names}
+    ptx = bytes(_given(nvrtc.nvrtcGetPTXSize(program.handle)))
+    _given(nvrtc.nvrtcGetPTX(program.handle, ptx))
+    return Binary(cubin, symbols, resources(log.getvalue(), ptx.decode(), symbols))
+
+
+def _cuda_core() -> tuple[Any, Any]:
+    """`Program` and `ProgramOptions`, which were experimental before cuda-core 0.5."""
+    try:
+        try:
+            from cuda.core import Program, ProgramOptions
+        except ImportError:
+            from cuda.core.experimental import Program, ProgramOptions
+    except ImportError as error:
+        raise DeviceError(
+            f"cuda-core, which compiles kernels, cannot be loaded ({_line(error)}): pip install 'warpladder[cuda13]'"
+        ) from None
+    return Program, ProgramOptions
+
+
+def _given(answer: tuple[Any, ...]) -> Any:
+    """What NVRTC gives besides its status."""
+    status, *results = answer
+    if status:
+        raise KernelError(f"NVRTC does not say what it compiled ({status.name})")
+    return results[0] if results else None
 
 
 def _refused(source: Source, names: tuple[str, ...], arch: str, release: tuple[int, int], log: str) -> KernelError:
@@ -140,10 +151,6 @@ def _refused(source: Source, names: tuple[str, ...], arch: str, release: tuple[i
     error = KernelError(text)
     error.add_note(log)
     return error
-
-
-def _text(symbol: Any) -> str:
-    return symbol.decode() if isinstance(symbol, bytes) else str(symbol)
 
 
 def _line(error: BaseException) -> str:

@@ -1,0 +1,61 @@
+"""Memory of a GPU, and page-locked memory of the host. Each is released when nothing refers to it any more.
+
+Memory is allocated plainly, not from a pool: all of it is taken before training begins, releasing it waits for
+the kernels that still use it, and compute-sanitizer sees each array's bounds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from cuda.bindings import driver as cuda
+
+if TYPE_CHECKING:
+    from .device import GpuDevice
+
+
+class Allocation:
+    """Bytes on the GPU, counted in the device's `held` under what they are for."""
+
+    def __init__(self, device: GpuDevice, size: int, what: str) -> None:
+        self.address = int(device.call(cuda.cuMemAlloc, max(size, 1), doing=f"allocate {size:,} bytes ({what})"))
+        device.held[what] = device.held.get(what, 0) + size
+        release = weakref.finalize(self, _release, device, self.address, size, what)
+        release.atexit = False  # the end of the process releases everything
+
+
+def _release(device: GpuDevice, address: int, size: int, what: str) -> None:
+    device.forgive(cuda.cuMemFree, address)
+    device.held[what] -= size
+
+
+class PinnedMemory:
+    """Page-locked ranges of the host's memory, and NumPy arrays over them."""
+
+    def __init__(self, device: GpuDevice) -> None:
+        self.device = device
+        self.ranges: dict[int, int] = {}  # first and last + 1
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """An uninitialised array in new page-locked memory."""
+        count = math.prod(shape)
+        size = max(1, count * dtype.itemsize)
+        address = int(self.device.call(cuda.cuMemHostAlloc, size, 0, doing=f"allocate {size:,} bytes of page-locked memory"))
+        self.ranges[address] = address + size
+        block: Any = (ctypes.c_uint8 * size).from_address(address)
+        release = weakref.finalize(block, self._release, address)
+        release.atexit = False
+        return np.frombuffer(block, dtype, count).reshape(shape)
+
+    def holds(self, address: int, size: int) -> bool:
+        """Whether these bytes are page-locked."""
+        return any(first <= address and address + size <= last for first, last in self.ranges.items())
+
+    def _release(self, address: int) -> None:
+        del self.ranges[address]
+        self.device.forgive(cuda.cuCtxSynchronize)  # a copy from it may be under way
+        self.device.forgive(cuda.cuMemFreeHost, address)

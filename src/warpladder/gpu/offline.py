@@ -1,0 +1,143 @@
+"""`OfflineDevice`: kernels compiled for a GPU that is not here, and their launches held to its limits. Nothing runs."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..device import Array, Device, Event, Kernel, Launch, Limits, Stream
+from ..device.limits import Dim3
+from ..errors import DeviceError
+from .architecture import Capability
+from .program import program
+
+#: A GPU of each architecture, as NVIDIA documents its compute capability.
+LIMITS = {
+    "sm_75": Limits(
+        "T4 (offline)", shared_opt_in=64 << 10, threads_per_multiprocessor=1024, blocks_per_multiprocessor=16,
+        shared_per_multiprocessor=64 << 10, memory=16 << 30, multiprocessors=40, cluster=1,
+    ),
+    "sm_80": Limits(
+        "A100 (offline)", shared_opt_in=163 << 10, shared_per_multiprocessor=164 << 10, memory=40 << 30, multiprocessors=108, cluster=1
+    ),
+    "sm_90": Limits("H100 (offline)", memory=80 << 30, multiprocessors=132),
+    "sm_100": Limits("B200 (offline)", memory=180 << 30, multiprocessors=148),
+}  # fmt: skip
+
+#: Addresses begin here, and every array's is a multiple of ALIGNED, as on a GPU.
+BASE = 0x7000_0000_0000
+ALIGNED = 512
+
+
+class OfflineStream(Stream):
+    """Nothing is ever queued on it, so there is nothing to wait for."""
+
+    def record(self) -> Event:
+        return OfflineEvent()
+
+    def wait(self, event: Event) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+
+class OfflineEvent(Event):
+    """An event of a stream on which nothing happens."""
+
+    def synchronize(self) -> None:
+        pass
+
+    def seconds_since(self, earlier: Event) -> float:
+        raise DeviceError("a device that is offline measures no time")
+
+
+class OfflineLaunch(Launch):
+    """A launch that passed the checks and cannot be sent."""
+
+    def send(self, stream: Stream | None = None) -> None:
+        raise DeviceError(f"{self!r} cannot be sent: {self.kernel.device.name} only compiles and checks")
+
+
+class OfflineKernel(Kernel):
+    """A kernel compiled for the architecture."""
+
+    def _launch(
+        self, grid: Dim3, block: Dim3, shared: int, packed: tuple[Any, ...], arguments: tuple[Any, ...], cooperative: bool, cluster: Dim3
+    ) -> OfflineLaunch:
+        return OfflineLaunch(self, grid, block, shared, cooperative, cluster)
+
+
+class OfflineDevice(Device):
+    """Compiles kernels for an architecture, counts memory, and checks launches, on a machine without a GPU.
+
+    Arrays have addresses and no contents: what is uploaded is dropped, and nothing can be downloaded.
+
+    Parameters
+    ----------
+    arch : {"sm_75", "sm_80", "sm_90", "sm_100"}
+    """
+
+    def __init__(self, arch: str = "sm_90") -> None:
+        if arch not in LIMITS:
+            raise DeviceError(f"the limits of {arch} are not known; there are {', '.join(LIMITS)}")
+        self.arch, self.limits = arch, LIMITS[arch]
+        self.name = self.limits.device
+        self.capability: Capability = divmod(int(arch.removeprefix("sm_")), 10)
+        self.stream = OfflineStream()
+        self.held = {}
+        self._next = BASE
+        self._kernels: dict[tuple[object, str], OfflineKernel] = {}
+
+    def kernel(self, path: Path | str, name: str) -> OfflineKernel:
+        found = program(path, name, self.capability, self.arch)
+        key = found.key, found.signature.name
+        if key not in self._kernels:
+            self._kernels[key] = OfflineKernel(self, found.source, found.signature, found.resources)
+        return self._kernels[key]
+
+    def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
+        kind = np.dtype(dtype)
+        size = math.prod(shape) * kind.itemsize
+        self.check_room({what: size})
+        owner, address = _Memory(), self._next
+        self._next += -(-max(size, 1) // ALIGNED) * ALIGNED
+        self.held[what] = self.held.get(what, 0) + size
+        weakref.finalize(owner, self._release, size, what)
+        return Array(self, address, tuple(map(int, shape)), kind, owner)
+
+    def _release(self, size: int, what: str) -> None:
+        self.held[what] -= size
+
+    def pinned(self, shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
+        return np.empty(shape, dtype)
+
+    def fill(self, array: Array, byte: int, stream: Stream | None = None) -> None:
+        pass
+
+    def upload(self, array: Array, host: np.ndarray, stream: Stream | None = None) -> None:
+        self.check_copy(array, host)
+
+    def download(self, host: np.ndarray, array: Array, stream: Stream | None = None) -> None:
+        raise DeviceError(f"{self.name} only compiles and checks: its arrays hold nothing that could be copied from them")
+
+    def copy(self, target: Array, source: Array, stream: Stream | None = None) -> None:
+        self.check_own(target)
+        self.check_own(source)
+
+    def new_stream(self) -> OfflineStream:
+        return OfflineStream()
+
+    def synchronize(self) -> None:
+        pass
+
+    def free_memory(self) -> int:
+        return self.limits.memory - sum(self.held.values())
+
+
+class _Memory:
+    """Stands for memory that is held."""
