@@ -1,3 +1,14 @@
-"""How each kind of fault is usually mended, in a line."""
+"""How each kind of fault is usually mended, in a sentence."""
 
-HINTS: dict[str, str] = {}
+HINTS = {
+    "race": "put __syncthreads() between the two lines, or make the access atomic; between blocks only an atomic or a second launch helps.",
+    "barrier": "every thread of the block must come to the same __syncthreads(): take it out of the if, and let idle threads skip the work, not the barrier.",
+    "warp mask": "the mask must name exactly the lanes that come to the call: call it before any if or return that keeps lanes away.",
+    "deadlock": "a thread waits for something that only a thread or block behind it can do: let nobody wait for a block that may not have started.",
+    "uninitialised": "write the element in every case before it is read, a 0 where there is no data; a guard (if (i < n)) around the store leaves a hole.",
+    "out of bounds": "compare the index with the length before the access, if (i < n): the last block has threads left over, and the first ones no left neighbour.",
+    "misaligned": "a wide access (float4, float2) wants an address that its size divides: start at a multiple of it, and pad rows to one.",
+    "launch": "a block has at most 1,024 threads along x, y and z together; cover the rest with more blocks, and ask for the error after every launch.",
+    "order": "look for two threads that write the same element. Where it is meant (places handed out by an atomic counter), check one order only, with --order.",
+    "wrong result": "every other check passed, so it is the arithmetic: print from one thread of one block and compare with a sum by hand.",
+}

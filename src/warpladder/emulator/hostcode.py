@@ -13,10 +13,12 @@ from pathlib import Path
 from ..device import source as sources
 from ..errors import KernelError
 
-#: Headers of the host's side, and what the emulator has built in.
+#: What the emulator has of the toolkit's headers.
+EMULATED = Path(__file__).resolve().parent / "headers" / "cuda"
+#: Headers of the host's side, or of what needs no header here.
 HOST_HEADERS = re.compile(
-    r"cuda|cuda_runtime(_api)?|device_launch_parameters|device_functions|cuda_profiler_api|cublas\w*|cudnn\w*|cufft\w*|curand|cusparse\w*|cusolver\w*|nvtx?\w*|nvToolsExt|"
-    r"helper_\w+|driver_types|cuda_fp16|cuda_bf16|vector_types|vector_functions|math_constants|sm_\w+|thrust/.*|opencv\w*(/.*)?|(torch|ATen|c10|pybind11)/.*"
+    r"device_functions|cuda_profiler_api|cublas\w*|cudnn\w*|cufft\w*|curand|cusparse\w*|cusolver\w*|nvtx?\w*|nvToolsExt|"
+    r"helper_\w+|driver_types|vector_functions|sm_\w+|thrust/.*|opencv\w*(/.*)?|(torch|ATen|c10|pybind11)/.*"
 )
 #: Headers of device code that has no counterpart on a CPU here.
 DEVICE_HEADERS = re.compile(
@@ -83,7 +85,7 @@ def _header(match: re.Match[str], text: str, file: str) -> str:
         raise KernelError(
             f"{_place(text, match.start(), file)}: <{match['name']}> cannot be emulated; put the kernels that do without it into a file of their own"
         )
-    return "" if HOST_HEADERS.fullmatch(name) else match[0]
+    return "" if HOST_HEADERS.fullmatch(name) and not (EMULATED / match["name"]).is_file() else match[0]
 
 
 def _place(text: str, position: int, file: str) -> str:
