@@ -32,6 +32,10 @@ from warpladder.errors import ConfigError
         {"seed": 2**32},
         {"log_every": 0},
         {"threads": 0},
+        {"library": ""},
+        {"library": "linear,relu"},
+        {"library": "linear,linear"},
+        {"library": True},
     ],
     ids=str,
 )

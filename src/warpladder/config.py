@@ -11,6 +11,9 @@ from .errors import ConfigError
 DEVICES = ("emulated",)
 FEEDS = ("sync", "streamed", "resident")
 
+#: Operations that cuBLASLt and cuDNN can do for the library rung.
+LIBRARY = ("linear", "conv2d", "cross_entropy")
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -43,6 +46,9 @@ class TrainConfig:
         How a CUDA rung's samples reach the GPU; None is the rung's own way.
     block_size : int or None
         Threads in a block of kernels that leave the choice, a multiple of 32 from 32 to 1024; None is the rung's own.
+    library : str or None
+        Which operations the library rung gives to cuBLASLt and cuDNN: some of "linear", "conv2d" and "cross_entropy", with commas
+        between them. None is all.
     """
 
     epochs: int = 5
@@ -60,6 +66,7 @@ class TrainConfig:
     device: str | None = None
     feed: str | None = None
     block_size: int | None = None
+    library: str | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("epochs", 0), ("batch_size", 1), ("seed", 0), ("log_every", 1), ("threads", 1)):
@@ -81,6 +88,9 @@ class TrainConfig:
         size = self.block_size
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size not in range(32, 1025, 32)):
             raise ConfigError(f"block_size wants a multiple of 32 from 32 to 1024, got {size!r}")
+        names = [] if self.library is None else str(self.library).split(",")
+        if not set(names) <= set(LIBRARY) or len(set(names)) < len(names):
+            raise ConfigError(f"library wants some of {', '.join(LIBRARY)}, with commas between them, got {self.library!r}")
         for name in ("nesterov", "shuffle", "drop_last"):
             value = getattr(self, name)
             if not isinstance(value, bool):

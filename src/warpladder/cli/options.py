@@ -93,6 +93,11 @@ config_options = _together(
     click.option("--device", type=click.Choice(DEVICES), help="Run CUDA rungs without a GPU: their kernels on the CPU, slowly."),
     click.option("--feed", type=click.Choice(FEEDS), help="How samples reach the GPU; the rung's own way if not given."),
     click.option("--block-size", type=int, help="Threads in a block of CUDA kernels, 32 to 1024; the rung's own if not given."),
+    click.option(
+        "--library",
+        metavar="OPS",
+        help="What the library rung gives to cuBLASLt and cuDNN, of linear,conv2d,cross_entropy; all if not given.",
+    ),
 )
 
 NETS: dict[str, Callable[..., Net]] = {make.__name__: make for make in ZOO}

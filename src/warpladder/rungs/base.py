@@ -18,6 +18,9 @@ def trains_everything(net: Net, config: TrainConfig) -> str | None:
 #: What a rung that trains by kernels lets its user choose.
 KERNEL_OPTIONS = ("device", "feed", "block_size")
 
+#: Settings that only some rungs have.
+OPTIONS = (*KERNEL_OPTIONS, "library")
+
 
 @dataclass(frozen=True)
 class Rung:
@@ -29,7 +32,7 @@ class Rung:
     build : makes a trainer from (net, config, initial state).
     unsupported : a reason why it cannot train this net with this config, or None. Also says what is not installed.
     deviations : how a peer's training differs from ours where it cannot follow; empty for rungs.
-    options : settings of `TrainConfig` that only some rungs have and that this one follows, among device, feed and block_size.
+    options : settings of `TrainConfig` that only some rungs have and that this one follows, among OPTIONS.
     """
 
     name: str

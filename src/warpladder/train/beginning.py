@@ -16,7 +16,7 @@ from ..errors import CheckpointError, RungError
 from ..ladder import find
 from ..nets import Net
 from ..params import initial, slots, views
-from ..rungs.base import KERNEL_OPTIONS, Rung
+from ..rungs.base import OPTIONS, Rung
 from ..trainers.base import State, Trainer, check_fit
 
 DEFAULT_RUNG = "numpy"
@@ -51,7 +51,7 @@ def begin(
         test = there.test if finished else None
         start = replace(there, net=net, config=config, data=here, rung=chosen.name, finished=finished, test=test)
     if unknown := _unknown(chosen, config):
-        raise RungError(f"rung {chosen.name!r} has no choice of {' or '.join(unknown)}: leave it out, or choose a CUDA rung")
+        raise RungError(f"rung {chosen.name!r} has no choice of {' or '.join(unknown)}: leave it out, or choose a rung that has it")
     if reason := chosen.unsupported(net, config):
         raise RungError(f"rung {chosen.name!r} cannot train net {net.name!r}: {reason}")
     return start, chosen
@@ -86,8 +86,8 @@ def mark(data: Dataset) -> DataMark:
 
 
 def _unknown(rung: Rung, config: TrainConfig) -> list[str]:
-    """The settings of kernels that are asked for and that a rung does not have."""
-    return [name for name in KERNEL_OPTIONS if getattr(config, name) is not None and name not in rung.options]
+    """The settings that are asked for and that a rung does not have."""
+    return [name for name in OPTIONS if getattr(config, name) is not None and name not in rung.options]
 
 
 def _rung(rung: str | Rung) -> Rung:
