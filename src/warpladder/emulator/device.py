@@ -1,0 +1,162 @@
+"""`EmulatedDevice`: kernels on the CPU, unmodified; fast, or checked access by access."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ..device import Array, Device, Event, Limits, Source, Stream
+from ..device import source as sources
+from ..device.signature import signature
+from ..errors import ConfigError, DeviceError, LaunchError, OutOfMemoryError
+from ..machine import cores
+from . import memory
+from .kernel import ORDERS, EmulatedKernel
+from .memory import Allocation
+from .module import function, runtime_of
+from .reports import Report
+from .toolchain import MODES, compiler
+
+
+class EmulatedEvent(Event):
+    """A moment: all work is done as soon as it is queued."""
+
+    def __init__(self) -> None:
+        self.at = perf_counter()
+
+    def synchronize(self) -> None:
+        pass
+
+    def seconds_since(self, earlier: Event) -> float:
+        assert isinstance(earlier, EmulatedEvent)
+        return self.at - earlier.at
+
+
+class EmulatedStream(Stream):
+    """A stream without a queue."""
+
+    def record(self) -> Event:
+        return EmulatedEvent()
+
+    def wait(self, event: Event) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+
+class EmulatedDevice(Device):
+    """Runs .cu files on the CPU: one fiber for each thread that waits, blocks spread over the cores.
+
+    Parameters
+    ----------
+    mode : "fast", "check" or "asan"
+        fast looks for nothing but barriers and warp collectives that cannot work. check looks at every access (docs/emulator.md).
+        asan is AddressSanitizer and UBSan; it runs in processes that `emulator.asan` starts.
+    order : "forward", "reverse" or "random"
+        In which threads and blocks start and go on.
+    seed : int
+        Of the random order.
+    threads : int or None
+        OS threads that share the blocks in the fast mode; None takes every core.
+    collect : bool
+        Keep what is found in `reports`, instead of raising `KernelError`.
+
+    Raises
+    ------
+    DeviceError
+        Where there is no compiler.
+
+    Attributes
+    ----------
+    reports : list of Report
+        What was found since the list was last cleared.
+    """
+
+    def __init__(
+        self, mode: str = "fast", order: str = "forward", seed: int = 0, threads: int | None = None, collect: bool = False
+    ) -> None:
+        if mode not in MODES:
+            raise ConfigError(f"the emulator has the modes {', '.join(MODES)}, and not {mode!r}")
+        if order not in ORDERS:
+            raise ConfigError(f"the emulator runs threads in the orders {', '.join(ORDERS)}, and not {order!r}")
+        if threads is not None and threads < 1:
+            raise ConfigError(f"the emulator needs at least one thread, got {threads}")
+        compiler()
+        if mode == "asan" and not hasattr(ctypes.CDLL(None), "__asan_init"):
+            raise DeviceError(
+                "the asan mode needs the sanitizers in the process before Python starts: python -m warpladder.emulator.asan SCRIPT"
+            )
+        self.mode, self.order, self.seed, self.collect = mode, order, seed, collect
+        self.threads = (threads or cores()) if mode == "fast" else 1
+        self.name = "the emulator"
+        self.runtime = runtime_of(mode)
+        self.limits = Limits(self.name, memory=memory.total())
+        self.stream = EmulatedStream()
+        self.held: dict[str, int] = {}
+        self.reports: list[Report] = []
+        self._kernels: dict[tuple[str, str], EmulatedKernel] = {}
+
+    def kernel(self, path: Path | str | Source, name: str) -> EmulatedKernel:
+        source = path if isinstance(path, Source) else sources.read(path)
+        takes = signature(source, name)
+        key = source.digest, takes.name
+        if key not in self._kernels:
+            self._kernels[key] = EmulatedKernel(self, source, takes, function(source, takes.name, self.mode))
+        return self._kernels[key]
+
+    def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
+        sizes, kind = tuple(map(int, shape)), np.dtype(dtype)
+        array = Array(self, 0, sizes, kind)
+        try:
+            if array.nbytes > memory.free():
+                raise MemoryError
+            owner = Allocation(
+                self,
+                array.nbytes,
+                min((kind[f] for f in kind.names), key=lambda d: d.itemsize).itemsize if kind.names else kind.itemsize,
+                what,
+            )
+        except MemoryError:
+            raise OutOfMemoryError(self.out_of_memory({what: array.nbytes}, self.free_memory())) from None
+        return Array(self, owner.address, sizes, kind, owner)
+
+    def pinned(self, shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
+        return np.empty(shape, dtype)
+
+    def fill(self, array: Array, byte: int, stream: Stream | None = None) -> None:
+        self.check_own(array)
+        memory.fill(array.address, byte, array.nbytes)
+        self.runtime.emu_written(array.address, array.nbytes)
+
+    def upload(self, array: Array, host: np.ndarray, stream: Stream | None = None) -> None:
+        self.check_copy(array, host)
+        memory.copy(array.address, host.ctypes.data, array.nbytes)
+        self.runtime.emu_written(array.address, array.nbytes)
+
+    def download(self, host: np.ndarray, array: Array, stream: Stream | None = None) -> None:
+        self.check_copy(array, host)
+        if not host.flags.writeable:
+            raise LaunchError("the host's array is read-only, so nothing can be copied to it")
+        memory.copy(host.ctypes.data, array.address, array.nbytes)
+
+    def copy(self, target: Array, source: Array, stream: Stream | None = None) -> None:
+        self.check_own(target)
+        self.check_own(source)
+        if target.shape != source.shape or target.dtype != source.dtype:
+            raise LaunchError(f"cannot copy {source.dtype} {source.shape} to {target.dtype} {target.shape}: they must be alike")
+        memory.copy(target.address, source.address, target.nbytes)
+        self.runtime.emu_copied(target.address, source.address, target.nbytes)
+
+    def new_stream(self) -> Stream:
+        return EmulatedStream()
+
+    def synchronize(self) -> None:
+        pass
+
+    def free_memory(self) -> int:
+        return memory.free()

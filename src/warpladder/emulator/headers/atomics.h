@@ -1,0 +1,90 @@
+// Atomic operations. They are inlined everywhere, so that a report names the kernel's line. In a checked build the checker is told first, and the value is changed behind its back: there is one OS thread.
+#pragma once
+#include <type_traits>
+
+#include "interface.h"
+
+namespace emu {
+
+template <class T> struct Same { using type = T; };
+template <class T> using as = typename Same<T>::type;  // no deduction from this argument
+
+template <class T> using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>>;
+
+// A thread that finds the same value at the same address again and again polls: others must run.
+EMU_INLINE void polled(const void* address, uint64_t found) {
+    ThreadView& me = *current;
+    if (me.polled == address && me.found == found) {
+        if (++me.polls % 64 == 0) emu_yield();
+    } else {
+        if (me.polls >= 64) emu_progress();
+        me.polled = address, me.found = found, me.polls = 0;
+    }
+}
+
+// scope: 0 the block's threads, 1 the device's, 2 everybody.
+template <int scope = 1, class T, class F> EMU_INLINE T update(T* address, F change) {
+    static_assert(sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8, "atomic operations are on 2, 4 or 8 bytes");
+    using B = Bits<T>;
+#ifdef EMU_CHECK
+    emu_atomic(address, sizeof(T), 1, scope);
+    B bits = B(emu_load(address, sizeof(T)));
+    T old = __builtin_bit_cast(T, bits);
+    T now = change(old);
+    emu_store(address, sizeof(T), __builtin_bit_cast(B, now));
+    return old;
+#else
+    B* place = reinterpret_cast<B*>(address);
+    B bits = __atomic_load_n(place, __ATOMIC_SEQ_CST);
+    for (;;) {
+        T old = __builtin_bit_cast(T, bits);
+        T now = change(old);
+        if (__atomic_compare_exchange_n(place, &bits, __builtin_bit_cast(B, now), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+            polled(address, bits);
+            return old;
+        }
+    }
+#endif
+}
+
+template <class T> EMU_INLINE T load(const T* address) {
+    using B = Bits<T>;
+#ifdef EMU_CHECK
+    emu_atomic(address, sizeof(T), 0, 1);
+    return __builtin_bit_cast(T, B(emu_load(address, sizeof(T))));
+#else
+    B bits = __atomic_load_n(reinterpret_cast<const B*>(address), __ATOMIC_SEQ_CST);
+    polled(address, bits);
+    return __builtin_bit_cast(T, bits);
+#endif
+}
+
+template <class T> EMU_INLINE void store(T* address, T value) {
+    using B = Bits<T>;
+#ifdef EMU_CHECK
+    emu_atomic(address, sizeof(T), 1, 1);
+    emu_store(address, sizeof(T), __builtin_bit_cast(B, value));
+#else
+    __atomic_store_n(reinterpret_cast<B*>(address), __builtin_bit_cast(B, value), __ATOMIC_SEQ_CST);
+#endif
+}
+
+}  // namespace emu
+
+#define EMU_ATOMIC(name, scope)                                                                                                            \
+    template <class T> EMU_INLINE T atomicAdd##name(T* p, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return T(o + v); }); }           \
+    template <class T> EMU_INLINE T atomicSub##name(T* p, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return T(o - v); }); }           \
+    template <class T> EMU_INLINE T atomicExch##name(T* p, emu::as<T> v) { return emu::update<scope>(p, [=](T) { return v; }); }                    \
+    template <class T> EMU_INLINE T atomicMin##name(T* p, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return v < o ? v : o; }); }       \
+    template <class T> EMU_INLINE T atomicMax##name(T* p, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return o < v ? v : o; }); }       \
+    template <class T> EMU_INLINE T atomicAnd##name(T* p, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return T(o & v); }); }            \
+    template <class T> EMU_INLINE T atomicOr##name(T* p, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return T(o | v); }); }             \
+    template <class T> EMU_INLINE T atomicXor##name(T* p, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return T(o ^ v); }); }            \
+    template <class T> EMU_INLINE T atomicCAS##name(T* p, emu::as<T> c, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return o == c ? v : o; }); } \
+    EMU_INLINE unsigned atomicInc##name(unsigned* p, unsigned v) { return emu::update<scope>(p, [=](unsigned o) { return o >= v ? 0u : o + 1; }); } \
+    EMU_INLINE unsigned atomicDec##name(unsigned* p, unsigned v) { return emu::update<scope>(p, [=](unsigned o) { return o == 0 || o > v ? v : o - 1; }); }
+
+EMU_ATOMIC(, 1)
+EMU_ATOMIC(_block, 0)
+EMU_ATOMIC(_system, 2)
+#undef EMU_ATOMIC

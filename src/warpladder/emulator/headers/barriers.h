@@ -1,0 +1,20 @@
+// Barriers of a block, and fences.
+#pragma once
+#include <cstdint>
+
+#include "interface.h"
+
+inline void __syncthreads(EMU_HERE) { emu_barrier("__syncthreads()", file, line); }
+inline int __syncthreads_count(int predicate, EMU_HERE) { return emu_barrier_count(predicate != 0, "__syncthreads_count()", file, line); }
+inline int __syncthreads_or(int predicate, EMU_HERE) { return emu_barrier_count(predicate != 0, "__syncthreads_or()", file, line) != 0; }
+inline int __syncthreads_and(int predicate, EMU_HERE) { return emu_barrier_count(predicate == 0, "__syncthreads_and()", file, line) == 0; }
+
+#ifdef EMU_CHECK
+inline void __threadfence_block() { emu_fence(0); }
+inline void __threadfence() { emu_fence(1); }
+inline void __threadfence_system() { emu_fence(2); }
+#else
+inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+#endif

@@ -1,0 +1,46 @@
+// Qualifiers, built-in variables, and what a thread may ask or tell the world.
+#pragma once
+#include <cstdio>
+
+#include "interface.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __managed__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __maxnreg__(...)
+#define __cluster_dims__(...)
+#define __grid_constant__
+#define __align__(n) __attribute__((aligned(n)))
+#define __builtin_align__(n) __attribute__((aligned(n)))
+
+#ifdef EMU_CHECK
+#define threadIdx (emu_thread_index())
+#define blockIdx (emu_block_index())
+#define blockDim (emu_block_size())
+#define gridDim (emu_grid_size())
+#else
+#define threadIdx (emu::current->index)
+#define blockIdx (emu::current->block->index)
+#define blockDim (emu::current->block->size)
+#define gridDim (emu::current->block->grid)
+#endif
+constexpr int warpSize = 32;
+
+inline long long clock64() { return emu_clock(); }
+inline int clock() { return int(emu_clock()); }
+inline unsigned long long globaltimer() { return (unsigned long long)emu_clock(); }
+inline void __nanosleep(unsigned) { emu_yield(); }
+
+[[noreturn]] inline void emu_trap_here(EMU_HERE) { emu_trap("__trap() was called", file, line); }
+#define __trap() emu_trap_here()
+#define __brkpt() ((void)0)
+#define __builtin_assume(condition) ((void)0)
+#define __assume(condition) ((void)0)
+#undef assert
+#define assert(condition) ((condition) ? (void)0 : emu_trap("assertion '" #condition "' failed", __FILE__, __LINE__))
+#define printf emu_printf

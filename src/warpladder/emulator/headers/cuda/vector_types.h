@@ -1,0 +1,1 @@
+// What CUDA has in this header the emulator has built in.

@@ -1,0 +1,27 @@
+// CUDA C++ for a CPU's compiler: what NVRTC gives a kernel without an include.
+#pragma once
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <bit>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#define __CUDA_EMU__ 1
+#define __CUDACC__ 1
+#define __CUDA_ARCH__ 900
+
+#include "interface.h"
+#include "arithmetic.h"
+#include "bits.h"
+#include "builtins.h"
+#include "shared.h"
+#include "barriers.h"
+#include "warp.h"
+#include "atomics.h"
+#include "memory.h"
+#include "half.h"
+#include "bfloat16.h"
+#include "kernels.h"

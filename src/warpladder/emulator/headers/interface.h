@@ -1,0 +1,119 @@
+// What compiled kernels and the runtime know of each other.
+//
+// Each mode (fast, check, asan) has a runtime of its own, a shared library; a .cu file becomes a shared library
+// that is linked with it. EMU_CHECK and EMU_ASAN are defined for the modes of these names, here and there.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "vectors.h"
+
+#define EMU_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace emu {
+
+// What a kernel sees of its block. `shared` is the block's shared memory: static variables first, then the dynamic part.
+struct BlockView {
+    uint3 index;
+    dim3 size, grid;
+    unsigned rank, cluster;  // place in the cluster, and how many blocks the cluster has
+    char* shared;
+    unsigned dynamic_offset, dynamic_bytes;
+};
+
+// What a kernel sees of its thread; the runtime's Thread begins with it.
+struct ThreadView {
+    uint3 index;
+    unsigned linear;
+    BlockView* block;
+    const void* polled;  // what the thread read last with an atomic operation, and found there how often:
+    uint64_t found;      // a thread that finds the same again and again waits for another one
+    unsigned polls;
+};
+
+// One __shared__ variable of a module. Places are linked as the module is loaded; offsets count from the block's shared memory.
+struct Place {
+    const char *name, *function, *file;
+    int line;
+    unsigned bytes, element, alignment, offset;  // element: bytes of one, where the variable is an array
+    Place* next;
+};
+struct Layout {
+    Place* first;
+    unsigned bytes;
+};
+
+// A pointer argument's array, as the checker knows it.
+struct View {
+    uint64_t low, bytes;
+    const char* name;
+    uint32_t element, constant;  // bytes of an element; whether the kernel promises to write none
+};
+
+struct Launch {
+    void (*kernel)(void** arguments);
+    void** arguments;
+    const Layout* layout;
+    const char* name;
+    uint32_t grid[3], block[3], cluster[3];
+    uint32_t dynamic_shared, cooperative, order, seed, threads, views;
+    const View* view;
+    const void* code;  // any address in the module: where its code and data lie
+    void* reports;     // what went wrong, after the launch
+};
+
+// The thread that runs now on this OS thread. In a checked build kernels ask the runtime, which hides the access from the checker.
+extern thread_local ThreadView* current __attribute__((tls_model("initial-exec"), visibility("default")));
+
+// Runs on the lanes of a collective when the last one has arrived: pointers for those that take part, null for the others.
+using Combine = void (*)(void** payloads);
+
+}  // namespace emu
+
+EMU_EXPORT uint3 emu_thread_index() __attribute__((const));
+EMU_EXPORT uint3 emu_block_index() __attribute__((const));
+EMU_EXPORT dim3 emu_block_size() __attribute__((const));
+EMU_EXPORT dim3 emu_grid_size() __attribute__((const));
+EMU_EXPORT unsigned emu_thread_linear() __attribute__((const));
+EMU_EXPORT void* emu_shared(const emu::Place* place) __attribute__((pure));
+EMU_EXPORT void* emu_dynamic_shared(const char* name, unsigned element);
+
+EMU_EXPORT void emu_barrier(const char* name, const char* file, int line);
+EMU_EXPORT int emu_barrier_count(int predicate, const char* name, const char* file, int line);
+EMU_EXPORT void emu_grid_barrier(const char* file, int line);
+EMU_EXPORT void emu_cluster_barrier(const char* file, int line);
+EMU_EXPORT unsigned emu_cluster_rank();
+EMU_EXPORT unsigned emu_cluster_size();
+EMU_EXPORT void* emu_map_shared(const void* address, unsigned rank, const char* file, int line);
+EMU_EXPORT void emu_fence(int scope);  // 0: block, 1: device, 2: system
+
+EMU_EXPORT void emu_sync_warp(unsigned mask, const char* file, int line);
+EMU_EXPORT uint64_t emu_shuffle(unsigned mask, uint64_t value, int source, const char* name, const char* file, int line);
+EMU_EXPORT unsigned emu_ballot(unsigned mask, int predicate, const char* name, const char* file, int line);
+EMU_EXPORT unsigned emu_match(unsigned mask, uint64_t value, const char* name, const char* file, int line);
+EMU_EXPORT uint64_t emu_reduce(unsigned mask, uint64_t value, char operation, const char* name, const char* file, int line);
+EMU_EXPORT void emu_collective(unsigned mask, void* payload, emu::Combine combine, const char* name, const char* file, int line);
+
+// Atomic operations tell the checker; `size` bytes; scope as a fence's. The raw accesses are hidden from it.
+EMU_EXPORT void emu_atomic(const void* address, unsigned size, int write, int scope);
+EMU_EXPORT void emu_touch(const void* address, size_t size, int write);  // a plain access that the compiler does not announce
+EMU_EXPORT uint64_t emu_load(const void* address, unsigned size);
+EMU_EXPORT void emu_store(void* address, unsigned size, uint64_t bits);
+EMU_EXPORT void emu_yield();     // let others run
+EMU_EXPORT void emu_progress();  // what was waited for has happened
+
+EMU_EXPORT void emu_trap(const char* what, const char* file, int line) __attribute__((noreturn));
+EMU_EXPORT int emu_printf(const char* format, ...) __attribute__((format(printf, 1, 2)));
+EMU_EXPORT long long emu_clock();
+
+// What touches arrays by reference is inlined, so that the checker sees the kernel's own line; what reads the emulator's
+// own memory is hidden from it.
+#define EMU_INLINE inline __attribute__((always_inline))
+#ifdef EMU_CHECK
+#define EMU_UNSEEN __attribute__((no_sanitize_thread, noinline))
+#else
+#define EMU_UNSEEN
+#endif
+
+// The kernel's own file and line, wherever the function is called.
+#define EMU_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()

@@ -1,0 +1,23 @@
+// How the runtime calls a kernel: with an array of pointers to its arguments.
+#pragma once
+#include <type_traits>
+#include <utility>
+
+#include "interface.h"
+
+namespace emu {
+
+template <auto kernel> struct Call;
+template <class... A, void (*kernel)(A...)> struct Call<kernel> {
+    template <size_t... I> EMU_UNSEEN static void with(void** arguments, std::index_sequence<I...>) {
+        kernel(*static_cast<std::remove_cv_t<std::remove_reference_t<A>>*>(arguments[I])...);
+    }
+    EMU_UNSEEN static void run(void** arguments) { with(arguments, std::index_sequence_for<A...>{}); }
+};
+
+}  // namespace emu
+
+// Kept although nothing here calls it; -fwhole-program drops whatever else is not used.
+#define EMU_ENTRY __attribute__((externally_visible))
+#define EMU_KERNEL(number, ...) EMU_EXPORT EMU_ENTRY void emu_kernel_##number(void** arguments) { emu::Call<(&__VA_ARGS__)>::run(arguments); }
+#define EMU_MODULE EMU_EXPORT EMU_ENTRY const emu::Layout* emu_layout() { return &emu::layout; }

@@ -1,0 +1,98 @@
+"""A .cu file as a library of this process: rewritten, compiled, loaded, its kernels found."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ..device.signature import names, templates
+from ..device.source import Source
+from .shared import rewritten
+from .toolchain import library, runtime
+
+
+class Place(ctypes.Structure):
+    """A __shared__ variable (headers/interface.h)."""
+
+
+Place._fields_ = [
+    ("name", ctypes.c_char_p), ("function", ctypes.c_char_p), ("file", ctypes.c_char_p), ("line", ctypes.c_int),
+    ("bytes", ctypes.c_uint), ("element", ctypes.c_uint), ("alignment", ctypes.c_uint), ("offset", ctypes.c_uint),
+    ("next", ctypes.POINTER(Place)),
+]  # fmt: skip
+
+
+class Layout(ctypes.Structure):
+    _fields_ = (("first", ctypes.POINTER(Place)), ("bytes", ctypes.c_uint))
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel that can be called.
+
+    address : of the function that takes the arguments' addresses.
+    layout : address of the module's shared variables.
+    shared : bytes of the kernel's own static shared memory.
+    library : the file that it is in.
+    """
+
+    address: int
+    layout: int
+    shared: int
+    library: Path
+
+
+def function(source: Source, name: str, mode: str) -> Function:
+    """The kernel of this name, with its template arguments; all kernels of a source that are no templates are compiled together."""
+    instance = "<" in name
+    together = (name,) if instance else tuple(n for n in names(source) if n not in templates(source))
+    path = library(_text(source, together), mode, source.path.name)
+    loaded = _load(path, mode)
+    entry = loaded[f"emu_kernel_{together.index(name)}"]
+    layout = ctypes.cast(loaded.emu_layout(), ctypes.POINTER(Layout))
+    return Function(_address(entry), ctypes.addressof(layout.contents), _shared(layout.contents, name), path)
+
+
+def _text(source: Source, kernels: tuple[str, ...]) -> str:
+    exports = "".join(f"EMU_KERNEL({number}, {name})\n" for number, name in enumerate(kernels))
+    return f'#include "emulator.h"\n{rewritten(source.text, str(source.path))}\n#line 1 "the list of kernels"\n{exports}EMU_MODULE\n'
+
+
+@cache
+def _load(path: Path, mode: str) -> ctypes.CDLL:
+    runtime_of(mode)  # first, so that the library finds it
+    loaded = ctypes.CDLL(str(path))
+    loaded.emu_layout.restype = ctypes.c_void_p
+    return loaded
+
+
+@cache
+def runtime_of(mode: str) -> ctypes.CDLL:
+    """The runtime, loaded."""
+    loaded = ctypes.CDLL(str(runtime(mode)))
+    loaded.emu_allocate.restype = ctypes.c_void_p
+    loaded.emu_allocate.argtypes = (ctypes.c_size_t, ctypes.c_uint)
+    loaded.emu_free.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    loaded.emu_written.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    loaded.emu_copied.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+    return loaded
+
+
+def _address(entry: object) -> int:
+    address = ctypes.cast(entry, ctypes.c_void_p).value  # type: ignore[arg-type]
+    assert address is not None
+    return address
+
+
+def _shared(layout: Layout, name: str) -> int:
+    """Bytes of the variables that stand in the kernel itself."""
+    plain = re.escape(name.partition("<")[0].rpartition("::")[2].strip())
+    total, place = 0, layout.first
+    while place:
+        if re.search(rf"\b{plain}\(", place.contents.function.decode()):
+            total += place.contents.bytes
+        place = place.contents.next
+    return total

@@ -1,0 +1,167 @@
+// What kernels call.
+#include <cstdarg>
+#include <cstdio>
+
+#include "worker.h"
+
+using namespace emu;
+
+EMU_EXPORT uint3 emu_thread_index() { return current->index; }
+EMU_EXPORT uint3 emu_block_index() { return current->block->index; }
+EMU_EXPORT dim3 emu_block_size() { return current->block->size; }
+EMU_EXPORT dim3 emu_grid_size() { return current->block->grid; }
+EMU_EXPORT unsigned emu_thread_linear() { return current->linear; }
+EMU_EXPORT void* emu_shared(const Place* place) { return current->block->shared + place->offset; }
+EMU_EXPORT void* emu_dynamic_shared([[maybe_unused]] const char* name, [[maybe_unused]] unsigned element) {
+#ifdef EMU_CHECK
+    static_cast<Block*>(current->block)->memory.name_dynamic(name, element);
+#endif
+    return current->block->shared + current->block->dynamic_offset;
+}
+
+EMU_EXPORT void emu_barrier(const char* name, const char* file, int line) { worker_of(self()).barrier(self(), name, file, line, 0); }
+EMU_EXPORT int emu_barrier_count(int predicate, const char* name, const char* file, int line) {
+    Thread& me = self();
+    worker_of(me).barrier(me, name, file, line, predicate);
+    return int(static_cast<Block*>(me.block)->counted);
+}
+EMU_EXPORT void emu_grid_barrier(const char* file, int line) { worker_of(self()).grid_barrier(self(), file, line); }
+EMU_EXPORT void emu_cluster_barrier(const char* file, int line) { worker_of(self()).cluster_barrier(self(), file, line); }
+EMU_EXPORT unsigned emu_cluster_rank() { return current->block->rank; }
+EMU_EXPORT unsigned emu_cluster_size() { return current->block->cluster; }
+EMU_EXPORT void* emu_map_shared(const void* address, unsigned rank, const char* file, int line) {
+    Thread& me = self();
+    Block& block = *static_cast<Block*>(me.block);
+    if (rank >= block.cluster || !block.memory.holds(address)) {
+        std::string why = rank >= block.cluster ? "asks for block " + std::to_string(rank) + " of a cluster of " + std::to_string(block.cluster) : "maps what is no shared memory";
+        worker_of(me).fail({"cluster", name_of(me) + " " + why + ", at {0}", "", text(block.index), text(me.index), {{file, line}}});
+    }
+    return block.group->blocks[rank]->shared + (static_cast<const char*>(address) - block.shared);
+}
+EMU_EXPORT void emu_fence([[maybe_unused]] int scope) {
+#ifdef EMU_CHECK
+    if (current) checker.fence(self(), scope);
+#endif
+}
+
+// Every lane's value, and what it asks for; the results go back the same way.
+struct Hand {
+    uint64_t value;
+    int source;
+    bool absent;
+};
+
+EMU_EXPORT void emu_collective(unsigned mask, void* payload, Combine combine, const char* name, const char* file, int line) {
+    worker_of(self()).collective(self(), mask, payload, combine, name, file, line);
+}
+EMU_EXPORT void emu_sync_warp(unsigned mask, const char* file, int line) { emu_collective(mask, nullptr, nullptr, "__syncwarp", file, line); }
+
+EMU_EXPORT uint64_t emu_shuffle(unsigned mask, uint64_t value, int source, const char* name, const char* file, int line) {
+    Hand hand{value, source, false};
+    emu_collective(mask, &hand, [](void** lanes) {
+        uint64_t values[32];
+        for (int i = 0; i < 32; ++i) values[i] = lanes[i] ? static_cast<Hand*>(lanes[i])->value : 0;
+        for (int i = 0; i < 32; ++i) {
+            auto* hand = static_cast<Hand*>(lanes[i]);
+            if (hand) hand->value = values[hand->source & 31], hand->absent = !lanes[hand->source & 31];
+        }
+    }, name, file, line);
+    if (hand.absent) {
+        Thread& me = self();
+        char hex[16];
+        snprintf(hex, sizeof hex, "0x%08x", mask);
+        Block& block = *static_cast<Block*>(me.block);
+        unsigned bit = 1u << (source & 31);
+        const Warp& warp = block.warps[me.linear / 32];
+        const char* why = !(mask & bit) ? "which the mask leaves out" : !(warp.exist & bit) ? "which the block does not have" : "which has left the kernel";
+        worker_of(me).fail({"warp mask", name_of(me) + ", lane " + std::to_string(me.linear & 31) + ", reads lane " + std::to_string(source & 31) + " with " + name + " at {0} and the mask " + hex + ", " + why, "", text(block.index), text(me.index), {{file, line}}});
+    }
+    return hand.value;
+}
+
+EMU_EXPORT unsigned emu_ballot(unsigned mask, int predicate, const char* name, const char* file, int line) {
+    Hand hand{uint64_t(predicate), 0, false};
+    emu_collective(mask, &hand, [](void** lanes) {
+        uint64_t votes = 0;
+        for (int i = 0; i < 32; ++i) votes |= lanes[i] && static_cast<Hand*>(lanes[i])->value ? uint64_t(1) << i : 0;
+        for (int i = 0; i < 32; ++i) if (lanes[i]) static_cast<Hand*>(lanes[i])->value = votes;
+    }, name, file, line);
+    return unsigned(hand.value);
+}
+
+EMU_EXPORT unsigned emu_match(unsigned mask, uint64_t value, const char* name, const char* file, int line) {
+    Hand hand{value, 0, false};
+    emu_collective(mask, &hand, [](void** lanes) {
+        uint64_t values[32];
+        for (int i = 0; i < 32; ++i) values[i] = lanes[i] ? static_cast<Hand*>(lanes[i])->value : 0;
+        for (int i = 0; i < 32; ++i) {
+            if (!lanes[i]) continue;
+            uint64_t same = 0;
+            for (int j = 0; j < 32; ++j) same |= lanes[j] && values[j] == values[i] ? uint64_t(1) << j : 0;
+            static_cast<Hand*>(lanes[i])->value = same;
+        }
+    }, name, file, line);
+    return unsigned(hand.value);
+}
+
+EMU_EXPORT uint64_t emu_reduce(unsigned mask, uint64_t value, char operation, const char* name, const char* file, int line) {
+    Hand hand{value, operation, false};
+    emu_collective(mask, &hand, [](void** lanes) {
+        int64_t total = 0;
+        bool first = true;
+        for (int i = 0; i < 32; ++i) {
+            if (!lanes[i]) continue;
+            auto& hand = *static_cast<Hand*>(lanes[i]);
+            int64_t v = int64_t(hand.value);
+            if (first) total = v;
+            else switch (hand.source) {
+                case '+': total += v; break;
+                case '<': total = std::min(total, v); break;
+                case '>': total = std::max(total, v); break;
+                case '&': total &= v; break;
+                case '|': total |= v; break;
+                default: total ^= v;
+            }
+            first = false;
+        }
+        for (int i = 0; i < 32; ++i) if (lanes[i]) static_cast<Hand*>(lanes[i])->value = uint64_t(total);
+    }, name, file, line);
+    return hand.value;
+}
+
+namespace emu { void poll(Thread& me, const void* address, unsigned size); }
+
+EMU_EXPORT void emu_atomic([[maybe_unused]] const void* address, [[maybe_unused]] unsigned size, [[maybe_unused]] int write, [[maybe_unused]] int scope) {
+#ifdef EMU_CHECK
+    Thread& me = self();
+    checker.access(address, size, write, scope + 1, __builtin_return_address(0));
+    poll(me, address, size);
+    checker.synchronise(me, address, write, scope);
+#endif
+}
+EMU_EXPORT void emu_touch([[maybe_unused]] const void* address, [[maybe_unused]] size_t size, [[maybe_unused]] int write) {
+#ifdef EMU_CHECK
+    if (size) checker.access(address, size, write, 0, __builtin_return_address(0));
+#endif
+}
+EMU_EXPORT uint64_t emu_load(const void* address, unsigned size) {
+    uint64_t bits = 0;
+    memcpy(&bits, address, size);
+    return bits;
+}
+EMU_EXPORT void emu_store(void* address, unsigned size, uint64_t bits) { memcpy(address, &bits, size); }
+EMU_EXPORT void emu_yield() { worker_of(self()).yield(self()); }
+EMU_EXPORT void emu_progress() { worker_here->progress(); }
+
+EMU_EXPORT void emu_trap(const char* what, const char* file, int line) {
+    Thread& me = self();
+    worker_of(me).fail({"trap", std::string(what) + " at {0}, by " + name_of(me), "", text(me.block->index), text(me.index), {{file, line}}});
+}
+EMU_EXPORT int emu_printf(const char* format, ...) {
+    va_list values;
+    va_start(values, format);
+    int written = vprintf(format, values);
+    va_end(values);
+    return written;
+}
+EMU_EXPORT long long emu_clock() { return std::chrono::steady_clock::now().time_since_epoch().count(); }

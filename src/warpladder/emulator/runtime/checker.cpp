@@ -1,0 +1,300 @@
+// Every access of a kernel comes here: is it inside of an array, is what it reads written, and is it ordered with those before it?
+#ifdef EMU_CHECK
+#include <dlfcn.h>
+#include <link.h>
+
+#include "worker.h"
+
+namespace emu {
+
+static Block& block_of(Thread& me) { return *static_cast<Block*>(me.block); }
+static uint32_t number_of(Thread& me) { return block_of(me).linear * block_of(me).count + me.linear + 1; }
+
+// The lowest and the highest address of a loaded module's writable data.
+static void find_module(const void* code, uintptr_t& base, Region& data) {
+    Dl_info info;
+    if (!dladdr(code, &info)) return;
+    base = uintptr_t(info.dli_fbase);
+    struct Search { uintptr_t base; Region* data; } search{base, &data};
+    dl_iterate_phdr(
+        [](dl_phdr_info* module, size_t, void* to) {
+            auto& search = *static_cast<Search*>(to);
+            if (module->dlpi_addr != search.base) return 0;
+            for (int i = 0; i < module->dlpi_phnum; ++i) {
+                auto& segment = module->dlpi_phdr[i];
+                if (segment.p_type != PT_LOAD) continue;
+                uintptr_t low = module->dlpi_addr + segment.p_vaddr;
+                if (!search.data->low || low < search.data->low) search.data->low = low;
+                search.data->high = std::max(search.data->high, low + segment.p_memsz);
+            }
+            return 1;
+        },
+        &search);
+}
+
+void Checker::begin(Run& run) {
+    run_ = &run;
+    const Launch& launch = run.launch;
+    threads_per_block_ = run.block.x * run.block.y * run.block.z;
+    views_.clear();
+    sync_points_.clear();
+    last_ = nullptr;
+    launch_stamp_ = ++stamp_;
+    for (unsigned i = 0; i < launch.views; ++i) {
+        const View& view = launch.view[i];
+        Region region;
+        region.low = view.low, region.high = view.low + view.bytes;
+        region.name = view.name, region.element = std::max(view.element, 1u), region.constant = view.constant;
+        auto found = allocations.upper_bound(view.low);
+        if (found == allocations.begin()) continue;
+        Allocation& memory = (--found)->second;
+        region.cells = memory.cells;
+        region.written = static_cast<unsigned char*>(memory.written->at()), region.written_low = memory.low;
+        views_.push_back(std::move(region));
+    }
+    std::stable_sort(views_.begin(), views_.end(), [](const Region& a, const Region& b) { return a.low < b.low; });
+    Region module;
+    find_module(launch.code, run.base, module);
+    if (module.low != module_.low || module.high != module_.high) {
+        module.name = "a __device__ variable", module.module = true, module.element = 1;
+        module.cells = std::make_shared<Cells>(module.low, module.high - module.low, 4);
+        module_ = module;
+    }
+}
+
+void Checker::end() { run_ = nullptr; }
+
+void Checker::begin(Block& block) {
+    block.clocks.epoch = 0;
+    block.clocks.stamp = ++stamp_;
+    block.clocks.known = nullptr;
+    block.clocks.learned.clear();
+    block.clocks.threads.assign(block.count, {});
+}
+
+void Checker::barrier(Block& block) {
+    Clocks& clocks = block.clocks;
+    for (uint32_t thread : clocks.learned) {
+        join(clocks.known, clocks.threads[thread].known);
+        clocks.threads[thread].known = nullptr;
+    }
+    clocks.learned.clear();
+    ++clocks.epoch;
+}
+
+void Checker::cluster_barrier(Cluster& cluster) {
+    auto all = std::make_shared<Knowledge>();
+    for (Block* block : cluster.blocks) {
+        barrier(*block);
+        if (block->clocks.known) all->learn(*block->clocks.known);
+        all->learn_block(block->linear, block->clocks.epoch);
+    }
+    for (Block* block : cluster.blocks) block->clocks.known = all;
+}
+
+// All of the past is known to everybody: what the cells hold does not count any more.
+void Checker::grid_barrier() {
+    launch_stamp_ = ++stamp_;
+    for (size_t i = 0; i < worker_here->resident; ++i) barrier(*worker_here->blocks[i]);
+}
+
+ThreadClock& Checker::clock(Thread& me) {
+    Clocks& clocks = block_of(me).clocks;
+    ThreadClock& mine = clocks.threads[me.linear];
+    if (mine.epoch != clocks.epoch) {
+        mine.epoch = clocks.epoch, mine.clock = 0;
+        memset(mine.seen, 0, sizeof mine.seen);
+    }
+    return mine;
+}
+
+void Checker::sync_warp(Block& block, unsigned first, unsigned lanes) {
+    uint32_t seen[32] = {};
+    for (unsigned left = lanes; left; left &= left - 1) {
+        unsigned lane = unsigned(__builtin_ctz(left));
+        ThreadClock& mine = clock(block.threads[first + lane]);
+        for (int i = 0; i < 32; ++i) seen[i] = std::max(seen[i], mine.seen[i]);
+        seen[lane] = std::max(seen[lane], ++mine.clock);
+    }
+    Known known;
+    for (unsigned left = lanes; left; left &= left - 1) join(known, block.clocks.threads[first + unsigned(__builtin_ctz(left))].known);
+    for (unsigned left = lanes; left; left &= left - 1) {
+        unsigned thread = first + unsigned(__builtin_ctz(left));
+        ThreadClock& mine = block.clocks.threads[thread];
+        memcpy(mine.seen, seen, sizeof seen);
+        if (known && !mine.known) block.clocks.learned.push_back(thread);
+        mine.known = known;
+    }
+}
+
+void Checker::fence(Thread& me, int scope) {
+    ThreadClock& mine = clock(me);
+    ++mine.clock;
+    mine.fence.scope = scope;
+    mine.fence.moment = {mine.epoch, mine.clock};
+    mine.fence.known = mine.known;
+    mine.fence.block_known = block_of(me).clocks.known;
+    memcpy(mine.fence.seen, mine.seen, sizeof mine.seen);
+}
+
+// An atomic operation: a write tells what was known at the last fence, a read learns what was told.
+void Checker::synchronise(Thread& me, const void* address, bool write, int scope) {
+    Block& block = block_of(me);
+    ThreadClock& mine = clock(me);
+    ThreadClock::Fence& fence = mine.fence;
+    bool tells = write && fence.scope >= 0;
+    auto found = sync_points_.find(uintptr_t(address));
+    if (found == sync_points_.end()) {
+        if (!tells) return;
+        found = sync_points_.emplace(uintptr_t(address), SyncPoint{}).first;
+    }
+    SyncPoint& point = found->second;
+    if (tells) {
+        bool local = fence.scope == 0 || scope == 0;
+        Known& told = local ? point.block_known : point.known;
+        if (local && point.block != block.linear) told = nullptr, point.block = block.linear;
+        join(told, fence.known);
+        join(told, fence.block_known);
+        if (!told) told = std::make_shared<Knowledge>();
+        else if (told.use_count() > 1) told = std::make_shared<Knowledge>(*told);
+        uint32_t number = number_of(me), first = number - (me.linear & 31);
+        told->learn_block(block.linear, fence.moment.epoch);
+        for (uint32_t lane = 0; lane < 32; ++lane)
+            if (fence.seen[lane]) told->learn(first + lane, {fence.moment.epoch, fence.seen[lane]});
+        told->learn(number, fence.moment);
+    }
+    Known before = mine.known;
+    if (scope > 0) join(mine.known, point.known);
+    if (point.block == block.linear) join(mine.known, point.block_known);
+    if (mine.known && !before) block.clocks.learned.push_back(me.linear);
+}
+
+bool Checker::ordered(Thread& me, const Access& earlier) {
+    Block& block = block_of(me);
+    uint32_t number = number_of(me);
+    if (earlier.thread == number) return true;
+    uint32_t its_block = (earlier.thread - 1) / threads_per_block_;
+    if (its_block == block.linear) {
+        if (earlier.epoch < block.clocks.epoch) return true;
+        uint32_t its_linear = (earlier.thread - 1) % threads_per_block_;
+        if (its_linear / 32 == me.linear / 32 && clock(me).seen[its_linear & 31] > earlier.clock) return true;
+    }
+    auto knows = [&](const Known& known) { return known && known->covers(its_block, earlier.thread, earlier.epoch, earlier.clock); };
+    return knows(block.clocks.known) || knows(block.clocks.threads[me.linear].known);
+}
+
+bool Checker::conflict(Thread& me, const Access& earlier, const Access& now, bool shared) {
+    if (!earlier.thread || !(earlier.bytes & now.bytes) || earlier.thread == now.thread) return false;
+    if (earlier.atomic && now.atomic) {
+        uint32_t its_block = (earlier.thread - 1) / threads_per_block_, its_linear = (earlier.thread - 1) % threads_per_block_;
+        bool same_block = its_block == block_of(me).linear;
+        // Volatile orders nothing: lanes of a warp that pass numbers on through volatile shared memory need a __syncwarp().
+        bool volatile_lanes = shared && earlier.atomic == 4 && now.atomic == 4 && same_block && its_linear / 32 == me.linear / 32;
+        bool too_narrow = !same_block && (earlier.atomic == 1 || now.atomic == 1);
+        if (!volatile_lanes && !too_narrow) return false;
+    }
+    return !ordered(me, earlier);
+}
+
+void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t size, bool write, int atomic, uint32_t code) {
+    ThreadClock& mine = clock(me);
+    unsigned grain = region.cells->grain();
+    Access now{number_of(me), mine.epoch, mine.clock, code, 0, uint8_t(atomic)};
+    uintptr_t end = std::min(address + size, region.high);
+    Block* owner = nullptr;
+    if (region.shared) {
+        owner = &block_of(me);
+        if (!owner->memory.holds(reinterpret_cast<void*>(address)))
+            for (Block* other : owner->group->blocks)
+                if (other->memory.holds(reinterpret_cast<void*>(address))) owner = other;
+    }
+    uint32_t stamp = owner ? owner->clocks.stamp : launch_stamp_;
+    for (uintptr_t at = address / grain * grain; at < end; at += grain) {
+        Cell& cell = (*region.cells)[at];
+        if (cell.stamp != stamp) {
+            cell = Cell{};
+            cell.stamp = stamp;
+        }
+        unsigned all = (1u << grain) - 1;
+        if (at < address) all &= all << (address - at);
+        if (at + grain > end) all &= ((1u << grain) - 1) >> (at + grain - end);
+        now.bytes = uint8_t(all);
+        bool reads = !write || (atomic >= 1 && atomic <= 3);
+        if (reads && region.shared && (cell.written & all) != all) unread(me, region, at, code);
+        if (reads && region.written) {
+            for (unsigned byte = 0; byte < grain; ++byte)
+                if (all >> byte & 1 && !region.written[at + byte - region.written_low]) {
+                    unread(me, region, at, code);
+                    break;
+                }
+        }
+        if (conflict(me, cell.write, now, region.shared)) race(me, region, at, cell.write, "write", now, write ? "write" : "read");
+        if (write) {
+            for (auto& read : cell.read)
+                if (conflict(me, read, now, region.shared)) {
+                    race(me, region, at, read, "read", now, "write");
+                    break;
+                }
+            cell.write = now;
+            cell.written |= uint8_t(all);
+            if (region.written) memset(region.written + (std::max(at, address) - region.written_low), 1, std::min(at + grain, end) - std::max(at, address));
+        } else {
+            // The first reader, and the last one of another warp: somebody will be left who is no warp mate of the next writer.
+            Access &first = cell.read[0], &second = cell.read[1];
+            auto warp = [&](const Access& a) { return (a.thread - 1) / threads_per_block_ << 6 | (a.thread - 1) % threads_per_block_ / 32; };
+            if (!first.thread || first.thread == now.thread || ordered(me, first)) first = now;
+            else if (!second.thread || warp(now) != warp(first) || warp(second) == warp(first)) second = now;
+        }
+    }
+}
+
+void Checker::access(const void* pointer, size_t size, bool write, int atomic, const void* code_address) {
+    if (!current || !run_) return;
+    Thread& me = self();
+    uintptr_t address = uintptr_t(pointer);
+    if (me.stack->holds(pointer)) return;
+    uint32_t code = uint32_t(uintptr_t(code_address) - run_->base);
+    Region* region = last_;
+    if (!region || address < region->low || address >= region->high || region->shared) region = last_ = find(me, address);
+    if (!region || address + size > region->high) outside(me, address, size, write, code);
+    if (size <= 8 && size & (size - 1)) size = size;  // a struct's; its members are aligned one by one
+    else if (size <= 16 && address % size && !(size == 16 && address % 8 == 0))
+        misaligned(pointer, unsigned(size), "", nullptr, int(code));
+    remember(me, *region, address, size, write, atomic, code);
+}
+
+// The array in which an address lies. Of several arguments that are the same memory, one that may be written.
+Region* Checker::find(Thread& me, uintptr_t address) {
+    auto search = [&](std::vector<Region>& regions) -> Region* {
+        Region* found = nullptr;
+        auto after = std::upper_bound(regions.begin(), regions.end(), address, [](uintptr_t a, const Region& r) { return a < r.low; });
+        for (auto at = after; at != regions.begin();) {
+            --at;
+            if (address < at->high && (!found || found->constant)) found = &*at;
+            if (found && !found->constant) break;
+        }
+        return found;
+    };
+    for (Block* block : block_of(me).group->blocks)
+        if (block->memory.holds(reinterpret_cast<void*>(address))) return search(block->memory.regions());
+    if (Region* found = search(views_)) return found;
+    if (address >= module_.low && address < module_.high) return &module_;
+    return nullptr;
+}
+
+void Checker::written(uintptr_t address, size_t bytes) {
+    auto found = allocations.upper_bound(address);
+    if (found == allocations.begin()) return;
+    Allocation& memory = (--found)->second;
+    memset(static_cast<unsigned char*>(memory.written->at()) + (address - memory.low), 1, bytes);
+}
+
+void Checker::copied(uintptr_t to, uintptr_t from, size_t bytes) {
+    auto target = allocations.upper_bound(to), source = allocations.upper_bound(from);
+    if (target == allocations.begin() || source == allocations.begin()) return;
+    Allocation &t = (--target)->second, &s = (--source)->second;
+    memmove(static_cast<unsigned char*>(t.written->at()) + (to - t.low), static_cast<unsigned char*>(s.written->at()) + (from - s.low), bytes);
+}
+
+}  // namespace emu
+#endif

@@ -1,0 +1,83 @@
+// The checker. Only a checked build has one; in the others it does nothing and costs nothing.
+#pragma once
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+#include "clocks.h"
+#include "reports.h"
+#include "shared_memory.h"
+
+namespace emu {
+
+struct Block;
+struct Cluster;
+struct Thread;
+struct Run;
+
+#ifdef EMU_CHECK
+
+struct Allocation {
+    uintptr_t low;
+    size_t bytes;
+    std::shared_ptr<Cells> cells;
+    std::unique_ptr<Lazy> written;
+};
+
+class Checker {
+  public:
+    std::map<uintptr_t, Allocation> allocations;
+
+    void begin(Run& run);
+    void end();
+    void begin(Block& block);
+    void barrier(Block& block);
+    void cluster_barrier(Cluster& cluster);
+    void grid_barrier();
+    void sync_warp(Block& block, unsigned first, unsigned lanes);
+    void fence(Thread& me, int scope);
+
+    void access(const void* address, size_t size, bool write, int atomic, const void* code);
+    void synchronise(Thread& me, const void* address, bool write, int scope);
+    void misaligned(const void* address, unsigned alignment, const char* type, const char* file, int line);
+    void out_of_bounds(const std::string& what, const char* file, int line);
+    void written(uintptr_t address, size_t bytes);
+    void copied(uintptr_t to, uintptr_t from, size_t bytes);
+
+  private:
+    Region* find(Thread& me, uintptr_t address);
+    bool ordered(Thread& me, const Access& earlier);
+    bool conflict(Thread& me, const Access& earlier, const Access& now, bool shared);
+    void remember(Thread& me, Region& region, uintptr_t address, size_t size, bool write, int atomic, uint32_t code);
+    void race(Thread& me, Region& region, uintptr_t address, const Access& earlier, const char* was, const Access& now, const char* is);
+    void unread(Thread& me, Region& region, uintptr_t address, uint32_t code);
+    [[noreturn]] void outside(Thread& me, uintptr_t address, size_t size, bool write, uint32_t code);
+    ThreadClock& clock(Thread& me);
+    std::string thread_name(uint32_t thread);
+    std::string element(const Region& region, uintptr_t address);
+
+    Run* run_ = nullptr;
+    std::vector<Region> views_;
+    Region module_;
+    Region* last_ = nullptr;
+    uint32_t stamp_ = 0, launch_stamp_ = 0, threads_per_block_ = 1;
+    std::unordered_map<uintptr_t, SyncPoint> sync_points_;
+};
+
+#else
+
+struct Checker {
+    void begin(Run&) {}
+    void end() {}
+    void begin(Block&) {}
+    void barrier(Block&) {}
+    void cluster_barrier(Cluster&) {}
+    void grid_barrier() {}
+    void sync_warp(Block&, unsigned, unsigned) {}
+};
+
+#endif
+
+inline Checker checker;
+
+}  // namespace emu

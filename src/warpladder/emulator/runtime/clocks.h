@@ -1,0 +1,86 @@
+// What happens before what. A thread knows that an access is done
+//   - of its own block, from before the last __syncthreads();
+//   - of its own warp, from before a __syncwarp() with that lane;
+//   - of anybody who then passed a fence and changed something atomically, which this thread read later, atomically,
+//     and of everybody whom that one knew. Volatile accesses count as atomic here.
+#pragma once
+#ifdef EMU_CHECK
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace emu {
+
+struct Moment {
+    uint32_t epoch = 0, clock = 0;
+    bool after(uint32_t e, uint32_t c) const { return e < epoch || (e == epoch && c < clock); }
+};
+
+// Blocks of which all that came before an epoch is known, and threads of which all that came before a moment is.
+struct Knowledge {
+    std::unordered_map<uint32_t, uint32_t> blocks;
+    std::unordered_map<uint32_t, Moment> threads;
+
+    bool covers(uint32_t block, uint32_t thread, uint32_t epoch, uint32_t clock) const {
+        if (auto found = blocks.find(block); found != blocks.end() && epoch < found->second) return true;
+        auto found = threads.find(thread);
+        return found != threads.end() && found->second.after(epoch, clock);
+    }
+    void learn(uint32_t thread, Moment moment) {
+        Moment& known = threads[thread];
+        if (known.epoch < moment.epoch || (known.epoch == moment.epoch && known.clock < moment.clock)) known = moment;
+    }
+    void learn_block(uint32_t block, uint32_t epoch) {
+        uint32_t& known = blocks[block];
+        if (known < epoch) known = epoch;
+    }
+    void learn(const Knowledge& other) {
+        for (auto [block, epoch] : other.blocks) learn_block(block, epoch);
+        for (auto [thread, moment] : other.threads) learn(thread, moment);
+    }
+};
+using Known = std::shared_ptr<Knowledge>;  // shared, and changed only while nobody else holds it
+
+inline void join(Known& mine, const Known& other) {
+    if (!other || other == mine) return;
+    if (!mine) {
+        mine = other;
+        return;
+    }
+    if (mine.use_count() > 1) mine = std::make_shared<Knowledge>(*mine);
+    mine->learn(*other);
+}
+
+struct ThreadClock {
+    uint32_t epoch = 0;     // the block's, for which clock and seen count
+    uint32_t clock = 0;     // goes on at every fence and __syncwarp()
+    uint32_t seen[32] = {};  // of each lane of the warp, the clock before which all is known
+    Known known;
+    struct Fence {  // what the thread tells others when it next changes something atomically
+        int scope = -1;
+        Moment moment;
+        uint32_t seen[32];
+        Known known, block_known;
+    } fence;
+};
+
+struct Clocks {
+    uint32_t epoch = 0, stamp = 0;
+    Known known;  // of all of the block's threads
+    std::vector<ThreadClock> threads;
+    std::vector<uint32_t> learned;  // threads that know more than the block
+};
+
+// What can be learned at an address.
+struct SyncPoint {
+    Known known, block_known;  // by anybody; by threads of one block
+    uint32_t block = ~0u;
+};
+
+}  // namespace emu
+#else
+namespace emu {
+struct Clocks {};
+}  // namespace emu
+#endif

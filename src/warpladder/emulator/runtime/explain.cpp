@@ -1,0 +1,105 @@
+// What to say of threads that wait for ever.
+#include <map>
+
+#include "worker.h"
+
+namespace emu {
+
+std::string name_of(const Thread& thread) { return "block " + text(thread.block->index) + " thread " + text(thread.index); }
+
+// 0-3, 8, 31
+std::string lanes_of(unsigned mask) {
+    std::string out;
+    for (int lane = 0; lane < 32; ++lane) {
+        if (!(mask >> lane & 1)) continue;
+        int last = lane;
+        while (last < 31 && mask >> (last + 1) & 1) ++last;
+        out += (out.empty() ? "" : ", ") + std::to_string(lane) + (last > lane ? "-" + std::to_string(last) : "");
+        lane = last;
+    }
+    return out;
+}
+
+static bool same_place(const Thread& a, const Thread& b) {
+    return a.state == b.state && (a.state == State::done || a.state == State::ready || (a.line == b.line && !strcmp(a.file, b.file) && !strcmp(a.waits, b.waits)));
+}
+
+static std::string doing(const Thread& thread, int place) {
+    switch (thread.state) {
+        case State::done: return "left the kernel";
+        case State::ready: return "poll memory that nobody changes";
+        default: return std::string("wait at ") + thread.waits + " {" + std::to_string(place) + "}";
+    }
+}
+
+// Groups of a block's threads by what they do: "192 threads wait at __syncthreads() {0}, 64 left the kernel, (0, 0, 0) and (1, 0, 0) among them".
+static std::string census(Block& block, std::vector<Where>& places) {
+    std::vector<std::pair<const Thread*, unsigned>> groups;
+    for (auto& thread : block.threads) {
+        auto found = std::find_if(groups.begin(), groups.end(), [&](auto& group) { return same_place(*group.first, thread); });
+        if (found == groups.end()) groups.push_back({&thread, 1});
+        else ++found->second;
+    }
+    std::stable_sort(groups.begin(), groups.end(), [](auto& a, auto& b) { return (a.first->state == State::done) < (b.first->state == State::done); });
+    std::string out;
+    for (auto& [thread, count] : groups) {
+        out += (out.empty() ? "" : ", ") + std::to_string(count) + (count == 1 ? " thread " : " threads ") + "from " + text(thread->index) + " on " + doing(*thread, int(places.size()));
+        if (thread->state != State::done && thread->state != State::ready) places.push_back({thread->file, thread->line});
+    }
+    return out;
+}
+
+Report divergence(Block& block, const char* why) {
+    Report report{"barrier", "", "", text(block.index), "", {}};
+    report.message = std::string(why) + ": in block " + text(block.index) + " " + census(block, report.places);
+    return report;
+}
+
+// A collective that waits for lanes which are elsewhere, if there is one in the block.
+static bool missing_lanes(Block& block, Report& report) {
+    for (auto& thread : block.threads) {
+        if (thread.state != State::at_warp) continue;
+        Warp& warp = block.warps[thread.linear / 32];
+        unsigned first = thread.linear & ~31u, need = thread.mask & warp.exist & ~warp.done, missing = 0, differing = 0;
+        for (unsigned left = need; left; left &= left - 1) {
+            unsigned lane = unsigned(__builtin_ctz(left));
+            Thread& other = block.threads[first + lane];
+            if (other.state != State::at_warp) missing |= 1u << lane;
+            else if (other.mask != thread.mask || strcmp(other.waits, thread.waits)) differing |= 1u << lane;
+        }
+        if (!missing && !differing) continue;
+        Thread& other = block.threads[first + unsigned(__builtin_ctz(missing ? missing : differing))];
+        char mask[16], others[16];
+        snprintf(mask, sizeof mask, "0x%08x", thread.mask);
+        snprintf(others, sizeof others, "0x%08x", other.mask);
+        report.kind = "warp mask";
+        report.block = text(block.index), report.thread = text(thread.index);
+        report.places = {{thread.file, thread.line}};
+        report.message = std::string(thread.waits) + " at {0} has the mask " + mask + " and waits for ever: in block " + text(block.index) + " warp " + std::to_string(thread.linear / 32);
+        if (missing) report.message += " lanes " + lanes_of(missing) + " do not come, they " + doing(other, 1);
+        else report.message += " lanes " + lanes_of(differing) + " call " + other.waits + " with the mask " + others + " at {1}";
+        if (other.state != State::done && other.state != State::ready) report.places.push_back({other.file, other.line});
+        return true;
+    }
+    return false;
+}
+
+Report deadlock(Worker& worker) {
+    Report report{"deadlock", "", "", "", "", {}};
+    Block* waiting = nullptr;
+    for (size_t i = 0; i < worker.resident; ++i) {
+        Block& block = *worker.blocks[i];
+        if (block.live && missing_lanes(block, report)) return report;
+        if (block.live && !waiting) waiting = &block;
+    }
+    if (!waiting) return report;
+    bool polls = false;
+    for (auto& thread : waiting->threads) polls |= thread.state == State::ready;
+    report.block = text(waiting->index);
+    report.kind = polls ? "deadlock" : "barrier";
+    report.message = "nothing can go on: in block " + report.block + " " + census(*waiting, report.places);
+    if (polls && worker.run->units > 1 && !worker.run->launch.cooperative) report.message += "; blocks that wait for others must not rely on the order in which blocks run";
+    return report;
+}
+
+}  // namespace emu

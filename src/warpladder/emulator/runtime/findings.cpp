@@ -1,0 +1,101 @@
+// What the checker says of what it found.
+#ifdef EMU_CHECK
+#include "worker.h"
+
+namespace emu {
+
+static std::string here(Thread& me) { return "block " + text(me.block->index) + " thread " + text(me.index); }
+
+static Report report_of(Thread& me, const char* kind, const std::string& message, const std::string& array) {
+    return {kind, message, array, text(me.block->index), text(me.index), {}};
+}
+
+// An address in the kernel's code is told apart from an address of ours by its size: it counts from the module's base.
+static Where in_code(Run& run, uint32_t code) { return {nullptr, 0, reinterpret_cast<void*>(run.base + code)}; }
+
+std::string Checker::thread_name(uint32_t thread) {
+    uint32_t block = (thread - 1) / threads_per_block_, linear = (thread - 1) % threads_per_block_;
+    return "block " + text(Run::at(run_->grid, block)) + " thread " + text(Run::at(run_->block, linear));
+}
+
+std::string Checker::element(const Region& region, uintptr_t address) {
+    std::string what = region.shared ? "shared array " : region.module ? "" : "array ";
+    if (region.module) return region.name;
+    uintptr_t offset = address - region.low;
+    if (region.element > 1 || region.high - region.low == 1) return what + region.name + ", element " + std::to_string(offset / region.element);
+    return what + region.name + ", byte " + std::to_string(offset);
+}
+
+void Checker::race(Thread& me, Region& region, uintptr_t address, const Access& earlier, const char* was, const Access& now, const char* is) {
+    auto of = [](const Access& a, const char* what) { return std::string(a.atomic == 4 ? "volatile " : a.atomic ? "atomic " : "") + what; };
+    bool other_block = (earlier.thread - 1) / threads_per_block_ != (now.thread - 1) / threads_per_block_;
+    std::string message = "race on " + element(region, address) + ": " + of(now, is) + " by " + here(me) + " at {0} and " + of(earlier, was) + " by " +
+                          thread_name(earlier.thread) + " at {1}, with nothing between them that orders " + (other_block ? "the blocks" : "the threads");
+    Report report = report_of(me, "race", message, region.name);
+    report.places = {in_code(*run_, now.code), in_code(*run_, earlier.code)};
+    worker_here->warn(report);
+}
+
+void Checker::unread(Thread& me, Region& region, uintptr_t address, uint32_t code) {
+    Report report = report_of(me, "uninitialised", here(me) + " reads " + element(region, address) + " at {0}, and nothing was ever written there", region.name);
+    report.places = {in_code(*run_, code)};
+    worker_here->warn(report);
+}
+
+void Checker::outside(Thread& me, uintptr_t address, size_t size, bool write, uint32_t code) {
+    std::string doing = std::string(write ? "writes " : "reads ") + std::to_string(size) + " bytes ", array, where;
+    Report report = report_of(me, "out of bounds", "", "");
+    report.places = {in_code(*run_, code)};
+    if (address < 4096) where = "at address " + std::to_string(address) + ": a null pointer";
+    else if (worker_here->stacks.hold(reinterpret_cast<void*>(address))) where = "of another thread's local variables";
+    else {
+        uintptr_t best = ~uintptr_t(0);
+        auto consider = [&](const Region& region) {
+            bool behind = address + size > region.high;
+            uintptr_t distance = address >= region.low && behind ? (address >= region.high ? address - region.high : 0) : region.low - address;
+            if (address < region.low) distance = region.low - address;
+            if (distance >= best) return;
+            best = distance;
+            array = region.name;
+            std::string name = (region.shared ? "shared array " : "array ") + array + " of " + std::to_string((region.high - region.low) / region.element) +
+                               (region.element > 1 ? " elements" : " bytes");
+            if (address >= region.high) where = distance ? std::to_string(distance) + " bytes behind the end of " + name : "behind the end of " + name;
+            else if (address < region.low) where = std::to_string(distance) + " bytes before the beginning of " + name;
+            else where = "across the end of " + name;
+        };
+        bool found = false;
+        for (Block* block : static_cast<Block*>(me.block)->group->blocks)
+            if (block->memory.holds(reinterpret_cast<void*>(address))) {
+                for (auto& region : block->memory.regions()) consider(region);
+                if (block->memory.regions().empty()) where = "of shared memory, of which the launch has none", best = 0;
+                found = true;
+            }
+        if (!found)
+            for (auto& region : views_) consider(region);
+        if (best > (1u << 30)) array = "", where = "that belong to no array of this launch";
+    }
+    report.array = array;
+    report.message = here(me) + " " + doing + where + ", at {0}";
+    worker_here->fail(std::move(report));
+}
+
+void Checker::misaligned(const void* address, unsigned alignment, const char* type, const char* file, int line) {
+    Thread& me = self();
+    Region* region = find(me, uintptr_t(address));
+    Report report = report_of(me, "misaligned", "", region ? region->name : "");
+    if (file) report.places = {{file, line}};
+    else report.places = {in_code(*run_, uint32_t(line))};
+    report.message = here(me) + " uses " + (region ? element(*region, uintptr_t(address)) : std::string("memory")) + " as " + (*type ? type : "a value") +
+                     " at {0}, whose address must be a multiple of " + std::to_string(alignment);
+    worker_here->fail(std::move(report));
+}
+
+void Checker::out_of_bounds(const std::string& what, const char* file, int line) {
+    Thread& me = self();
+    Report report = report_of(me, "out of bounds", here(me) + " " + what + ", at {0}", "");
+    report.places = {{file, line}};
+    worker_here->fail(std::move(report));
+}
+
+}  // namespace emu
+#endif

@@ -1,0 +1,122 @@
+// What Python calls: launches, and memory.
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "worker.h"
+
+using namespace emu;
+
+namespace emu {
+
+// OS threads that help with launches. They sleep between them.
+class Pool {
+  public:
+    void work(Run& run) {
+        std::unique_lock lock(mutex_);
+        if (owner_ != getpid()) {  // after a fork only the calling thread is left
+            new (&helpers_) std::vector<std::unique_ptr<Helper>>;
+            owner_ = getpid();
+        }
+        while (helpers_.size() + 1 < run.workers) {
+            helpers_.push_back(std::make_unique<Helper>());
+            Helper& helper = *helpers_.back();
+            std::thread([&helper] { helper.serve(); }).detach();
+        }
+        for (unsigned i = 0; i + 1 < run.workers; ++i) helpers_[i]->start(run);
+        first_.work(run);
+        for (unsigned i = 0; i + 1 < run.workers; ++i) helpers_[i]->join();
+    }
+
+  private:
+    struct Helper {
+        std::mutex mutex;
+        std::condition_variable changed;
+        Run* run = nullptr;
+        Worker worker;
+
+        void serve() {
+            for (std::unique_lock lock(mutex);;) {
+                changed.wait(lock, [&] { return run; });
+                lock.unlock();
+                worker.work(*run);
+                lock.lock();
+                run = nullptr;
+                changed.notify_all();
+            }
+        }
+        void start(Run& now) {
+            std::lock_guard lock(mutex);
+            run = &now;
+            changed.notify_all();
+        }
+        void join() {
+            std::unique_lock lock(mutex);
+            changed.wait(lock, [&] { return !run; });
+        }
+    };
+    std::mutex mutex_;
+    pid_t owner_ = getpid();
+    Worker first_;
+    std::vector<std::unique_ptr<Helper>> helpers_;
+};
+
+// Never destroyed: at the end of the process its threads are still asleep in it.
+static Pool& pool = *new Pool;
+
+}  // namespace emu
+
+EMU_EXPORT int emu_launch(Launch* launch) {
+    Reports reports;
+    Run run(*launch, std::max(1u, launch->threads), reports);
+    checker.begin(run);
+    pool.work(run);
+    checker.end();
+    fflush(stdout);
+    if (reports.empty()) return 0;
+    launch->reports = strdup(reports.joined().c_str());
+    return 1;
+}
+
+EMU_EXPORT void emu_free_reports(Launch* launch) {
+    free(launch->reports);
+    launch->reports = nullptr;
+}
+
+// Memory whose address 256 divides; null where there is none. A checker's has pages around it that nobody may touch.
+EMU_EXPORT void* emu_allocate(size_t bytes, [[maybe_unused]] unsigned grain) {
+#ifdef EMU_CHECK
+    constexpr size_t GUARD = 1 << 20;
+    size_t size = (bytes + 4095) / 4096 * 4096;
+    char* memory = static_cast<char*>(mmap(nullptr, size + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    if (memory == MAP_FAILED || mprotect(memory + GUARD, size, PROT_READ | PROT_WRITE)) return nullptr;
+    uintptr_t low = uintptr_t(memory) + GUARD;
+    checker.allocations[low] = {low, bytes, std::make_shared<Cells>(low, bytes, grain), std::make_unique<Lazy>(bytes)};
+    return reinterpret_cast<void*>(low);
+#else
+    void* memory = nullptr;
+    return posix_memalign(&memory, 256, bytes ? bytes : 1) ? nullptr : memory;
+#endif
+}
+
+EMU_EXPORT void emu_free(void* memory, [[maybe_unused]] size_t bytes) {
+#ifdef EMU_CHECK
+    constexpr size_t GUARD = 1 << 20;
+    checker.allocations.erase(uintptr_t(memory));
+    munmap(static_cast<char*>(memory) - GUARD, (bytes + 4095) / 4096 * 4096 + 2 * GUARD);
+#else
+    free(memory);
+#endif
+}
+
+// The host has filled memory, or copied it with whatever was not written in it.
+EMU_EXPORT void emu_written([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes) {
+#ifdef EMU_CHECK
+    checker.written(uintptr_t(memory), bytes);
+#endif
+}
+EMU_EXPORT void emu_copied([[maybe_unused]] void* to, [[maybe_unused]] void* from, [[maybe_unused]] size_t bytes) {
+#ifdef EMU_CHECK
+    checker.copied(uintptr_t(to), uintptr_t(from), bytes);
+#endif
+}

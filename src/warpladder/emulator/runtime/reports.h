@@ -1,0 +1,63 @@
+// What went wrong in a launch, as text for Python: fields end with a unit separator, reports with a record separator.
+#pragma once
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "../headers/interface.h"
+
+namespace emu {
+
+// A place in the kernel's source: by name, or by an address in the module that Python looks up.
+struct Where {
+    const char* file = nullptr;
+    int line = 0;
+    const void* address = nullptr;
+};
+
+inline std::string text(uint3 v) { return "(" + std::to_string(v.x) + ", " + std::to_string(v.y) + ", " + std::to_string(v.z) + ")"; }
+inline std::string text(dim3 v) { return text(uint3(v)); }
+
+struct Report {
+    std::string kind;     // one word or two: "race", "out of bounds"
+    std::string message;  // {0} and {1} stand for the places
+    std::string array;
+    std::string block, thread;
+    std::vector<Where> places;
+};
+
+class Reports {
+  public:
+    // At most this many different ones are kept: a kernel that is wrong everywhere says the same over and over.
+    static constexpr size_t MOST = 64;
+
+    void add(const Report& report, uintptr_t base) {
+        std::lock_guard lock(mutex_);
+        std::string key = report.kind + report.array, line;
+        for (auto& place : report.places) {
+            std::string where;
+            if (place.file) where = std::string("@") + place.file + ":" + std::to_string(place.line);
+            else where = "+" + std::to_string(uintptr_t(place.address) - base);
+            key += where;
+            line += where + US;
+        }
+        if (all_.size() >= MOST || !seen_.insert(key).second) return;
+        all_.push_back(report.kind + US + report.message + US + report.array + US + report.block + US + report.thread + US + line);
+    }
+    bool empty() const { return all_.empty(); }
+    std::string joined() const {
+        std::string out;
+        for (auto& report : all_) out += report + RS;
+        return out;
+    }
+
+  private:
+    static constexpr char US = '\x1f', RS = '\x1e';
+    std::mutex mutex_;
+    std::set<std::string> seen_;
+    std::vector<std::string> all_;
+};
+
+}  // namespace emu

@@ -1,0 +1,75 @@
+// One launch, as all OS threads that work on it see it.
+#pragma once
+#include <condition_variable>
+
+#include "reports.h"
+#include "threads.h"
+
+namespace emu {
+
+// Where OS threads wait for each other at a grid barrier; one that fails lets all of them go.
+class Gate {
+  public:
+    explicit Gate(unsigned count) : count_(count) {}
+    bool arrive() {  // false where the launch has failed
+        std::unique_lock lock(mutex_);
+        unsigned round = round_;
+        if (++arrived_ == count_) {
+            arrived_ = 0, ++round_;
+            changed_.notify_all();
+        }
+        changed_.wait(lock, [&] { return broken_ || round_ != round; });
+        return !broken_;
+    }
+    void fail() {
+        std::lock_guard lock(mutex_);
+        broken_ = true;
+        changed_.notify_all();
+    }
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    unsigned count_, arrived_ = 0, round_ = 0;
+    bool broken_ = false;
+};
+
+// Blocks come in units that are resident together: single blocks, clusters, or all of a cooperative grid.
+struct Run {
+    const Launch& launch;
+    dim3 grid, block, cluster, clusters;  // clusters: how many along each axis
+    unsigned units, workers;
+    uintptr_t base = 0;  // where the kernel's module is loaded
+    Reports& reports;
+    Gate gate;
+    std::vector<unsigned> order;  // of the units, where it is not forward
+    std::atomic<unsigned> next{0}, idle{0}, active{0};
+    std::atomic<bool> failed{false};
+
+    Run(const Launch& l, unsigned most, Reports& r)
+        : launch(l),
+          grid(l.grid[0], l.grid[1], l.grid[2]),
+          block(l.block[0], l.block[1], l.block[2]),
+          cluster(l.cluster[0], l.cluster[1], l.cluster[2]),
+          clusters(grid.x / cluster.x, grid.y / cluster.y, grid.z / cluster.z),
+          units(clusters.x * clusters.y * clusters.z),
+          workers(std::min(most, units)),
+          reports(r),
+          gate(workers) {
+        if (launch.order == forward) return;
+        order.resize(units);
+        for (unsigned i = 0; i < units; ++i) order[i] = launch.order == reverse ? units - 1 - i : i;
+        if (launch.order == shuffled) {
+            std::mt19937 random(launch.seed);
+            std::shuffle(order.begin(), order.end(), random);
+        }
+    }
+    void fail(const Report& report) {
+        reports.add(report, base);
+        failed = true;
+        gate.fail();
+    }
+    static uint3 at(dim3 size, unsigned i) { return {i % size.x, i / size.x % size.y, i / (size.x * size.y)}; }
+};
+
+}  // namespace emu

@@ -1,0 +1,65 @@
+// What the checker remembers of memory: for every few bytes the last write and two reads.
+#pragma once
+#ifdef EMU_CHECK
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <memory>
+
+namespace emu {
+
+// Memory that costs nothing until it is touched, and is zero then.
+class Lazy {
+  public:
+    explicit Lazy(size_t bytes) : bytes_(bytes ? bytes : 1) {
+        at_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    }
+    Lazy(const Lazy&) = delete;
+    ~Lazy() { munmap(at_, bytes_); }
+    void* at() const { return at_; }
+
+  private:
+    size_t bytes_;
+    void* at_;
+};
+
+struct Access {
+    uint32_t thread;        // in the grid, from 1; 0 for none
+    uint32_t epoch, clock;  // when, by the block's barriers and by the thread's own clock
+    uint32_t code;          // where in the module
+    uint8_t bytes;          // which of the cell's
+    uint8_t atomic;         // 0: plain, 1 to 3: an atomic operation of that scope and one, 4: volatile
+};
+
+struct Cell {
+    uint32_t stamp;  // what it holds counts for the block, or the launch, of this number
+    uint8_t written;
+    Access write, read[2];
+};
+
+// Cells of `grain` bytes for a range of memory.
+class Cells {
+  public:
+    Cells(uintptr_t low, size_t bytes, unsigned grain) : first_(low / grain), grain_(grain), memory_((bytes / grain + 2) * sizeof(Cell)) {}
+    unsigned grain() const { return grain_; }
+    Cell& operator[](uintptr_t address) const { return static_cast<Cell*>(memory_.at())[address / grain_ - first_]; }
+
+  private:
+    uintptr_t first_;
+    unsigned grain_;
+    Lazy memory_;
+};
+
+// An array: a kernel's argument, a __shared__ variable, or the module's own data.
+struct Region {
+    uintptr_t low = 0, high = 0;
+    const char* name = "";
+    unsigned element = 1;
+    bool shared = false, constant = false, module = false;
+    std::shared_ptr<Cells> cells;
+    unsigned char* written = nullptr;  // a byte for each byte of global memory, counted from written_low
+    uintptr_t written_low = 0;
+};
+
+}  // namespace emu
+#endif

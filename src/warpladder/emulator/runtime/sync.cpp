@@ -1,0 +1,94 @@
+// Barriers and warp collectives: who waits for whom.
+#include "worker.h"
+
+namespace emu {
+
+void Worker::barrier(Thread& me, const char* name, const char* file, int line, int predicate) {
+    Block& block = *static_cast<Block*>(me.block);
+    me.state = State::at_barrier;
+    me.waits = name, me.file = file, me.line = line;
+    if (block.arrived == 0) block.site = &me, block.mixed = false;
+    else if (line != block.site->line || (file != block.site->file && strcmp(file, block.site->file))) block.mixed = true;
+    block.votes += unsigned(predicate);
+    if (++block.arrived == block.live) {
+        if (block.live != block.count) fail(divergence(block, "some threads have left the kernel without reaching a barrier at which others wait"));
+        if (block.mixed) fail(divergence(block, "threads of one block wait at different barriers"));
+        progress();
+        block.counted = block.votes;
+        block.votes = block.arrived = 0;
+        if (run->launch.order == shuffled) std::shuffle(block.order.begin(), block.order.end(), block.random);
+        block.released = 0;
+        checker.barrier(block);
+    }
+    suspend(me);
+}
+
+void Worker::cluster_barrier(Thread& me, const char* file, int line) {
+    Block& block = *static_cast<Block*>(me.block);
+    me.state = State::at_cluster;
+    me.waits = "the cluster's barrier", me.file = file, me.line = line;
+    unsigned all = 0;
+    for (Block* other : block.group->blocks) all += other->count;
+    if (++block.group->arrived == all) {
+        progress();
+        block.group->arrived = 0;
+        for (Block* other : block.group->blocks) other->release();
+        checker.cluster_barrier(*block.group);
+    }
+    suspend(me);
+}
+
+void Worker::grid_barrier(Thread& me, const char* file, int line) {
+    Block& block = *static_cast<Block*>(me.block);
+    if (!run->launch.cooperative)
+        fail({"barrier", "the barrier of the whole grid at {0} in a launch that is not cooperative, so that its blocks need not all run at once", "", text(block.index), text(me.index), {{file, line}}});
+    me.state = State::at_grid;
+    me.waits = "the grid's barrier", me.file = file, me.line = line;
+    ++block.grid_arrived;
+    suspend(me);
+}
+
+void Worker::collective(Thread& me, unsigned mask, void* payload, Combine combine, const char* name, const char* file, int line) {
+    Block& block = *static_cast<Block*>(me.block);
+    Warp& warp = block.warps[me.linear / 32];
+    unsigned lane = me.linear & 31;
+    me.waits = name, me.file = file, me.line = line;
+    me.mask = mask, me.payload = payload, me.combine = combine;
+    if (!(mask >> lane & 1)) {
+        char hex[16];
+        snprintf(hex, sizeof hex, "0x%08x", mask);
+        fail({"warp mask", "lane " + std::to_string(lane) + " calls " + name + " at {0} with the mask " + hex + ", in which it is not", "", text(block.index), text(me.index), {{file, line}}});
+    }
+    me.state = State::at_warp;
+    warp.waiting |= 1u << lane;
+    if (!complete(block, me, &me, combine)) suspend(me);
+    me.state = State::ready;
+}
+
+// If every lane that `leader` names is here, for the same collective, they all go on; whether `me` may go on at once.
+bool Worker::complete(Block& block, Thread& leader, Thread* me, Combine combine) {
+    Warp& warp = block.warps[leader.linear / 32];
+    unsigned first = leader.linear & ~31u, need = leader.mask & warp.exist & ~warp.done;
+    if ((warp.waiting & need) != need) return false;
+    void* payloads[32] = {};
+    for (unsigned left = need; left; left &= left - 1) {
+        unsigned lane = unsigned(__builtin_ctz(left));
+        Thread& thread = block.threads[first + lane];
+        if (thread.mask != leader.mask || (thread.waits != leader.waits && strcmp(thread.waits, leader.waits))) return false;
+        payloads[lane] = thread.payload;
+    }
+    progress();
+    warp.waiting &= ~need;
+    if (combine) combine(payloads);
+    else checker.sync_warp(block, first, need);
+    unsigned order[32], n = 0;
+    for (unsigned left = need; left; left &= left - 1) order[n++] = first + unsigned(__builtin_ctz(left));
+    bool at_once = me && run->launch.order == forward;  // the last to arrive need not wait for its turn
+    if (run->launch.order == reverse) std::reverse(order, order + n);
+    if (run->launch.order == shuffled) std::shuffle(order, order + n, block.random);
+    for (unsigned i = 0; i < n; ++i)
+        if (!at_once || &block.threads[order[i]] != me) block.wake(block.threads[order[i]]);
+    return at_once;
+}
+
+}  // namespace emu

@@ -1,0 +1,120 @@
+// A block's threads, and which of them can run next.
+#pragma once
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "checker.h"
+#include "stacks.h"
+
+namespace emu {
+
+struct Worker;
+
+enum class State : unsigned char { ready, at_barrier, at_cluster, at_grid, at_warp, done };
+enum Order : unsigned { forward, reverse, shuffled };
+
+struct Thread : ThreadView {
+    Stack* stack;
+    State state;
+    const char *waits, *file;  // for what, and where
+    int line;
+    unsigned mask;
+    void* payload;
+    Combine combine;  // of the collective that it waits in; null for __syncwarp
+};
+
+struct Warp {
+    unsigned exist, waiting, done;  // a bit for each lane
+};
+
+struct Block : BlockView {
+    Worker* worker = nullptr;
+    unsigned linear = 0, count = 0;  // number in the grid; threads
+    unsigned started = 0, released = 0, live = 0;
+    unsigned arrived = 0, votes = 0, counted = 0;  // at the barrier; how many predicates held there, and at the one before
+    Thread* site = nullptr;                        // who came first
+    bool mixed = false;                            // some wait at one barrier and some at another
+    unsigned grid_arrived = 0;
+    struct Cluster* group = nullptr;
+    std::vector<Thread> threads;
+    std::vector<Warp> warps;
+    std::vector<unsigned> order;
+    SharedMemory memory;
+    Clocks clocks;
+
+    // Threads that were woken one by one, in a ring.
+    std::vector<unsigned> ring;
+    unsigned head = 0, tail = 0;
+
+    void shape(dim3 to) {
+        unsigned threads_now = to.x * to.y * to.z;
+        if (threads_now == count && to.x == size.x && to.y == size.y) return;
+        size = to, count = threads_now;
+        threads.assign(count, {});
+        warps.assign((count + 31) / 32, {});
+        order.resize(count);
+        std::iota(order.begin(), order.end(), 0u);
+        for (unsigned i = 0; i < count; ++i) {
+            threads[i].linear = i, threads[i].block = this;
+            threads[i].index = {i % to.x, i / to.x % to.y, i / (to.x * to.y)};
+        }
+        unsigned slots = 1;
+        while (slots < count + 1) slots *= 2;
+        ring.resize(slots);
+    }
+
+    void begin(unsigned how, unsigned seed) {
+        started = released = arrived = votes = head = tail = grid_arrived = 0;
+        live = count, released = count, mixed = false;
+        for (unsigned i = 0; i < warps.size(); ++i) {
+            unsigned lanes = std::min(32u, count - 32 * i);
+            warps[i] = {lanes == 32 ? ~0u : (1u << lanes) - 1, 0, 0};
+        }
+        if (how == forward && arranged == forward) return;
+        arranged = how;
+        for (unsigned i = 0; i < count; ++i) order[i] = how == reverse ? count - 1 - i : i;
+        if (how == shuffled) {
+            random.seed(seed * 2654435761u + linear);
+            std::shuffle(order.begin(), order.end(), random);
+        }
+    }
+
+    void wake(Thread& thread) {
+        thread.state = State::ready;
+        ring[tail++ & (ring.size() - 1)] = thread.linear;
+    }
+
+    // Threads that have not begun come first, so that all of them get to the next barrier.
+    Thread* next() {
+        if (started < count) {
+            Thread& thread = threads[order[started++]];
+            thread.stack = nullptr;  // it has none yet
+            return &thread;
+        }
+        if (head != tail) return &threads[ring[head++ & (ring.size() - 1)]];
+        while (released < count) {
+            Thread& thread = threads[order[released++]];
+            if (thread.state == State::at_barrier) return &thread;
+        }
+        return nullptr;
+    }
+
+    // Everybody at a barrier may go on.
+    void release() {
+        for (auto& thread : threads)
+            if (thread.state != State::done) thread.state = State::at_barrier;
+        released = 0;
+    }
+
+    unsigned arranged = forward;  // how `order` is sorted
+    std::mt19937 random;
+};
+
+// Blocks that share a cluster barrier.
+struct Cluster {
+    std::vector<Block*> blocks;
+    unsigned arrived = 0;
+};
+
+}  // namespace emu

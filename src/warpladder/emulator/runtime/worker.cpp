@@ -1,0 +1,212 @@
+#include "worker.h"
+
+#include <cfenv>
+
+namespace emu {
+
+thread_local ThreadView* current = nullptr;
+
+void Worker::work(Run& now) {
+    run = &now;
+    worker_here = this;
+    ++now.active;
+    idle = 0;
+    fenv_t before;
+    fegetenv(&before);
+    fesetenv(FE_DFL_ENV);  // the same rounding on every thread, whatever a library has set
+    if (now.launch.cooperative) {  // every worker has its share of the blocks, all at once
+        unsigned rank = now.next++;
+        resident = unfinished = 0;
+        for (unsigned i = rank; i < now.units; i += now.workers) seat_unit(now.order.empty() ? i : now.order[i]);
+        run_seated();
+    } else {
+        unsigned share = std::max(1u, now.units / (now.workers * 8));
+        for (;;) {
+            unsigned first = now.next.fetch_add(share);
+            if (first >= now.units || now.failed) break;
+            for (unsigned i = first; i < std::min(now.units, first + share) && !now.failed; ++i) {
+                resident = unfinished = 0;
+                seat_unit(now.order.empty() ? i : now.order[i]);
+                run_seated();
+            }
+        }
+    }
+    progress();
+    fesetenv(&before);
+    current = nullptr;
+    --now.active;
+}
+
+// The blocks of one cluster, most often one.
+void Worker::seat_unit(unsigned unit) {
+    uint3 where = Run::at(run->clusters, unit);
+    dim3 c = run->cluster;
+    unsigned size = c.x * c.y * c.z;
+    while (blocks.size() < resident + size) blocks.push_back(std::make_unique<Block>());
+    if (groups.size() < resident + size) groups.resize(resident + size);
+    auto& group = groups[resident];
+    if (!group) group = std::make_unique<Cluster>();
+    group->blocks.clear();
+    group->arrived = 0;
+    for (unsigned rank = 0; rank < size; ++rank) {
+        uint3 inside = Run::at(c, rank);
+        Block& block = *blocks[resident];
+        block.rank = rank;
+        block.cluster = size;
+        group->blocks.push_back(&block);
+        seat(block, {where.x * c.x + inside.x, where.y * c.y + inside.y, where.z * c.z + inside.z}, run->block, group.get());
+        ++resident, ++unfinished;
+    }
+}
+
+void Worker::seat(Block& block, uint3 index, dim3 size, Cluster* group) {
+    block.worker = this;
+    block.group = group;
+    block.index = index;
+    block.grid = run->grid;
+    block.linear = index.x + run->grid.x * (index.y + run->grid.y * index.z);
+    block.shape(size);
+    block.begin(run->launch.order, run->launch.seed);
+    block.memory.shape(run->launch);
+    block.shared = block.memory.low();
+    block.dynamic_offset = block.memory.dynamic_offset();
+    block.dynamic_bytes = run->launch.dynamic_shared;
+    checker.begin(block);
+}
+
+void Worker::run_seated() {
+    turn = 0;
+    stacks.reset();
+    beginning = next();
+    current = beginning;
+    entered = stacks.take([] { worker_here->begin_stack(); });
+    if (!entered) return run->fail({"out of memory", "no memory for a thread's stack", "", "", "", {}});
+    switch_stacks(main, *entered);
+}
+
+void Worker::leave() {
+    Stack nowhere;
+    switch_stacks(nowhere, main);
+    __builtin_unreachable();
+}
+
+void Worker::begin_stack() {
+#ifdef EMU_ASAN
+    const void* low;
+    size_t size;
+    __sanitizer_finish_switch_fiber(nullptr, &low, &size);
+    if (!main.low) main.low = static_cast<char*>(const_cast<void*>(low)), main.size = size;
+#endif
+    Stack* mine = entered;
+    for (Thread* thread = beginning;; thread = next()) {
+        if (!thread) {
+            if (unfinished == 0) leave();
+            thread = stuck();
+        }
+        current = thread;
+        thread->state = State::ready;
+        if (thread->stack) {  // it waited, and has a stack of its own
+            stacks.give(mine);
+            switch_stacks(*mine, *thread->stack);
+            __builtin_unreachable();
+        }
+        thread->stack = mine;
+        run->launch.kernel(run->launch.arguments);
+        finish(self());
+        mine = self().stack;
+    }
+}
+
+Thread* Worker::next() {
+    for (size_t tried = 0; tried < resident; ++tried) {
+        if (Thread* thread = blocks[turn]->next()) return thread;
+        turn = turn + 1 == resident ? 0 : turn + 1;
+    }
+    return nullptr;
+}
+
+void Worker::suspend(Thread& me) {
+    Thread* thread = next();
+    if (!thread) thread = stuck();
+    current = thread;
+    if (thread != &me) {
+        Stack* to = thread->stack;
+        if (!to) {
+            to = entered = stacks.take([] { worker_here->begin_stack(); });
+            beginning = thread;
+            if (!to) current = &me, fail({"out of memory", "no memory for the stacks of so many waiting threads", "", "", "", {}});
+        }
+        thread->state = State::ready;
+        switch_stacks(*me.stack, *to);
+    }
+    me.state = State::ready;
+}
+
+void Worker::finish(Thread& me) {
+    Block& block = *static_cast<Block*>(me.block);
+    me.state = State::done;
+    progress();
+    Warp& warp = block.warps[me.linear / 32];
+    warp.done |= 1u << (me.linear & 31);
+    if (--block.live == 0) {
+        --unfinished;
+        return;
+    }
+    if (block.arrived && block.arrived == block.live) fail(divergence(block, "some threads leave the kernel without reaching a barrier at which others wait"));
+    if (warp.waiting) {  // they may have waited for this lane alone
+        unsigned first = me.linear & ~31u;
+        for (unsigned left = warp.waiting; left; left &= left - 1) {
+            Thread& other = block.threads[first + unsigned(__builtin_ctz(left))];
+            if (warp.waiting >> (other.linear & 31) & 1) complete(block, other, nullptr, other.combine);
+        }
+    }
+}
+
+// Nothing can run and blocks are unfinished: a grid barrier is complete here, or nothing ever goes on.
+Thread* Worker::stuck() {
+    bool at_grid = true;
+    for (size_t i = 0; i < resident; ++i) at_grid &= blocks[i]->grid_arrived == blocks[i]->count;
+    if (!at_grid) fail(deadlock(*this));
+    progress();
+    if (!run->gate.arrive()) leave();
+    for (size_t i = 0; i < resident; ++i) {
+        blocks[i]->grid_arrived = 0;
+        blocks[i]->release();
+    }
+    checker.grid_barrier();
+    return next();
+}
+
+void Worker::yield(Thread& me) {
+    if (run->failed) leave();
+    if (++idle >= 1000) {
+        auto now = std::chrono::steady_clock::now();
+        if (idle == 1000) {
+            ++run->idle;
+            idle_since = now;
+        }
+        if (run->idle < run->active) idle_since = now;
+        if (now - idle_since > std::chrono::milliseconds(200)) fail(deadlock(*this));
+        std::this_thread::yield();
+    }
+    static_cast<Block*>(me.block)->wake(me);
+    turn = turn + 1 == resident ? 0 : turn + 1;
+    suspend(me);
+}
+
+void Worker::progress() {
+    if (idle >= 1000) --run->idle;
+    idle = 0;
+}
+
+void Worker::fail(Report report) {
+    run->fail(report);
+    report = {};  // nothing on this stack is destroyed any more
+    leave();
+}
+
+void Worker::warn(Report report) {
+    run->reports.add(report, run->base);
+}
+
+}  // namespace emu

@@ -1,0 +1,61 @@
+// An OS thread that runs blocks: it starts threads, and goes on with another one whenever one waits.
+#pragma once
+#include <chrono>
+#include <thread>
+
+#include "run.h"
+
+namespace emu {
+
+struct Worker {
+    Run* run = nullptr;
+    std::vector<std::unique_ptr<Block>> blocks;  // kept from launch to launch
+    std::vector<std::unique_ptr<Cluster>> groups;
+    size_t resident = 0;   // how many of them are in use
+    unsigned turn = 0;     // whose threads run
+    size_t unfinished = 0;  // blocks
+    Stack main;            // where work() runs
+    Stacks stacks;
+    Stack* entered = nullptr;     // a stack that begins, and
+    Thread* beginning = nullptr;  // the thread that begins on it
+    unsigned idle = 0;     // how often a thread has let others run since the last one got anywhere
+    std::chrono::steady_clock::time_point idle_since;
+
+    void work(Run& now);
+
+    // What threads call.
+    void barrier(Thread& me, const char* name, const char* file, int line, int predicate);
+    void cluster_barrier(Thread& me, const char* file, int line);
+    void grid_barrier(Thread& me, const char* file, int line);
+    void collective(Thread& me, unsigned mask, void* payload, Combine combine, const char* name, const char* file, int line);
+    void yield(Thread& me);
+    void progress();
+    [[noreturn]] void fail(Report report);  // the launch ends here
+    void warn(Report report);               // the launch goes on
+
+    void begin_stack();  // what every stack runs
+
+  private:
+    void seat(Block& block, uint3 index, dim3 place, Cluster* group);
+    void seat_unit(unsigned unit);
+    void run_seated();
+    Thread* next();
+    Thread* stuck();
+    void suspend(Thread& me);
+    void finish(Thread& me);
+    void release(Block& block);
+    bool complete(Block& block, Thread& leader, Thread* me, Combine combine);
+    [[noreturn]] void leave();
+};
+
+inline thread_local Worker* worker_here = nullptr;
+
+inline Thread& self() { return *static_cast<Thread*>(current); }
+inline Worker& worker_of(Thread& thread) { return *static_cast<Block*>(thread.block)->worker; }
+
+Report divergence(Block& block, const char* why);
+Report deadlock(Worker& worker);
+std::string name_of(const Thread& thread);
+std::string lanes_of(unsigned mask);
+
+}  // namespace emu
