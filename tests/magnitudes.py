@@ -71,7 +71,7 @@ def longest_chain(net: Net, samples: int) -> int:
 def chain(layers: tuple[Layer, ...], shapes: tuple[Shape, ...], samples: int) -> int:
     """The same within consecutive layers; shapes[i] enters layer i, the last one leaves."""
     total, pixels = 0, 1
-    for layer, shape, out in zip(layers, shapes, shapes[1:], strict=True):
+    for layer, shape, out in zip(layers, shapes, shapes[1:], strict=False):
         match layer:
             case Linear():
                 total += shape[0] + out[0]

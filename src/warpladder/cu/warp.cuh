@@ -42,3 +42,21 @@ __device__ __forceinline__ void warp_sums(float* value, Share& share) {
         warp_sums<HALF, OFFSET / 2>(value, share);
     }
 }
+
+// The sum over the threads of a one-dimensional block of whole warps: the warps' sums go to shared (32 values, free again afterwards),
+// and the first warp adds them up. Every thread calls it, and gets the sum.
+template <typename T>
+__device__ __forceinline__ T sum_by_warps(T value, T* shared) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    value = warp_sum(value);
+    if (lane == 0) shared[warp] = value;
+    __syncthreads();
+    if (warp == 0) {
+        value = warp_sum(lane < warps ? shared[lane] : T(0));
+        if (lane == 0) shared[0] = value;
+    }
+    __syncthreads();
+    value = shared[0];
+    __syncthreads();
+    return value;
+}
