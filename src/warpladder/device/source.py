@@ -25,7 +25,7 @@ _TOOLKIT = re.compile(
     r"cu(?:da|blas|dnn|fft|rand|sparse|solver|b/)|device_(?:launch_parameters|functions)|helper_|cooperative_groups|mma\.h|nvToolsExt"
 )
 _ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once[^\n]*$", re.MULTILINE)
-_ARCH = re.compile(r"^[ \t]*//[ \t]*arch:[ \t]*([^\n]*)$", re.MULTILINE)
+_DECLARED = re.compile(r"^[ \t]*//[ \t]*(arch|instance|local memory):[ \t]*([^\n]*?)[ \t]*$", re.MULTILINE)
 _ARCH_NAME = re.compile(r"sm_\d{2,3}[af]?")
 
 
@@ -52,11 +52,32 @@ class Source:
     @cached_property
     def archs(self) -> tuple[str, ...]:
         """What it is written for: the architectures on its line `// arch: sm_90a`, or `ARCHS` where it has none; `KernelError` for another word."""
-        found = [word for line in _ARCH.findall(self.text) for word in line.replace(",", " ").split()]
+        found = [word for line in self._declared("arch") for word in line.replace(",", " ").split()]
         for word in found:
             if not _ARCH_NAME.fullmatch(word):
                 raise KernelError(f"{self.path}: '// arch: {word}' names no architecture; write // arch: sm_90a, or several")
         return tuple(dict.fromkeys(found)) or ARCHS
+
+    @cached_property
+    def instances(self) -> tuple[str, ...]:
+        """Instances of its template kernels that are compiled whenever all of the file is, one on each line `// instance: tiled<16, true>`."""
+        return tuple(dict.fromkeys(self._declared("instance")))
+
+    @cached_property
+    def local_memory(self) -> dict[str, str]:
+        """Kernels that may take local memory or spill registers, and why: of lines `// local memory: kernel: reason`."""
+        found = {}
+        for line in self._declared("local memory"):
+            kernel, _, reason = (part.strip() for part in line.partition(":"))
+            if not kernel or not reason:
+                raise KernelError(
+                    f"{self.path}: '// local memory: {line}' lacks a kernel or a reason; write // local memory: kernel: reason"
+                )
+            found[kernel] = reason
+        return found
+
+    def _declared(self, what: str) -> list[str]:
+        return [line for kind, line in _DECLARED.findall(self.text) if kind == what]
 
 
 def read(path: Path | str) -> Source:

@@ -13,10 +13,10 @@ from .support import why_not as why_not
 if TYPE_CHECKING:
     from .device import GpuDevice as GpuDevice
     from .facts import facts as facts
-    from .graph import Graph as Graph
+    from .graph import GpuGraph as GpuGraph
     from .offline import OfflineDevice as OfflineDevice
 
-_HOMES = {"GpuDevice": "device", "Graph": "graph", "OfflineDevice": "offline", "facts": "facts"}
+_HOMES = {"GpuDevice": "device", "GpuGraph": "graph", "OfflineDevice": "offline", "facts": "facts"}
 
 
 def __getattr__(name: str) -> object:

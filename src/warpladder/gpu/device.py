@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from cuda.bindings import driver as cuda
 
-from ..device import Array, Device, Stream
+from ..device import Array, Call, Device, Stream
 from ..errors import DeviceError, LaunchError, OutOfMemoryError
 from .architecture import native
 from .attributes import capability, limits
 from .driver import call, error
+from .graph import GpuGraph
 from .kernel import GpuKernel, GpuLaunch
 from .memory import Allocation, PinnedMemory
 from .program import program
@@ -128,6 +129,16 @@ class GpuDevice(Device):
     def capturing(self) -> GpuStream:
         """The stream on which graphs are recorded."""
         return GpuStream(self)
+
+    def graph(self, calls: list[Call]) -> GpuGraph:
+        """Calls as one CUDA graph."""
+        kept = list(calls)
+
+        def work(stream: Stream) -> None:
+            for each in kept:
+                each.send(stream)
+
+        return GpuGraph(self, work)
 
     def new_stream(self) -> GpuStream:
         return GpuStream(self)

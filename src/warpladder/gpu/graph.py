@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from cuda.bindings import driver as cuda
 
-from ..device import Stream
+from ..device import Graph, Stream
 from .stream import GpuStream
 
 if TYPE_CHECKING:
     from .device import GpuDevice
 
 
-class Graph:
+class GpuGraph(Graph):
     """What a function queues on a stream, as one thing to send.
 
     Parameters

@@ -80,6 +80,11 @@ class OfflineDevice(Device):
     Parameters
     ----------
     arch : {"sm_75", "sm_80", "sm_90", "sm_100"}
+
+    Attributes
+    ----------
+    kernels : dict
+        All that were asked for, by file and name.
     """
 
     def __init__(self, arch: str = "sm_90") -> None:
@@ -91,14 +96,14 @@ class OfflineDevice(Device):
         self.stream = OfflineStream()
         self.held = {}
         self._next = BASE
-        self._kernels: dict[tuple[object, str], OfflineKernel] = {}
+        self.kernels: dict[tuple[Path, str], OfflineKernel] = {}
 
     def kernel(self, path: Path | str, name: str) -> OfflineKernel:
         found = program(path, name, self.capability, self.arch)
-        key = found.key, found.signature.name
-        if key not in self._kernels:
-            self._kernels[key] = OfflineKernel(self, found.source, found.signature, found.resources)
-        return self._kernels[key]
+        key = found.source.path, found.signature.name
+        if key not in self.kernels:
+            self.kernels[key] = OfflineKernel(self, found.source, found.signature, found.resources)
+        return self.kernels[key]
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
         kind = np.dtype(dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from ..device import Resources, Source
@@ -37,12 +38,19 @@ class Program:
 
 
 def program(path: Path | str, name: str, capability: Capability, arch: str) -> Program:
-    """The kernel `name` of a file for a GPU of this capability; `KernelError` for what is wrong with it.
+    """The kernel `name` of a file for a GPU of this capability, whose own architecture is `arch`; `KernelError` for what is wrong with it."""
+    return _program(sources.read(path), name, capability, arch)
 
-    Kernels that are no templates are compiled all at once, instances of templates one by one.
-    """
-    source = sources.read(path)
+
+@cache
+def _program(source: Source, name: str, capability: Capability, arch: str) -> Program:
+    """Kernels that are no templates are compiled all at once, instances of templates one by one."""
     found = signature(source, name)
-    wanted = (found.name,) if "<" in found.name else tuple(each for each in names(source) if each not in templates(source))
-    wanted_for = target(source, capability, arch)
-    return Program(source, found, compiled(source, wanted, wanted_for), (source.digest, wanted, wanted_for))
+    wanted = (found.name,) if "<" in found.name else plain(source)
+    code = target(source, capability, arch)
+    return Program(source, found, compiled(source, wanted, code), (source.digest, wanted, code))
+
+
+def plain(source: Source) -> tuple[str, ...]:
+    """The kernels of a source that are no templates."""
+    return tuple(name for name in names(source) if name not in templates(source))

@@ -1,0 +1,84 @@
+"""Work that a vendor's library queues: a plan, made once for shapes and addresses, and the calls that send it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from ..device import Array, Call, Device, Stream
+from ..errors import DeviceError
+
+if TYPE_CHECKING:
+    from .device import GpuDevice
+
+INSTALL = "pip install 'warpladder[cuda13]' (or [cuda12])"
+
+#: Bytes of scratch memory that a plan may ask for, at most. cuBLAS advises 32 MB for Hopper.
+MOST_WORKSPACE = 256 << 20
+
+
+def why_not(cublas: bool, cudnn: bool) -> str | None:
+    """A line that says which Python package is missing for these libraries, or None. Nothing is loaded."""
+    if cublas and find_spec("nvmath") is None:
+        return f"nvmath-python, through which cuBLASLt is called, is not installed: {INSTALL}"
+    if cudnn and find_spec("cudnn") is None:
+        return f"nvidia-cudnn-frontend, through which cuDNN is called, is not installed: {INSTALL}"
+    return None
+
+
+def line(error: BaseException) -> str:
+    """A library's message in one line."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+class Plan(ABC):
+    """How a library does one thing, chosen once.
+
+    name : for people.
+    workspace : bytes of scratch memory that it needs.
+    """
+
+    name: str
+    workspace: int
+
+    @abstractmethod
+    def run(self, stream: int, workspace: int) -> None:
+        """Queue it on a stream, by its handle, with scratch memory at an address."""
+
+
+class LibraryCall(Call):
+    """A plan with its scratch memory.
+
+    workspace : (bytes,) uint8, at least as many as the plan needs; it may be shared with other calls of the same stream.
+    """
+
+    def __init__(self, device: GpuDevice, plan: Plan, workspace: Array | None) -> None:
+        held = 0 if workspace is None else workspace.nbytes
+        if held < plan.workspace:
+            raise DeviceError(f"{plan.name} needs {plan.workspace:,} bytes of workspace, and has {held:,}")
+        self.device, self.plan, self.workspace = device, plan, workspace
+        self.address = 0 if workspace is None else workspace.address
+
+    @property
+    def name(self) -> str:
+        return self.plan.name
+
+    def send(self, stream: Stream | None = None) -> None:
+        handle = int(self.device.on(stream).handle)
+        try:
+            self.plan.run(handle, self.address)
+        except Exception as error:
+            raise DeviceError(f"{self.name} failed on {self.device.name}: {line(error)}") from error
+
+    def __repr__(self) -> str:
+        return f"<{self.name}, workspace {self.plan.workspace:,}>"
+
+
+def on_gpu(device: Device) -> GpuDevice:
+    """The device, where it is a GPU; the libraries run on nothing else."""
+    from .device import GpuDevice
+
+    if not isinstance(device, GpuDevice):
+        raise DeviceError(f"cuBLAS and cuDNN run on a GPU, not on {device.name}")
+    return device
