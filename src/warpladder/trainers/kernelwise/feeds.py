@@ -160,7 +160,7 @@ class ResidentFeed(Feed):
             self.order = order
 
     def launches(self, part: Slice) -> Launches:
-        return self.gathering.launches(part.n, part.batch, part.offset)
+        return self.gathering.launches(part.n, self.batch, part.offset)
 
     def send(self, step: int, part: Slice, work: Launches) -> None:
         for launch in work:
