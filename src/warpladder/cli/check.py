@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,12 +79,11 @@ def check(context: click.Context, file: Path, mode: str, order: str, seed: int, 
 
 def _list(file: Path, as_json: bool) -> None:
     """The kernels of a file, and how one of them is checked."""
-    from ..device import source as sources
     from ..device.signature import names, signature, templates
     from ..emulator.hostcode import device_code
     from ..errors import KernelError
 
-    source = sources.read(device_code(file))
+    source = device_code(file)
     found, instances = names(source), templates(source)
     if not found:
         raise KernelError(f"{file} has no kernels: no function in it is __global__")
@@ -125,7 +125,6 @@ def _example(file: Path, source: Source, plain: list[Signature], found: list[str
 
 def _described(file: Path, asked: dict[str, Any], context: click.Context) -> Description:
     """The single launch that the options describe."""
-    from ..device import source as sources
     from ..device.signature import signature
     from ..emulator.describe import Asked, Content, Description, content, sizes
     from ..emulator.hostcode import device_code
@@ -134,7 +133,7 @@ def _described(file: Path, asked: dict[str, Any], context: click.Context) -> Des
     for name in ("grid", "block"):
         if not asked[name]:
             raise click.UsageError(f"--{name} is missing: a launch has a --grid and a --block", context)
-    source = sources.read(device_code(file))
+    source = device_code(file)
     kernel = signature(source, asked["kernel"] or only_kernel(source))
     pointers = {parameter.name: parameter.pointer for parameter in kernel.parameters}
     values: dict[str, str] = {}
@@ -161,34 +160,41 @@ def _show(outcome: Outcome) -> None:
     for number, problem in enumerate(outcome.problems, 1):
         _show_problem(number, problem, out)
     for remark in outcome.remarks:
-        out.print(f"Remark: {remark}\n", soft_wrap=not out.is_terminal)
-    launches = _count(len(outcome.problems), "problem") if outcome.problems else "no problem found"
-    ran = _together(outcome.ran)
-    out.print(f"{launches} in {_count(outcome.launches, 'launch')}: {ran}", style="bold red" if outcome.problems else "bold green")
+        out.print(_wrapped(f"Remark: {remark}.", out, ""))
+        out.print()
+    modes = [mode for mode in outcome.ran if not mode.endswith("order")]
+    orders = len(outcome.ran) - len(modes)
+    ran = " + ".join([*modes, *([_count(orders, "order")] if orders else [])])
+    launches = _count(outcome.launches, "launch")
+    if outcome.problems:
+        out.print(f"{_count(len(outcome.problems), 'problem')} in {launches}: {ran}", style="bold red")
+    else:
+        out.print(f"no problem found: {launches}, {ran}", style="bold green")
 
 
 def _show_problem(number: int, problem: Problem, out: Console) -> None:
     """A heading, what happened, the lines of source that it took, and how it is usually mended."""
-    from rich.padding import Padding
     from rich.text import Text
 
     from ..emulator.hints import HINTS
 
-    def indented(text: str, style: str = "") -> None:
-        out.print(Padding(Text(text, style), (0, 0, 0, 3)))
-
     on = f" on {problem.array}" if problem.array else ""
     out.print(Text(f"{number}. ").append(problem.kind + on, "bold red").append(f", kernel {problem.kernel}"))
-    indented(problem.message)
+    out.print(_wrapped(problem.message, out))
     shown = [line for place in dict.fromkeys(problem.places) for line in _lines(*place, problem.array)]
-    for line in [Text(), *shown] if shown else []:
+    for line in [Text(), *shown, Text()] if shown else []:
         out.print(line, no_wrap=True, overflow="ellipsis", crop=True)
-    out.print()
     if problem.kind in HINTS:
-        indented(f"Usually: {HINTS[problem.kind]}", "cyan")
+        out.print(_wrapped(f"Usually: {HINTS[problem.kind]}", out), style="cyan")
     times = f"{problem.count:,} times, " if problem.count > 1 else ""
-    indented(f"Seen {times}by {_together(problem.seen)}", "dim")
+    out.print(_wrapped(f"Seen {times}by {_together(problem.seen)}.", out), style="dim")
     out.print()
+
+
+def _wrapped(text: str, out: Console, indent: str = "   ") -> Text:
+    from rich.text import Text
+
+    return Text(textwrap.fill(text, min(out.width, 120) - 1, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False))
 
 
 def _lines(file: str, line: int, array: str) -> list[Text]:

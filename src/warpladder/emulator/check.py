@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from .. import errors
-from ..device import source as sources
 from ..errors import WarpladderError
+from . import asan
 from .describe import Description, packed
 from .hostcode import device_code
 from .plan import plan
+from .sanitizers import translated
 
 MODES = ("check", "asan", "fast")
 ORDERS = ("forward", "reverse", "random")
@@ -86,8 +87,7 @@ def check(description: Description, modes: Sequence[str] = MODES, orders: Sequen
     ConfigError, KernelError, DeviceError
         Where the description does not fit, the source cannot be compiled, or there is no compiler.
     """
-    description = replace(description, source=device_code(description.source))
-    plan(description, sources.read(description.source), seed)  # what is wrong with it is said before anything is compiled
+    plan(description, device_code(description.source), seed)  # what is wrong with it is said before anything is compiled
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(len(modes)) as pool:
         runs = [
             pool.submit(_child, Path(folder), description, mode, tuple(orders) if mode == "fast" else ("forward",), seed) for mode in modes
@@ -101,8 +101,9 @@ def _child(folder: Path, description: Description, mode: str, orders: tuple[str,
     """What a process of its own wrote down in this mode; raises the error that it could not go on from."""
     job, result = folder / f"{mode}.json", folder / f"{mode}.jsonl"
     job.write_text(json.dumps({"description": packed(description), "mode": mode, "orders": orders, "seed": seed}), encoding="utf-8")
+    environment = asan.environment() if mode == "asan" else None
     command = [sys.executable, "-m", "warpladder.emulator.run", str(job), str(result)]
-    process = subprocess.run(command, capture_output=True, text=True, errors="replace", env=_environment(mode))
+    process = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment)
     entries = [json.loads(line) for line in result.read_text(encoding="utf-8").splitlines()] if result.is_file() else []
     for entry in entries:
         if "error" in entry:
@@ -114,17 +115,14 @@ def _child(folder: Path, description: Description, mode: str, orders: tuple[str,
 
 
 def _death(process: subprocess.CompletedProcess[str], mode: str) -> dict[str, Any]:
-    code = process.returncode
-    if code < 0:
-        how = f"the process died of {signal.Signals(-code).name}"
-        return {
-            "kind": "crash",
-            "message": f"{how} while the kernel ran: it reads or writes memory that is not its own",
-            "places": [],
-            "array": "",
-        }
-    last = process.stderr.strip().splitlines()[-1:] or ["without a word"]
-    raise RuntimeError(f"the {mode} mode ended with {code}: {last[0]}\n{process.stderr}")
+    """What a process died of."""
+    found = translated(process.stderr)
+    if found:
+        return {"kind": found[0], "message": found[1], "places": found[2], "array": ""}
+    if process.returncode < 0:
+        how = f"the {mode} mode died of {signal.Signals(-process.returncode).name}, as a program does that uses memory which is not its own"
+        return {"kind": "crash", "message": how, "places": [], "array": ""}
+    raise RuntimeError(f"the {mode} mode ended with {process.returncode}:\n{process.stderr}")
 
 
 def _outcome(entries: dict[str, list[dict[str, Any]]], launches: int, ran: tuple[str, ...]) -> Outcome:
@@ -145,7 +143,7 @@ def _outcome(entries: dict[str, list[dict[str, Any]]], launches: int, ran: tuple
                     remarks.append(f"The fast mode shows it: {found.message}")
                 else:
                     _add(problems, found)
-    return Outcome(tuple(problems), tuple(dict.fromkeys(remarks)), launches, ran)
+    return Outcome(tuple(_causes(problems)), tuple(dict.fromkeys(remarks)), launches, ran)
 
 
 def _problem(entry: dict[str, Any], running: dict[str, Any], mode: str) -> Problem:
@@ -155,18 +153,19 @@ def _problem(entry: dict[str, Any], running: dict[str, Any], mode: str) -> Probl
 
 
 def _add(problems: list[Problem], new: Problem) -> None:
-    """Count a fault that is there already: of the same kind in the same lines, or seen in the same line by another mode."""
+    """Count a fault that is there already: the same in the same lines, or seen in one of them by another mode."""
     for position, old in enumerate(problems):
-        same = (old.kind, old.array, set(old.places)) == (new.kind, new.array, set(new.places)) and (
-            old.places or old.message == new.message
-        )
-        other = old.seen != new.seen and set(old.places) & set(new.places)
-        if old.kernel == new.kernel and (same or other):
+        if (old.kernel, old.kind) != (new.kernel, new.kind):
+            continue
+        same = (old.array, set(old.places)) == (new.array, set(new.places)) and (old.places or old.message == new.message)
+        if same or (old.seen != new.seen and set(old.places) & set(new.places)):
             seen = tuple(dict.fromkeys(old.seen + new.seen))
             problems[position] = replace(old, seen=seen, count=old.count + (old.seen == new.seen))
             return
     problems.append(new)
 
 
-def _environment(mode: str) -> dict[str, str] | None:
-    return None
+def _causes(problems: list[Problem]) -> list[Problem]:
+    """Without reads of what was not written yet only because of a race that is among them."""
+    races = {(p.kernel, p.array, place) for p in problems if p.kind == "race" for place in p.places}
+    return [p for p in problems if p.kind != "uninitialised" or not any((p.kernel, p.array, place) in races for place in p.places)]

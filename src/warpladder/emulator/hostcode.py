@@ -6,10 +6,11 @@ it every variable and struct that uses the CUDA runtime. Line breaks stay, so th
 
 from __future__ import annotations
 
-import hashlib
 import re
+from dataclasses import replace
 from pathlib import Path
 
+from ..device import Source
 from ..device import source as sources
 from ..errors import KernelError
 
@@ -38,20 +39,10 @@ _RUNTIME = re.compile(r"<<<|\bcuda[A-Z]\w*|\bcu(?:blas|dnn|fft|rand|sparse|solve
 _DEVICE = re.compile(r"__global__|__device__|__constant__|__shared__|\bconstexpr\b")
 
 
-def device_code(path: Path) -> Path:
-    """The file itself where all of it is device code, or else a copy of it without the host's, which is kept in the user's cache folder."""
+def device_code(path: Path) -> Source:
+    """The source in a file without what runs on the host; `KernelError` as `device.source.read` and `without` raise it."""
     source = sources.read(path)
-    text = without(source.text, path.name)
-    if text == source.text:
-        return path.resolve()
-    import platformdirs
-
-    folder = Path(platformdirs.user_cache_dir("warpladder")) / "check" / hashlib.sha256(text.encode()).hexdigest()[:16]
-    folder.mkdir(parents=True, exist_ok=True)
-    copy = folder / path.name
-    if not copy.is_file() or copy.read_text(encoding="utf-8") != text:
-        copy.write_text(text, encoding="utf-8")
-    return copy
+    return replace(source, text=without(source.text, path.name))
 
 
 def without(text: str, file: str) -> str:

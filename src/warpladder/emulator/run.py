@@ -11,16 +11,18 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..device import source as sources
-from ..errors import KernelError, LaunchError, WarpladderError
+from ..device import Source
+from ..errors import LaunchError, WarpladderError
 from .compare import first_difference, rounding
 from .describe import Description, unpacked
 from .device import EmulatedDevice
+from .hostcode import device_code
 from .plan import Plan, plan
 
 Write = Callable[..., None]
@@ -28,23 +30,26 @@ Write = Callable[..., None]
 
 def run(description: Description, mode: str, orders: tuple[str, ...], seed: int, write: Write) -> None:
     """Send the launches in a mode, once for each order of threads, and write down what is found; orders must agree."""
-    results: list[dict[str, np.ndarray]] = []
+    source = device_code(description.source)
+    results: dict[str, dict[str, np.ndarray]] = {}
     for order in orders:
-        worked_out = plan(description, sources.read(description.source), seed)
-        results.append(_once(worked_out, description.source, mode, order, seed, write))
-        if not results[-1]:
+        worked_out = plan(description, source, seed)
+        result = _once(worked_out, source, mode, order, seed, write)
+        if result is None:
             return
+        results[order] = result
     if mode != "fast":
         return
     for name, wanted in worked_out.expect.items():
-        _expect(name, results[0][name].reshape(-1), wanted.reshape(-1), write)
-    for name in results[0]:
-        _agree(name, {order: result[name] for order, result in zip(orders, results, strict=True)}, write)
+        _expect(name, results[orders[0]][name].reshape(-1), wanted.reshape(-1), write)
+    for name in worked_out.shapes:
+        _agree(name, {order: result[name] for order, result in results.items()}, write)
 
 
-def _once(worked_out: Plan, path: Path, mode: str, order: str, seed: int, write: Write) -> dict[str, np.ndarray]:
-    """One pass over the launches; gives what the arrays hold then, or nothing where a launch could not be finished."""
-    device = EmulatedDevice(mode=mode, order=order, seed=seed, collect=mode == "check")
+def _once(worked_out: Plan, source: Source, mode: str, order: str, seed: int, write: Write) -> dict[str, np.ndarray] | None:
+    """One pass over the launches; gives what the arrays hold then, or None where a launch could not be made or finished."""
+    device = EmulatedDevice(mode=mode, order=order, seed=seed, collect=True)
+    device.limits = replace(device.limits, device="a GPU")  # for what is said of launches: the limits are one's
     arrays = {}
     for name, (shape, dtype) in worked_out.shapes.items():
         held = worked_out.arrays[name]
@@ -53,26 +58,21 @@ def _once(worked_out: Plan, path: Path, mode: str, order: str, seed: int, write:
             device.upload(arrays[name], held)
         elif mode == "fast":
             device.fill(arrays[name], 0xFF)  # the same rubbish in every order: NaN, -1
-    for number, launch in enumerate(worked_out.launches, 1):
-        name = launch.signature.name
-        write(launch=number, kernel=name, order=order)
-        arguments = [arrays[a] if isinstance(a, str) else a for a in launch.arguments]
-        kernel = device.kernel(path, name)
+    for number, planned in enumerate(worked_out.launches, 1):
+        write(launch=number, kernel=planned.signature.name, order=order)
+        arguments = [arrays[a] if isinstance(a, str) else a for a in planned.arguments]
+        kernel = device.kernel(source, planned.signature.name)
         try:
-            bound = kernel.bind(launch.grid, launch.block, *arguments, shared=launch.shared)
+            launch = kernel.bind(planned.grid, planned.block, *arguments, shared=planned.shared)
         except LaunchError as error:
             write(kind="launch", message=str(error), places=[], array="")
-            return {}
-        try:
-            bound.send()
-            device.synchronize()
-        except KernelError as error:
-            write(kind="stopped", message=str(error), places=[], array="")
-            return {}
-        finally:
-            for report in device.reports:
-                write(kind=report.kind, message=report.message, places=[list(place) for place in report.locations], array=report.array)
-            device.reports.clear()
+            return None
+        launch.send()
+        for report in device.reports:
+            write(kind=report.kind, message=report.message, places=report.locations, array=report.array)
+        if mode == "fast" and device.reports:
+            return None  # the launch was given up
+        device.reports.clear()
     return {name: array.download() for name, array in arrays.items()}
 
 

@@ -25,7 +25,8 @@ MODES = ("fast", "check", "asan")
 #: Libraries that nobody has loaded for so long are deleted, whenever a new one is made.
 KEPT_SECONDS = 30 * 86_400
 
-_ALWAYS = ("-std=gnu++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-g", "-pthread", "-w")
+# DWARF 5 counts files from 0, and addr2line takes some lines of a source that comes from stdin to be stdin's.
+_ALWAYS = ("-std=gnu++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-gdwarf-4", "-pthread", "-w")
 _RUNTIME_FLAGS = {"fast": (), "check": ("-DEMU_CHECK",), "asan": ("-DEMU_ASAN",)}
 _KERNEL_FLAGS = {
     # Nothing that changes a result: no -ffast-math. Multiply-adds are fused, as nvcc fuses them.

@@ -1,6 +1,7 @@
 // Qualifiers, built-in variables, and what a thread may ask or tell the world.
 #pragma once
 #include <cstdio>
+#include <ctime>
 
 #include "interface.h"
 
@@ -32,7 +33,7 @@
 constexpr int warpSize = 32;
 
 inline long long clock64() { return emu_clock(); }
-inline int clock() { return int(emu_clock()); }
+#define clock() clock_t(emu_clock())  // <ctime> declares the host's, which has the same type
 inline unsigned long long globaltimer() { return (unsigned long long)emu_clock(); }
 inline void __nanosleep(unsigned) { emu_yield(); }
 
