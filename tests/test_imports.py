@@ -39,7 +39,9 @@ LEAVES = {
     "tolerance": {"errors", "nets", "config"},
 }
 
-HEAVY = ("click", "cuda", "cupy", "jax", "llvmlite", "numba", "numpy", "pooch", "rich", "safetensors", "scipy", "sklearn", "torch")
+HEAVY = (
+    "click", "cuda", "cudnn", "cupy", "jax", "llvmlite", "numba", "numpy", "nvmath", "pooch", "rich", "safetensors", "scipy", "sklearn", "torch"
+)  # fmt: skip
 
 
 def part_of(path: Path) -> str:
@@ -122,7 +124,7 @@ def test_importing_warpladder_loads_no_heavy_library():
 def test_the_ladder_can_be_listed_without_its_libraries():
     loaded = loaded_after("import warpladder as wl; [r.idea for r in wl.ladder.LADDER + wl.ladder.PEERS]")
     assert "numpy" in loaded
-    assert loaded.isdisjoint({"cuda", "cupy", "jax", "llvmlite", "numba", "sklearn", "torch"})
+    assert loaded.isdisjoint({"cuda", "cudnn", "cupy", "jax", "llvmlite", "numba", "nvmath", "sklearn", "torch"})
 
 
 def test_help_loads_no_heavy_library():

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import weakref
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..device import Array, Device
 from ..errors import DeviceError, KernelError
-from .device import GpuDevice
 from .library import INSTALL, MOST_WORKSPACE, Plan, line, on_gpu
+
+if TYPE_CHECKING:
+    from .device import GpuDevice
 
 #: Bits of an algorithm's description: it uses tensor cores, or rounds its factors to TF32.
 TENSOR_CORES = 0xFE

@@ -8,14 +8,16 @@ import sys
 import weakref
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..device import Array, Device
 from ..errors import DeviceError, KernelError
-from .device import GpuDevice
 from .library import INSTALL, MOST_WORKSPACE, Plan, line, on_gpu
+
+if TYPE_CHECKING:
+    from .device import GpuDevice
 
 #: Engines that are not taken: they round factors or sums more coarsely than float32, give other bits at every run, or compute
 #: a convolution by other sums than its own, whose rounding errors are larger than the bound of the proof.

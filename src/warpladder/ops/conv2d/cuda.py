@@ -4,21 +4,42 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...device import Device
+from ...device import Array, Device
 from ...nets import Conv2d, Layer
 from ..base import Buffers
 from ..grids import by_sample
-from ..kernels import KernelOp, Launches
+from ..kernels import KernelOp, Launches, OnDevice
 from ..sums.cuda import ColumnSums, RowSums, SampleSums
 
 NAIVE = Path(__file__).with_name("naive.cu")
 
 
-class NaiveConv2d(KernelOp):
-    """One thread for each number of y, dx, dw and db.
+class BiasGradient(OnDevice):
+    """db[f] = the sum of dy[:, f], for dy (capacity, o, oh, ow): over ow, then over samples, then over oh."""
 
-    The bias's gradient sums dy (n, o, oh, ow) over ow, then over n, then over oh.
-    """
+    def __init__(self, device: Device, shape: tuple[int, ...], block_size: int) -> None:
+        super().__init__(device, block_size)
+        capacity, self.o, self.oh, self.ow = shape
+        lines = self.o * self.oh
+        self.line_sums = RowSums(device, block_size)
+        self.of_samples = self.scratch((capacity, lines))
+        self.sample_sums = ColumnSums(device, capacity, lines, block_size)
+        self.of_batch = self.scratch((lines,))
+        self.workspace += self.sample_sums.workspace
+
+    def launches(self, dy: Array, n: int, db: Array) -> Launches:
+        """db: (o,); the first n samples of dy count."""
+        lines = self.o * self.oh
+        found: Launches = [self.line_sums.launch(dy, n * lines, self.ow, self.of_samples)]
+        sums = self.of_samples
+        if n > 1:
+            found += self.sample_sums.launches(sums, n, self.of_batch)
+            sums = self.of_batch
+        return [*found, self.line_sums.launch(sums, self.o, self.oh, db)]
+
+
+class NaiveConv2d(KernelOp):
+    """One thread for each number of y, dx, dw and db."""
 
     def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
         super().__init__(device, layers, buffers, block_size)
@@ -32,12 +53,8 @@ class NaiveConv2d(KernelOp):
             self.input_gradient = device.kernel(NAIVE, "conv2d_input_gradient")
             self.weight_gradient = device.kernel(NAIVE, "conv2d_weight_gradient")
             self.weight_sums = SampleSums(device, capacity, self.o * self.c * layer.kernel_size**2, 1, block_size)
-            lines = self.o * self.oh
-            self.line_sums = RowSums(device, block_size)
-            self.of_samples = self.scratch((capacity, lines))
-            self.sample_sums = ColumnSums(device, capacity, lines, block_size)
-            self.of_batch = self.scratch((lines,))
-            self.workspace += self.weight_sums.workspace + self.sample_sums.workspace
+            self.bias_gradient = BiasGradient(device, buffers.y.shape, block_size)
+            self.workspace += self.weight_sums.workspace + self.bias_gradient.workspace
 
     def forward(self, n: int) -> Launches:
         t, size = self.buffers, self.o * self.oh * self.ow
@@ -48,16 +65,7 @@ class NaiveConv2d(KernelOp):
         t, size = self.buffers, self.c * self.h * self.w
         shape = self.c, self.h, self.w, self.o, self.oh, self.ow
         found = self.weight_sums.launches(self.weight_gradient, n, t.dw, (t.dy, t.x), (*shape, *self.window))
-        found += self._bias(n)
+        found += self.bias_gradient.launches(t.dy, n, t.db)
         if t.dx is not None:
             found.append(by_sample(self.input_gradient, size, n, self.block_size, t.dy, t.w, t.dx, size, n, *shape, *self.window))
         return found
-
-    def _bias(self, n: int) -> Launches:
-        lines = self.o * self.oh
-        found: Launches = [self.line_sums.launch(self.buffers.dy, n * lines, self.ow, self.of_samples)]
-        sums = self.of_samples
-        if n > 1:
-            found += self.sample_sums.launches(sums, n, self.of_batch)
-            sums = self.of_batch
-        return [*found, self.line_sums.launch(sums, self.o, self.oh, self.buffers.db)]

@@ -1,0 +1,59 @@
+"""Two-dimensional cross-correlation, and the ReLU after it, by cuDNN."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from ...device import Device
+from ...gpu.cudnn import Convolution, Window, cudnn
+from ...gpu.library import Plan
+from ...nets import Conv2d, Layer
+from ..base import Buffers
+from ..grids import by_sample, flat
+from ..kernels import Launches
+from ..planned import PlannedOp
+from ..relu.cuda import NAIVE as RELU
+from .cuda import BiasGradient
+
+BIAS = Path(__file__).with_name("bias.cu")
+
+
+class LibraryConv2d(PlannedOp):
+    """The three products are cuDNN's; bias and ReLU are a pass of ours over y.
+
+    Gradients: ReLU's is taken in place, in dy; db is summed by our kernels.
+    """
+
+    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
+        super().__init__(device, layers, buffers, block_size)
+        self.rectify = len(layers) > 1
+        self.bias = device.kernel(BIAS, "conv2d_bias")
+        if buffers.dy is not None:
+            self.relu = device.kernel(RELU, "relu_backward")
+            self.bias_gradient = BiasGradient(device, buffers.dy.shape, block_size)
+            self.workspace += self.bias_gradient.workspace
+
+    def plan(self, name: str, n: int, room: int) -> Plan:
+        layer = self.layers[0]
+        assert isinstance(layer, Conv2d)
+        t, library, window = self.buffers, cudnn(self.device), Window(layer.stride, layer.padding)
+        if name == "y":
+            return Convolution(library, name, window.forward, [t.x[:n], t.w], t.y[:n], room)
+        if name == "dw":
+            return Convolution(library, name, window.weight_gradient, [t.x[:n], t.dy[:n]], t.dw, room)
+        return Convolution(library, name, window.input_gradient, [t.dy[:n], t.w], t.dx[:n], room)
+
+    def forward(self, n: int) -> Launches:
+        t = self.buffers
+        size, pixels = math.prod(t.y.shape[1:]), math.prod(t.y.shape[2:])
+        return [self.call("y", n), by_sample(self.bias, size, n, self.block_size, t.y, t.b, size, n, pixels, self.rectify)]
+
+    def backward(self, n: int) -> Launches:
+        t = self.buffers
+        found: Launches = []
+        if self.rectify:
+            count = t.dy[:n].size
+            found.append(flat(self.relu, count, self.block_size, t.y, t.dy, t.dy, count))
+        found += [self.call("dw", n), *self.bias_gradient.launches(t.dy, n, t.db)]
+        return found if t.dx is None else [*found, self.call("dx", n)]

@@ -1,0 +1,39 @@
+"""Linear as three products of cuBLASLt; the bias is added where y is written."""
+
+from __future__ import annotations
+
+from ...device import Device
+from ...gpu.cublas import Product, cublas
+from ...gpu.library import Plan
+from ...nets import Layer
+from ..base import Buffers
+from ..kernels import Launches
+from ..planned import PlannedOp
+from ..sums.cuda import ColumnSums
+
+
+class LibraryLinear(PlannedOp):
+    """y = x w' + b; dw = dy' x; dx = dy w. Here x is (n, in), y (n, out), w (out, in). db is summed by our kernels."""
+
+    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
+        super().__init__(device, layers, buffers, block_size)
+        if buffers.dy is not None:
+            self.bias_sums = ColumnSums(device, len(buffers.x), buffers.y.shape[1], block_size)
+            self.workspace += self.bias_sums.workspace
+
+    def plan(self, name: str, n: int, room: int) -> Plan:
+        t, library = self.buffers, cublas(self.device)
+        inputs, outputs = t.x.shape[1], t.y.shape[1]
+        if name == "y":
+            return Product(library, name, t.x, t.w, t.y, n, outputs, inputs, turn_b=True, bias=t.b, room=room)
+        if name == "dw":
+            return Product(library, name, t.dy, t.x, t.dw, outputs, inputs, n, turn_a=True, room=room)
+        return Product(library, name, t.dy, t.w, t.dx, n, inputs, outputs, room=room)
+
+    def forward(self, n: int) -> Launches:
+        return [self.call("y", n)]
+
+    def backward(self, n: int) -> Launches:
+        t = self.buffers
+        found = [self.call("dw", n), *self.bias_sums.launches(t.dy, n, t.db)]
+        return found if t.dx is None else [*found, self.call("dx", n)]
