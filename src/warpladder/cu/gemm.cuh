@@ -5,8 +5,8 @@
 //   registers   TM x TN sums a thread, one FMA each for each k
 //
 // Panels lie in shared memory with k as the slow axis, so that a thread reads 4 numbers of a k with one 16-byte load.
-// Who fills them is left to a Panel, an object with fetch(float* target), which copies its next BK steps:
-// gemm_panels.cuh has those of plain matrices, the convolutions have their own.
+// Who fills them is left to a Source, an object with fetch(float* a, float* b), which copies the next BK steps of both:
+// gemm_panels.cuh has that of plain matrices, gemm_patches.cuh and gemm_pixels.cuh those of convolutions.
 #pragma once
 #include "async.cuh"
 
@@ -61,18 +61,15 @@ __device__ __forceinline__ void read_fragment(float (&out)[COUNT], const float* 
 }
 
 // c (TM, TN) = A B over `steps` blocks of BK; shared holds T::SHARED floats. The order of every sum is that of k.
-template <class T, class A, class B>
-__device__ __forceinline__ void multiply(float (&c)[T::TM][T::TN], A& a, B& b, int steps, float* shared, const Place<T>& at) {
+template <class T, class Source>
+__device__ __forceinline__ void multiply(float (&c)[T::TM][T::TN], Source& source, int steps, float* shared, const Place<T>& at) {
 #pragma unroll
     for (int i = 0; i < T::TM; ++i)
 #pragma unroll
         for (int j = 0; j < T::TN; ++j) c[i][j] = 0.0f;
 
     for (int stage = 0; stage < T::STAGES - 1; ++stage) {
-        if (stage < steps) {
-            a.fetch(shared + stage * T::STAGE);
-            b.fetch(shared + stage * T::STAGE + T::PANEL_A);
-        }
+        if (stage < steps) source.fetch(shared + stage * T::STAGE, shared + stage * T::STAGE + T::PANEL_A);
         commit_copies();
     }
     wait_for_copies<T::STAGES - 2>();
@@ -81,8 +78,10 @@ __device__ __forceinline__ void multiply(float (&c)[T::TM][T::TN], A& a, B& b, i
     const int read_a = at.m, read_b = T::PANEL_A + at.n;
     int reading = 0, writing = (T::STAGES - 1) * T::STAGE;
     float fa[2][T::TM], fb[2][T::TN];
-    read_fragment(fa[0], shared + read_a, T::LANES_M * 4);
-    read_fragment(fb[0], shared + read_b, T::LANES_N * 4);
+    if (steps > 0) {
+        read_fragment(fa[0], shared + read_a, T::LANES_M * 4);
+        read_fragment(fb[0], shared + read_b, T::LANES_N * 4);
+    }
     for (int step = 0; step < steps; ++step) {
 #pragma unroll
         for (int k = 0; k < T::BK; ++k) {
@@ -98,10 +97,7 @@ __device__ __forceinline__ void multiply(float (&c)[T::TM][T::TN], A& a, B& b, i
                 read_fragment(fb[next], shared + reading + ahead * T::PITCH_B + read_b, T::LANES_N * 4);
             }
             if (k == 0) {  // into the stage that was read before the last barrier
-                if (step + T::STAGES - 1 < steps) {
-                    a.fetch(shared + writing);
-                    b.fetch(shared + writing + T::PANEL_A);
-                }
+                if (step + T::STAGES - 1 < steps) source.fetch(shared + writing, shared + writing + T::PANEL_A);
                 commit_copies();
                 writing = writing + T::STAGE < T::SHARED ? writing + T::STAGE : 0;
             }

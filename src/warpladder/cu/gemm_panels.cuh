@@ -71,3 +71,14 @@ struct AlongPanel {
         left -= T::BK;
     }
 };
+
+// A panel for A and one for B.
+template <class A, class B>
+struct Panels {
+    A a;
+    B b;
+    __device__ __forceinline__ void fetch(float* to_a, float* to_b) {
+        a.fetch(to_a);
+        b.fetch(to_b);
+    }
+};

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..device import Array, Call, Device
-from ..nets import CrossEntropyLoss, Layer, MSELoss
+from ..nets import CrossEntropyLoss, Layer, MSELoss, Shape
 from .base import Buffers
 
 #: A launch each, or a call of a vendor's library.
@@ -63,6 +63,11 @@ class KernelOp(OnDevice, ABC):
     def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
         super().__init__(device, block_size)
         self.layers, self.buffers = layers, buffers
+
+    @classmethod
+    def takes(cls, layers: tuple[Layer, ...], in_shape: Shape) -> bool:
+        """Whether the op can compute these layers, of the types that a table has it for, on samples of in_shape; if not, fewer layers are tried."""
+        return True
 
     @abstractmethod
     def forward(self, n: int) -> Launches:

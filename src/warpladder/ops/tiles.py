@@ -6,6 +6,7 @@ that times them replaces it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..device import Limits
@@ -89,22 +90,39 @@ class Plan:
     parts: int
 
 
-def plans(m: int, n: int, k: int, limits: Limits, candidates: tuple[Tile, ...] = CANDIDATES) -> list[Plan]:
-    """Every way to compute C (m, n) with sums of k terms on a device, the fastest by the model first."""
+def plans(m: int, n: int, k: int | Callable[[Tile], int], limits: Limits, room: int | None = None) -> list[Plan]:
+    """Every way to compute C (m, n) with sums of k terms on a device, the fastest by the model first.
+
+    Parameters
+    ----------
+    m, n : int
+    k : int or callable
+        Where the terms are padded to the tile's bk, how many there are with a tile.
+    limits : Limits
+    room : int, optional
+        Most numbers that the parts may take together; with one part none are taken.
+    """
     found = {}
-    for tile in candidates:
+    for tile in CANDIDATES:
         if tile.shared > limits.shared_opt_in:
             continue
-        for parts in PARTS:
-            depth = ceil_div(ceil_div(k, parts), tile.bk) * tile.bk
-            plan = Plan(tile, depth, ceil_div(k, depth))
-            found[plan] = cycles(plan, m, n, limits.multiprocessors)
+        terms = k(tile) if callable(k) else k
+        for cut in PARTS:
+            depth = ceil_div(ceil_div(terms, cut), tile.bk) * tile.bk
+            plan = Plan(tile, depth, ceil_div(terms, depth))
+            if room is None or plan.parts == 1 or plan.parts * m * n <= room:
+                found[plan] = cycles(plan, m, n, limits.multiprocessors)
     return sorted(found, key=lambda plan: found[plan])
 
 
-def choose(m: int, n: int, k: int, limits: Limits, candidates: tuple[Tile, ...] = CANDIDATES) -> Plan:
+def choose(m: int, n: int, k: int | Callable[[Tile], int], limits: Limits, room: int | None = None) -> Plan:
     """The way that the model finds fastest."""
-    return plans(m, n, k, limits, candidates)[0]
+    return plans(m, n, k, limits, room)[0]
+
+
+def batches(capacity: int) -> list[int]:
+    """Numbers of samples that scratch memory is planned for: a full batch, and smaller ones down to a single sample."""
+    return [capacity, *(2**power for power in range(capacity.bit_length()) if 2**power < capacity)]
 
 
 def cycles(plan: Plan, m: int, n: int, multiprocessors: int) -> float:

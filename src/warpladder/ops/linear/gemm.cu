@@ -31,12 +31,13 @@ gemm(
     const int tiles_n = (n + BN - 1) / BN;
     const int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
     const int k0 = blockIdx.y * depth, k1 = min(k, k0 + depth);
-    typename PanelOf<T, BM, HOW_A>::Type panel_a(a, HOW_A == ALONG ? k : m, k0, k1, m0, m);
-    typename PanelOf<T, BN, HOW_B>::Type panel_b(b, HOW_B == ALONG ? k : n, k0, k1, n0, n);
+    using A = typename PanelOf<T, BM, HOW_A>::Type;
+    using B = typename PanelOf<T, BN, HOW_B>::Type;
+    Panels<A, B> source{A(a, HOW_A == ALONG ? k : m, k0, k1, m0, m), B(b, HOW_B == ALONG ? k : n, k0, k1, n0, n)};
 
     const Place<T> at;
     float sum[TM][TN];
-    multiply<T>(sum, panel_a, panel_b, (k1 - k0 + BK - 1) / BK, shared, at);
+    multiply<T>(sum, source, (k1 - k0 + BK - 1) / BK, shared, at);
 
     c += static_cast<long long>(blockIdx.y) * m * n;
     const bool wide = n % 4 == 0;  // then every row of c begins on a boundary of 16 bytes

@@ -25,7 +25,7 @@ class Group:
 
 
 def groups(net: Net, table: KernelTable) -> list[Group]:
-    """The net as the table computes it: from each layer on, the longest run of layers that the table has."""
+    """The net as the table computes it: from each layer on, the longest run of layers that the table has and that its op takes."""
     out = []
     first = 0
     longest = max(len(key) for key in table.layers)
@@ -35,8 +35,9 @@ def groups(net: Net, table: KernelTable) -> list[Group]:
             first += 1
             continue
         for length in range(min(longest, len(net.layers) - first), 0, -1):
-            op = table.layers.get(tuple(type(layer) for layer in net.layers[first : first + length]))
-            if op is not None:
+            layers: tuple[Layer, ...] = net.layers[first : first + length]
+            op = table.layers.get(tuple(type(layer) for layer in layers))
+            if op is not None and op.takes(layers, net.shapes[first]):
                 out.append(Group(first, first + length, op))
                 first += length
                 break

@@ -1,0 +1,170 @@
+// Convolutions as products of matrices that are never written down: the forward pass, its transpose (the input gradient, and a
+// convolution of an enlarged image), with bias, ReLU and 2 x 2 pooling on the way out.
+//
+//   y[o, pixel] = sum over (channel, tap) of w[(channel, tap), o] x[(channel, tap), pixel]
+//
+// x: (n, c, h, w), the image that is read. y: (n, o, oh, ow), the image that is written. Weights come packed by pack.cu:
+// (classes, rows, pitch), rows ordered as the panel's, pitch = o rounded up to a multiple of 4.
+#include "four.cuh"
+#include "gemm_patches.cuh"
+#include "nan.cuh"
+
+// What is done with a sum.
+enum { PLAIN = 0, RECTIFY = 1, POOL = 2 };
+
+// Writes a block's sums. `down` and `along` say where pixels stand in y.
+template <class T>
+__device__ __forceinline__ void store_pixels(
+    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, int o0, int o, int pixel, int pixels, int oh, int ow,
+    const Axis& down, const Axis& along, bool rectify
+) {
+    const int plane = oh * ow;
+    const bool wide = plane % 4 == 0 && down.step == 1 && along.step == 1;  // four neighbours are four neighbours in y
+#pragma unroll
+    for (int j = 0; j < T::TN / 4; ++j) {
+        long long where[4];
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            const int x = pixel + at.column(j) + e;
+            const Place2d to = place2d<false>(x, down.count, along.count);
+            where[e] = x < pixels
+                ? static_cast<long long>(to.image) * o * plane + (down.begin + to.row * down.step) * ow + (along.begin + to.column * along.step)
+                : -1;
+        }
+#pragma unroll
+        for (int i = 0; i < T::TM; ++i) {
+            const int channel = o0 + at.row(i / 4) + i % 4;
+            if (channel >= o) continue;
+            const float add = bias != nullptr ? bias[channel] : 0.0f;
+            float out[4];
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                out[e] = sum[i][4 * j + e] + add;
+                if (rectify) out[e] = relu(out[e]);
+            }
+            float* target = y + static_cast<long long>(channel) * plane;
+            if (wide) {
+                if (where[0] >= 0) *reinterpret_cast<float4*>(target + where[0]) = make_float4(out[0], out[1], out[2], out[3]);
+            } else {
+#pragma unroll
+                for (int e = 0; e < 4; ++e)
+                    if (where[e] >= 0) target[where[e]] = out[e];
+            }
+        }
+    }
+}
+
+// The same after ReLU and a pool of 2 x 2: four neighbouring sums are a window. winner: as y, which of the four is the maximum,
+// the first among equals; 4 where it is not above 0, and no gradient comes back.
+template <class T>
+__device__ __forceinline__ void store_windows(
+    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, unsigned char* winner, const float* bias, int o0, int o, int pixel, int pixels,
+    int plane
+) {
+#pragma unroll
+    for (int j = 0; j < T::TN / 4; ++j) {
+        const int x = pixel + at.column(j);
+        if (x >= pixels) continue;
+        const int window = x / 4;
+        const long long where = static_cast<long long>(window / plane) * o * plane + window % plane;
+#pragma unroll
+        for (int i = 0; i < T::TM; ++i) {
+            const int channel = o0 + at.row(i / 4) + i % 4;
+            if (channel >= o) continue;
+            float best = sum[i][4 * j];
+            int first = 0;
+#pragma unroll
+            for (int e = 1; e < 4; ++e)
+                if (beats(sum[i][4 * j + e], best)) best = sum[i][4 * j + e], first = e;
+            best += bias[channel];
+            const long long target = where + static_cast<long long>(channel) * plane;
+            y[target] = relu(best);
+            if (winner != nullptr) winner[target] = best > 0.0f ? first : 4;
+        }
+    }
+}
+
+// TRANSPOSED: x is the small image and y the large one, and the k x k kernel, stride and padding are of the convolution from y to x.
+// FEW: rows are ordered for few channels. AFTER: what is done with a sum; with POOL, y and winner are (n, o, oh / 2, ow / 2).
+// The grid's x counts tiles of channels first, then classes, then tiles of pixels; its y parts of `depth` rows, of which
+// each writes an y of its own (y + part * part_size) without bias, for add_parts to finish.
+template <int BM, int BN, int BK, int TM, int TN, int STAGES, bool TRANSPOSED, bool FEW, int AFTER>
+__global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Tile<BM, BN, BK, TM, TN, STAGES>::BLOCKS)
+convolve(
+    const float* __restrict__ x, const float* __restrict__ packed, const float* __restrict__ bias, float* __restrict__ y,
+    unsigned char* __restrict__ winner, int n, int c, int h, int w, int o, int oh, int ow, int k, int stride, int padding, int class_size,
+    int depth, long long part_size
+) {
+    using T = Tile<BM, BN, BK, TM, TN, STAGES>;
+    extern __shared__ float4 shared4[];
+    float* shared = reinterpret_cast<float*>(shared4);
+    const int tiles = (o + BM - 1) / BM, classes = TRANSPOSED ? stride * stride : 1;
+    const int o0 = blockIdx.x % tiles * BM;
+    const int phase = blockIdx.x / tiles % classes;
+    const Axis down = TRANSPOSED ? transposed_axis(oh, k, stride, padding, phase / stride) : forward_axis(oh, k, stride, padding);
+    const Axis along = TRANSPOSED ? transposed_axis(ow, k, stride, padding, phase % stride) : forward_axis(ow, k, stride, padding);
+    const int high = AFTER == POOL ? down.count / 2 : down.count, wide = AFTER == POOL ? along.count / 2 : along.count;
+    const int pixel = blockIdx.x / tiles / classes * BN, pixels = n * high * wide * (AFTER == POOL ? 4 : 1);
+    if (pixel >= pixels) return;
+
+    const int taps = down.taps * along.taps;
+    const int rows = FEW ? c * taps : (c + BK - 1) / BK * BK * taps;
+    const int first = blockIdx.y * depth, last = min(rows, first + depth);
+    const int pitch = (o + 3) / 4 * 4;
+    using A = AcrossPanel<T, BM, 4>;
+    const A a(packed + static_cast<long long>(phase) * class_size, pitch, first, last, o0, pitch);
+    const Images images{x, c, h, w, down, along};
+    const Place<T> at;
+    float sum[TM][TN];
+    const int steps = max(0, (last - first + BK - 1) / BK);
+    if constexpr (FEW) {
+        using B = TapPatches<T, AFTER == POOL>;
+        Tap* table = reinterpret_cast<Tap*>(shared + T::SHARED);
+        Panels<A, B> source{a, B(images, pixel, pixels, high, wide, first / BK, table, rows)};
+        multiply<T>(sum, source, steps, shared, at);
+    } else {
+        using B = ChannelPatches<T, AFTER == POOL>;
+        Panels<A, B> source{a, B(images, pixel, pixels, high, wide, first / BK)};
+        multiply<T>(sum, source, steps, shared, at);
+    }
+    if constexpr (AFTER == POOL)
+        store_windows<T>(sum, at, y, winner, bias, o0, o, pixel, pixels, high * wide);
+    else
+        store_pixels<T>(sum, at, y + blockIdx.y * part_size, bias, o0, o, pixel, pixels, oh, ow, down, along, AFTER == RECTIFY);
+}
+
+// y (n, o, plane) = the sum of `parts` such arrays, one after the other, in order; + bias (o) where there is one, then max(., 0) where rectify is 1.
+extern "C" __global__ void add_parts(
+    const float* __restrict__ part, const float* __restrict__ bias, float* __restrict__ y, int parts, int size, int o, int plane, int rectify
+) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= size) return;
+    float sum = part[i];
+#pragma unroll 8
+    for (int p = 1; p < parts; ++p) sum += part[static_cast<long long>(p) * size + i];
+    if (bias != nullptr) sum += bias[i / plane % o];
+    y[i] = rectify ? relu(sum) : sum;
+}
+
+// The same with a pool of 2 x 2: y and winner (n, o, high, wide), parts (n, o, h, w). winner is null where nobody asks.
+extern "C" __global__ void add_parts_and_pool(
+    const float* __restrict__ part, const float* __restrict__ bias, float* __restrict__ y, unsigned char* __restrict__ winner, int parts,
+    long long part_size, int size, int o, int high, int wide, int h, int w
+) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= size) return;
+    const int column = i % wide, row = i / wide % high, image = i / wide / high;
+    const float* from = part + (static_cast<long long>(image) * h + 2 * row) * w + 2 * column;
+    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll 4
+    for (int p = 0; p < parts; ++p) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sum[e] += from[p * part_size + e / 2 * w + e % 2];
+    }
+    int first = 0;
+    for (int e = 1; e < 4; ++e)
+        if (beats(sum[e], sum[0])) sum[0] = sum[e], first = e;
+    const float best = sum[0] + bias[image % o];
+    y[i] = relu(best);
+    if (winner != nullptr) winner[i] = best > 0.0f ? first : 4;
+}

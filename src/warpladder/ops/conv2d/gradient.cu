@@ -1,0 +1,68 @@
+// What stands between the gradient that comes from above and a convolution's own: ReLU, pooling, and the bias's gradient on the way.
+#include "block_sum.cuh"
+
+// dy (n, channels, plane) becomes 0 where y, of its shape, is not above 0; without y (null) it stays.
+// db_part: (slabs, channels), the sums of what it becomes over a slab of `slab` images. Block (channel, slab).
+extern "C" __global__ void rectify_gradient(
+    float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ db_part, int n, int channels, int plane, int slab
+) {
+    __shared__ float shared[BLOCK_MOST];
+    const int channel = blockIdx.x, first = blockIdx.y * slab, last = min(n, first + slab);
+    float sum = 0.0f;
+    const bool wide = plane % 4 == 0;
+    const int count = wide ? plane / 4 : plane, all = (last - first) * count;
+    for (int t = threadIdx.x; t < all; t += blockDim.x) {
+        const long long at = (static_cast<long long>(first + t / count) * channels + channel) * count + t % count;
+        if (wide) {
+            float4 g = reinterpret_cast<const float4*>(dy)[at];
+            if (y != nullptr) {
+                const float4 v = reinterpret_cast<const float4*>(y)[at];
+                g = make_float4(v.x > 0.0f ? g.x : 0.0f, v.y > 0.0f ? g.y : 0.0f, v.z > 0.0f ? g.z : 0.0f, v.w > 0.0f ? g.w : 0.0f);
+                reinterpret_cast<float4*>(dy)[at] = g;
+            }
+            sum += (g.x + g.y) + (g.z + g.w);
+        } else {
+            float g = dy[at];
+            if (y != nullptr) dy[at] = g = y[at] > 0.0f ? g : 0.0f;
+            sum += g;
+        }
+    }
+    sum = block_sum(sum, shared);
+    if (threadIdx.x == 0) db_part[blockIdx.y * channels + channel] = sum;
+}
+
+// dx (n, channels, h, w) from dy (n, channels, h / 2, w / 2): each window's gradient goes to its winner (gemm.cu), zero everywhere else.
+// db_part: as above, the sums of dx. Block (channel, slab); a thread for each window, those that h or w cut off among them.
+extern "C" __global__ void spread_gradient(
+    const float* __restrict__ dy, const unsigned char* __restrict__ winner, float* __restrict__ dx, float* __restrict__ db_part, int n,
+    int channels, int h, int w, int slab
+) {
+    __shared__ float shared[BLOCK_MOST];
+    const int channel = blockIdx.x, first = blockIdx.y * slab, last = min(n, first + slab);
+    const int high = (h + 1) / 2, wide = (w + 1) / 2, all = (last - first) * high * wide;
+    float sum = 0.0f;
+    for (int t = threadIdx.x; t < all; t += blockDim.x) {
+        const int row = t / wide % high, column = t % wide;
+        const long long image = static_cast<long long>(first + t / wide / high) * channels + channel;
+        float g = 0.0f;
+        int won = 4;
+        if (2 * row + 1 < h && 2 * column + 1 < w) {
+            const long long at = (image * (h / 2) + row) * (w / 2) + column;
+            won = winner[at];
+            if (won < 4) g = dy[at];
+            sum += g;
+        }
+        float* to = dx + (image * h + 2 * row) * w + 2 * column;
+        if (w % 2 == 0) {  // then pairs begin on boundaries of 8 bytes
+            *reinterpret_cast<float2*>(to) = make_float2(won == 0 ? g : 0.0f, won == 1 ? g : 0.0f);
+            if (2 * row + 1 < h) *reinterpret_cast<float2*>(to + w) = make_float2(won == 2 ? g : 0.0f, won == 3 ? g : 0.0f);
+        } else {
+            to[0] = won == 0 ? g : 0.0f;
+            if (2 * column + 1 < w) to[1] = won == 1 ? g : 0.0f;
+            if (2 * row + 1 < h) to[w] = won == 2 ? g : 0.0f;
+            if (2 * row + 1 < h && 2 * column + 1 < w) to[w + 1] = won == 3 ? g : 0.0f;
+        }
+    }
+    sum = block_sum(sum, shared);
+    if (threadIdx.x == 0) db_part[blockIdx.y * channels + channel] = sum;
+}
