@@ -103,7 +103,7 @@ def compile(source: Source, names: tuple[str, ...], arch: str) -> Binary:
     except Exception as error:
         if not type(error).__module__.startswith("cuda."):
             raise
-        raise _refused(source, names, arch, release, str(error)) from None
+        raise _refused(source, names, arch, release, str(error).replace("\0", "")) from None
     symbols = {name: _given(nvrtc.nvrtcGetLoweredName(program.handle, name.encode())).decode() for name in names}
     ptx = bytes(_given(nvrtc.nvrtcGetPTXSize(program.handle)))
     _given(nvrtc.nvrtcGetPTX(program.handle, ptx))

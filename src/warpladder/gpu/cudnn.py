@@ -39,6 +39,11 @@ def cudnn(device: Device) -> Cudnn:
     return Cudnn(on_gpu(device))
 
 
+def backend() -> Any:
+    """The library itself, which the frontend has loaded from wherever it is: what it has no graphs for is called directly."""
+    return ctypes.CDLL(LIBRARY)
+
+
 class Cudnn:
     """A handle of cuDNN on a GPU."""
 
@@ -48,7 +53,7 @@ class Cudnn:
             import cudnn
 
             self.handle: int = cudnn.create_handle()
-            self.backend = ctypes.CDLL(LIBRARY)  # the frontend has loaded it from wherever it is
+            self.backend = backend()
         except Exception as error:  # what it raises without the library depends on its version
             raise DeviceError(f"cuDNN does not start: {line(error)}; {INSTALL}") from error
         self.device, self.frontend = device, cudnn

@@ -53,11 +53,11 @@ class LibraryCall(Call):
     workspace : (bytes,) uint8, at least as many as the plan needs; it may be shared with other calls of the same stream.
     """
 
-    def __init__(self, device: GpuDevice, plan: Plan, workspace: Array | None) -> None:
+    def __init__(self, device: Device, plan: Plan, workspace: Array | None) -> None:
         held = 0 if workspace is None else workspace.nbytes
         if held < plan.workspace:
             raise DeviceError(f"{plan.name} needs {plan.workspace:,} bytes of workspace, and has {held:,}")
-        self.device, self.plan, self.workspace = device, plan, workspace
+        self.device, self.plan, self.workspace = on_gpu(device), plan, workspace
         self.address = 0 if workspace is None else workspace.address
 
     @property
