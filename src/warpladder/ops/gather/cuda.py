@@ -33,6 +33,7 @@ class NaiveGather(KernelGather):
         if order is not None:
             self.ordering = device.kernel(NAIVE, "gather_order")
             self.rows = self.scratch((len(x),), np.int32)
+            device.fill(self.rows, 0)  # whoever reads them before they are written reads a sample, not beyond all of them
 
     def launches(self, n: int, batch: int, offset: int) -> Launches:
         found, rows = [], None
