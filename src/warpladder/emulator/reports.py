@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -44,7 +45,10 @@ def read(text: str, kernel: str, library: Path) -> list[Report]:
     out = []
     for record in records:
         kind, message, array, block, thread, places = _fields(record)
-        locations = [lines[place[1:]] if place.startswith("+") else _named(place[1:]) for place in places]
+        locations = [lines[place[1:]] if place.startswith("+") else _named(place[1:])[0] for place in places]
+        if "{array}" in message:
+            array = _indexed(*_named(places[0][1:]))
+            message = message.replace("{array}", array or "an array")
         shown = [f"{Path(file).name}:{line}" for file, line in locations]
         for number, place in enumerate(shown):
             message = message.replace(f"{{{number}}}", place)
@@ -57,9 +61,27 @@ def _fields(record: list[str]) -> tuple[str, str, str, str, str, list[str]]:
     return kind, message, array, block, thread, [place for place in places if place]
 
 
-def _named(place: str) -> Location:
-    file, _, line = place.rpartition(":")
-    return file, int(line)
+def _named(place: str) -> tuple[Location, int]:
+    """A place and its column, 0 for none."""
+    file, line, column = place.rsplit(":", 2)
+    return (file, int(line)), int(column)
+
+
+def _indexed(location: Location, column: int) -> str:
+    """The name of the array whose index ends at this column of the source, or ""."""
+    try:
+        line = Path(location[0]).read_text(encoding="utf-8").splitlines()[location[1] - 1][:column]
+    except (OSError, IndexError):
+        return ""
+    while (line := line.rstrip()).endswith("]"):
+        depth = 0
+        for position in range(len(line) - 1, -1, -1):
+            depth += (line[position] == "]") - (line[position] == "[")
+            if depth == 0:
+                break
+        line = line[:position]
+    name = re.search(r"\w+$", line)
+    return name[0] if name else ""
 
 
 def _triple(text: str) -> tuple[int, int, int] | None:

@@ -59,7 +59,7 @@ template <class T> EMU_INLINE T load(const T* address) {
 #endif
 }
 
-template <class T> EMU_INLINE void store(T* address, T value) {
+template <class T> EMU_INLINE void store(T* address, as<T> value) {
     using B = Bits<T>;
 #ifdef EMU_CHECK
     emu_atomic(address, sizeof(T), 1, 1);

@@ -24,4 +24,5 @@
 #include "memory.h"
 #include "half.h"
 #include "bfloat16.h"
+#include "matrix.h"
 #include "kernels.h"

@@ -72,8 +72,8 @@ struct OutOfBounds {
     emu::Type *array, *index;
 };
 EMU_EXPORT void __ubsan_handle_out_of_bounds(OutOfBounds* data, uintptr_t index) {
-    std::string what = "uses index " + std::to_string(int64_t(index)) + " of " + emu::plain(data->array->name);
-    checker.out_of_bounds(what, data->site.file, int(data->site.line));
+    std::string what = "uses index " + std::to_string(int64_t(index)) + " of {array}, " + emu::plain(data->array->name);
+    checker.out_of_bounds(what, {data->site.file, int(data->site.line), nullptr, int(data->site.column)});
 }
 
 struct TypeMismatch {
@@ -84,7 +84,7 @@ struct TypeMismatch {
 EMU_EXPORT void __ubsan_handle_type_mismatch_v1(TypeMismatch* data, const void* address) {
     unsigned alignment = 1u << data->log_alignment;
     if (!emu::current) return;
-    if (uintptr_t(address) % alignment) checker.misaligned(address, alignment, emu::plain(data->type->name).c_str(), data->site.file, int(data->site.line));
+    if (uintptr_t(address) % alignment) checker.misaligned(address, alignment, emu::plain(data->type->name), {data->site.file, int(data->site.line)});
 }
 
 struct Overflow {

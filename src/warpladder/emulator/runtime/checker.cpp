@@ -62,13 +62,18 @@ void Checker::begin(Run& run) {
     }
 }
 
-void Checker::end() { run_ = nullptr; }
+void Checker::end() {
+    report_unread(false);
+    run_ = nullptr;
+}
 
 void Checker::begin(Block& block) {
+    report_unread(true);
     block.clocks.epoch = 0;
     block.clocks.stamp = ++stamp_;
-    block.clocks.known = nullptr;
+    block.clocks.known = block.clocks.fenced = nullptr;
     block.clocks.learned.clear();
+    block.clocks.fencing.clear();
     block.clocks.threads.assign(block.count, {});
 }
 
@@ -79,7 +84,26 @@ void Checker::barrier(Block& block) {
         clocks.threads[thread].known = nullptr;
     }
     clocks.learned.clear();
+    for (uint32_t thread : clocks.fencing) {
+        if (clocks.threads[thread].fence.scope > 0) tell(clocks.fenced, block, thread);
+        clocks.threads[thread].fenced = false;
+    }
+    clocks.fencing.clear();
     ++clocks.epoch;
+}
+
+// Adds what a thread knew at its last fence.
+void Checker::tell(Known& told, Block& block, uint32_t thread) {
+    ThreadClock::Fence& fence = block.clocks.threads[thread].fence;
+    join(told, fence.known);
+    join(told, fence.block_known);
+    if (!told) told = std::make_shared<Knowledge>();
+    else if (told.use_count() > 1) told = std::make_shared<Knowledge>(*told);
+    uint32_t number = block.linear * block.count + thread + 1, first = number - (thread & 31);
+    told->learn_block(block.linear, fence.moment.epoch);
+    for (uint32_t lane = 0; lane < 32; ++lane)
+        if (fence.seen[lane]) told->learn(first + lane, {fence.moment.epoch, fence.seen[lane]});
+    told->learn(number, fence.moment);
 }
 
 void Checker::cluster_barrier(Cluster& cluster) {
@@ -135,14 +159,15 @@ void Checker::fence(Thread& me, int scope) {
     mine.fence.known = mine.known;
     mine.fence.block_known = block_of(me).clocks.known;
     memcpy(mine.fence.seen, mine.seen, sizeof mine.seen);
+    if (!mine.fenced) block_of(me).clocks.fencing.push_back(me.linear);
+    mine.fenced = true;
 }
 
 // An atomic operation: a write tells what was known at the last fence, a read learns what was told.
 void Checker::synchronise(Thread& me, const void* address, bool write, int scope) {
     Block& block = block_of(me);
     ThreadClock& mine = clock(me);
-    ThreadClock::Fence& fence = mine.fence;
-    bool tells = write && fence.scope >= 0;
+    bool tells = write && (mine.fence.scope >= 0 || block.clocks.fenced);
     auto found = sync_points_.find(uintptr_t(address));
     if (found == sync_points_.end()) {
         if (!tells) return;
@@ -150,18 +175,9 @@ void Checker::synchronise(Thread& me, const void* address, bool write, int scope
     }
     SyncPoint& point = found->second;
     if (tells) {
-        bool local = fence.scope == 0 || scope == 0;
-        Known& told = local ? point.block_known : point.known;
-        if (local && point.block != block.linear) told = nullptr, point.block = block.linear;
-        join(told, fence.known);
-        join(told, fence.block_known);
-        if (!told) told = std::make_shared<Knowledge>();
-        else if (told.use_count() > 1) told = std::make_shared<Knowledge>(*told);
-        uint32_t number = number_of(me), first = number - (me.linear & 31);
-        told->learn_block(block.linear, fence.moment.epoch);
-        for (uint32_t lane = 0; lane < 32; ++lane)
-            if (fence.seen[lane]) told->learn(first + lane, {fence.moment.epoch, fence.seen[lane]});
-        told->learn(number, fence.moment);
+        if (point.block != block.linear) point.block_known = nullptr, point.block = block.linear;
+        if (block.clocks.fenced) join(scope > 0 ? point.known : point.block_known, block.clocks.fenced);
+        if (mine.fence.scope >= 0) tell(mine.fence.scope > 0 && scope > 0 ? point.known : point.block_known, block, me.linear);
     }
     Known before = mine.known;
     if (scope > 0) join(mine.known, point.known);
@@ -257,9 +273,6 @@ void Checker::access(const void* pointer, size_t size, bool write, int atomic, c
     Region* region = last_;
     if (!region || address < region->low || address >= region->high || region->shared) region = last_ = find(me, address);
     if (!region || address + size > region->high) outside(me, address, size, write, code);
-    if (size <= 8 && size & (size - 1)) size = size;  // a struct's; its members are aligned one by one
-    else if (size <= 16 && address % size && !(size == 16 && address % 8 == 0))
-        misaligned(pointer, unsigned(size), "", nullptr, int(code));
     remember(me, *region, address, size, write, atomic, code);
 }
 

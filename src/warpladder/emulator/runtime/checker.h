@@ -39,8 +39,8 @@ class Checker {
 
     void access(const void* address, size_t size, bool write, int atomic, const void* code);
     void synchronise(Thread& me, const void* address, bool write, int scope);
-    void misaligned(const void* address, unsigned alignment, const char* type, const char* file, int line);
-    void out_of_bounds(const std::string& what, const char* file, int line);
+    void misaligned(const void* address, unsigned alignment, const std::string& type, Where where);
+    void out_of_bounds(const std::string& what, Where where);
     void written(uintptr_t address, size_t bytes);
     void copied(uintptr_t to, uintptr_t from, size_t bytes);
 
@@ -50,8 +50,10 @@ class Checker {
     bool conflict(Thread& me, const Access& earlier, const Access& now, bool shared);
     void remember(Thread& me, Region& region, uintptr_t address, size_t size, bool write, int atomic, uint32_t code);
     void race(Thread& me, Region& region, uintptr_t address, const Access& earlier, const char* was, const Access& now, const char* is);
+    void report_unread(bool shared_only);
     void unread(Thread& me, Region& region, uintptr_t address, uint32_t code);
     [[noreturn]] void outside(Thread& me, uintptr_t address, size_t size, bool write, uint32_t code);
+    void tell(Known& told, Block& block, uint32_t thread);
     ThreadClock& clock(Thread& me);
     std::string thread_name(uint32_t thread);
     std::string element(const Region& region, uintptr_t address);
@@ -62,6 +64,15 @@ class Checker {
     Region* last_ = nullptr;
     uint32_t stamp_ = 0, launch_stamp_ = 0, threads_per_block_ = 1;
     std::unordered_map<uintptr_t, SyncPoint> sync_points_;
+
+    // Reads of what nobody had written, by where they stand in the code. If somebody writes it later without waiting for
+    // the reader, that race is what is wrong.
+    struct Unread {
+        Report report;
+        uintptr_t address;
+        bool shared;
+    };
+    std::map<uint32_t, Unread> unread_;
 };
 
 #else

@@ -2,7 +2,8 @@
 //   - of its own block, from before the last __syncthreads();
 //   - of its own warp, from before a __syncwarp() with that lane;
 //   - of anybody who then passed a fence and changed something atomically, which this thread read later, atomically,
-//     and of everybody whom that one knew. Volatile accesses count as atomic here.
+//     and of everybody whom that one knew. Between the two there may be a __syncthreads(), so that one thread does it for its
+//     block. Volatile accesses count as atomic here.
 #pragma once
 #ifdef EMU_CHECK
 #include <cstdint>
@@ -58,18 +59,20 @@ struct ThreadClock {
     uint32_t seen[32] = {};  // of each lane of the warp, the clock before which all is known
     Known known;
     struct Fence {  // what the thread tells others when it next changes something atomically
-        int scope = -1;
+        int scope = -1;  // none yet
         Moment moment;
         uint32_t seen[32];
         Known known, block_known;
     } fence;
+    bool fenced = false;  // since the block's last barrier
 };
 
 struct Clocks {
     uint32_t epoch = 0, stamp = 0;
     Known known;  // of all of the block's threads
     std::vector<ThreadClock> threads;
-    std::vector<uint32_t> learned;  // threads that know more than the block
+    Known fenced;  // what threads made visible by a fence before the block's last barrier: any of its threads may tell of it
+    std::vector<uint32_t> learned, fencing;  // threads that know more than the block; threads that have passed a fence since
 };
 
 // What can be learned at an address.

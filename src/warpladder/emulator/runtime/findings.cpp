@@ -31,6 +31,7 @@ void Checker::race(Thread& me, Region& region, uintptr_t address, const Access& 
     bool other_block = (earlier.thread - 1) / threads_per_block_ != (now.thread - 1) / threads_per_block_;
     std::string message = "race on " + element(region, address) + ": " + of(now, is) + " by " + here(me) + " at {0} and " + of(earlier, was) + " by " +
                           thread_name(earlier.thread) + " at {1}, with nothing between them that orders " + (other_block ? "the blocks" : "the threads");
+    if (auto unread = unread_.find(earlier.code); unread != unread_.end() && unread->second.address == address) unread_.erase(unread);
     Report report = report_of(me, "race", message, region.name);
     report.places = {in_code(*run_, now.code), in_code(*run_, earlier.code)};
     worker_here->warn(report);
@@ -39,7 +40,18 @@ void Checker::race(Thread& me, Region& region, uintptr_t address, const Access& 
 void Checker::unread(Thread& me, Region& region, uintptr_t address, uint32_t code) {
     Report report = report_of(me, "uninitialised", here(me) + " reads " + element(region, address) + " at {0}, and nothing was ever written there", region.name);
     report.places = {in_code(*run_, code)};
-    worker_here->warn(report);
+    unread_.emplace(code, Unread{report, address, region.shared});
+}
+
+void Checker::report_unread(bool shared_only) {
+    for (auto at = unread_.begin(); at != unread_.end();) {
+        if (shared_only && !at->second.shared) {
+            ++at;
+            continue;
+        }
+        run_->reports.add(at->second.report, run_->base);
+        at = unread_.erase(at);
+    }
 }
 
 void Checker::outside(Thread& me, uintptr_t address, size_t size, bool write, uint32_t code) {
@@ -79,21 +91,19 @@ void Checker::outside(Thread& me, uintptr_t address, size_t size, bool write, ui
     worker_here->fail(std::move(report));
 }
 
-void Checker::misaligned(const void* address, unsigned alignment, const char* type, const char* file, int line) {
+void Checker::misaligned(const void* address, unsigned alignment, const std::string& type, Where where) {
     Thread& me = self();
     Region* region = find(me, uintptr_t(address));
-    Report report = report_of(me, "misaligned", "", region ? region->name : "");
-    if (file) report.places = {{file, line}};
-    else report.places = {in_code(*run_, uint32_t(line))};
-    report.message = here(me) + " uses " + (region ? element(*region, uintptr_t(address)) : std::string("memory")) + " as " + (*type ? type : "a value") +
-                     " at {0}, whose address must be a multiple of " + std::to_string(alignment);
+    std::string what = region ? element(*region, uintptr_t(address)) : "memory at " + std::to_string(uintptr_t(address));
+    Report report = report_of(me, "misaligned", here(me) + " uses " + what + " as " + type + " at {0}, whose address must be a multiple of " + std::to_string(alignment), region ? region->name : "");
+    report.places = {where};
     worker_here->fail(std::move(report));
 }
 
-void Checker::out_of_bounds(const std::string& what, const char* file, int line) {
+void Checker::out_of_bounds(const std::string& what, Where where) {
     Thread& me = self();
     Report report = report_of(me, "out of bounds", here(me) + " " + what + ", at {0}", "");
-    report.places = {{file, line}};
+    report.places = {where};
     worker_here->fail(std::move(report));
 }
 

@@ -15,6 +15,7 @@ struct Where {
     const char* file = nullptr;
     int line = 0;
     const void* address = nullptr;
+    int column = 0;  // of the bracket that closes an index, where the array's name is still to be read
 };
 
 inline std::string text(uint3 v) { return "(" + std::to_string(v.x) + ", " + std::to_string(v.y) + ", " + std::to_string(v.z) + ")"; }
@@ -38,7 +39,7 @@ class Reports {
         std::string key = report.kind + report.array, line;
         for (auto& place : report.places) {
             std::string where;
-            if (place.file) where = std::string("@") + place.file + ":" + std::to_string(place.line);
+            if (place.file) where = std::string("@") + place.file + ":" + std::to_string(place.line) + ":" + std::to_string(place.column);
             else where = "+" + std::to_string(uintptr_t(place.address) - base);
             key += where;
             line += where + US;
