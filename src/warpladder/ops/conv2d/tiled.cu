@@ -20,7 +20,7 @@ __device__ __forceinline__ void stage_image(
         }
         inside = inside && row < height && column < width;
         const int from = row * width + column, to = r * pitch + c;
-#pragma unroll 4
+#pragma unroll 8
         for (int channel = 0; channel < now; ++channel) {
             const int at = channel * height * width + from;
             tile[channel * rows * pitch + to] = inside && (gate == nullptr || gate[at] > 0.0f) ? image[at] : 0.0f;
@@ -28,31 +28,39 @@ __device__ __forceinline__ void stage_image(
     }
 }
 
-// A block's weights for the channels c0 ... c0 + now - 1 and the kernel's rows i0 ... i0 + rows - 1, filters as the fast axis:
-// tile[(channel * rows + i) * k + j][f], `pitch` floats apart. Zeros for filters that do not exist. A warp copies one filter
-// (BACKWARD: one channel) at a time, whose weights are neighbours in memory.
-template <int K, bool BACKWARD>
+// Floats between the rows of a tile of weights: F of them are read 16 bytes at a time, and warps write them in columns.
+template <int F>
+__device__ constexpr int weight_pitch() {
+    return F > 4 ? F + 4 : F;
+}
+
+// A block's weights for the channels c0 ... c0 + now - 1 and the kernel's rows i0 ... i0 + rows - 1, as each group of F filters reads them, one
+// after another: tile[group][(channel * rows + i) * k + j][f], `apart` floats from one group to the next. Zeros for filters that do not exist. A warp
+// copies one filter (BACKWARD: one channel) at a time, whose weights are neighbours in memory.
+template <int K, int F, bool BACKWARD>
 __device__ __forceinline__ void stage_weights(
-    float* tile, const float* weight, int channels, int filters, int first, int count, int c0, int now, int kernel, int i0, int rows, int pitch
+    float* tile, const float* weight, int channels, int filters, int first, int count, int c0, int now, int kernel, int i0, int rows, int apart
 ) {
+    constexpr int PITCH = weight_pitch<F>();
     const int k = K > 0 ? K : kernel, lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
     const int each = (K > 0 ? K : rows) * k;  // weights of one channel and filter
     if constexpr (BACKWARD) {  // weight (channels, filters, k, k), turned by half a circle
         for (int channel = warp; channel < now; channel += warps) {
-            const float* from = weight + (static_cast<long long>(c0 + channel) * filters + first) * k * k;
-#pragma unroll 2
+            const float* from = weight + (static_cast<long long>(c0 + channel) * filters + first) * k * k + k * k - 1 - i0 * k;
+#pragma unroll 4
             for (int e = lane; e < count * each; e += 32) {
                 const int f = e / each, place = e % each;
-                tile[(channel * each + place) * pitch + f] = first + f < filters ? from[f * k * k + k * k - 1 - i0 * k - place] : 0.0f;
+                tile[f / F * apart + (channel * each + place) * PITCH + f % F] = first + f < filters ? from[f * k * k - place] : 0.0f;
             }
         }
     } else {  // weight (filters, channels, k, k)
         for (int f = warp; f < count; f += warps) {
             const float* from = weight + (static_cast<long long>(first + f) * channels + c0) * k * k + i0 * k;
-#pragma unroll 4
+            float* to = tile + f / F * apart + f % F;
+#pragma unroll 8
             for (int e = lane; e < now * each; e += 32) {
                 const int at = K > 0 ? e : e / each * k * k + e % each;
-                tile[e * pitch + f] = first + f < filters ? from[at] : 0.0f;
+                to[e * PITCH] = first + f < filters ? from[at] : 0.0f;
             }
         }
     }
@@ -84,9 +92,9 @@ __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
     const int ty = pixel / tile_width, tx = pixel % tile_width;
     const int count = groups * F, first = blockIdx.y * count;
     const int rows = (tile_height - 1) * step + (K > 0 ? K : stage_rows), columns = (tile_width - 1) * step + k;
-    const int weight_pitch = count + 4;
+    const int apart = stage_channels * (K > 0 ? K : stage_rows) * k * weight_pitch<F>();
     float* weights = reinterpret_cast<float*>(shared4);
-    float* image = weights + stage_channels * (K > 0 ? K : stage_rows) * k * weight_pitch;
+    float* image = weights + groups * apart;
     source += static_cast<long long>(sample) * channels * height * width;
     if (gate != nullptr) gate += static_cast<long long>(sample) * channels * height * width;
 
@@ -100,11 +108,11 @@ __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
             const long long from = static_cast<long long>(c0) * height * width;
             __syncthreads();  // everybody is done with the stage before
             stage_image(image, source + from, gate != nullptr ? gate + from : nullptr, now, height, width, spread, top * step + i0 - pad, left * step - pad, rows, columns, pitch);
-            stage_weights<K, BACKWARD>(weights, weight, channels, filters, first, count, c0, now, k, i0, high, weight_pitch);
+            stage_weights<K, F, BACKWARD>(weights, weight, channels, filters, first, count, c0, now, k, i0, high, apart);
             __syncthreads();
             if (group >= groups) continue;
             const float* at = image + ty * step * pitch + tx * step;
-            const float* w = weights + group * F;
+            const float* w = weights + group * apart;
             for (int channel = 0; channel < now; ++channel) {
 #pragma unroll(K > 0 ? K : 1)
                 for (int i = 0; i < high; ++i) {
@@ -119,7 +127,7 @@ __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
                             sum[f + 2] = fmaf(value, four.z, sum[f + 2]);
                             sum[f + 3] = fmaf(value, four.w, sum[f + 3]);
                         }
-                        w += weight_pitch;
+                        w += weight_pitch<F>();
                     }
                 }
                 at += rows * pitch;

@@ -93,7 +93,7 @@ def fit(device: Device, shape: Shape, each: int, threads: int) -> Plan:
         groups = max(1, min(threads // (height * width), ceil_div(shape.filters, each)))
         columns = (width - 1) * s + k
         gap = pitch(height, width, columns, s)
-        channel = 4 * (((height - 1) * s + rows) * gap + rows * k * (each * groups + 4))
+        channel = 4 * (((height - 1) * s + rows) * gap + rows * k * groups * (each + 4 if each > 4 else each))
         channels = min(STAGE, shape.channels, room // channel)
         if channels > 0:
             return Plan(each, groups, height, width, channels, rows, gap, channels * channel)
