@@ -76,6 +76,13 @@ CANDIDATES = (
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
+#: Cycles that a launch takes before and after its work, and a block to fill its first stages.
+LAUNCH, FILLING = 3000, 1200
+
+#: Bytes a cycle: that a multiprocessor gets from the second-level cache, and that all of them together read and write.
+LOADED, ADDED = 16, 2000
+
+
 @dataclass(frozen=True)
 class Plan:
     """How one product is computed.
@@ -90,7 +97,7 @@ class Plan:
     parts: int
 
 
-def plans(m: int, n: int, k: int | Callable[[Tile], int], limits: Limits, room: int | None = None) -> list[Plan]:
+def plans(m: int, n: int, k: int | Callable[[Tile], int], limits: Limits, room: int | None = None, whole: bool = True) -> list[Plan]:
     """Every way to compute C (m, n) with sums of k terms on a device, the fastest by the model first.
 
     Parameters
@@ -100,7 +107,9 @@ def plans(m: int, n: int, k: int | Callable[[Tile], int], limits: Limits, room: 
         Where the terms are padded to the tile's bk, how many there are with a tile.
     limits : Limits
     room : int, optional
-        Most numbers that the parts may take together; with one part none are taken.
+        Most numbers that the parts may take together; a sum in one part needs none.
+    whole : bool
+        Whether a sum in one part is finished; if not, there is always a second launch.
     """
     found = {}
     for tile in CANDIDATES:
@@ -111,27 +120,63 @@ def plans(m: int, n: int, k: int | Callable[[Tile], int], limits: Limits, room: 
             depth = ceil_div(ceil_div(terms, cut), tile.bk) * tile.bk
             plan = Plan(tile, depth, ceil_div(terms, depth))
             if room is None or plan.parts == 1 or plan.parts * m * n <= room:
-                found[plan] = cycles(plan, m, n, limits.multiprocessors)
+                found[plan] = cycles(plan, m, n, limits.multiprocessors, whole)
     return sorted(found, key=lambda plan: found[plan])
 
 
-def choose(m: int, n: int, k: int | Callable[[Tile], int], limits: Limits, room: int | None = None) -> Plan:
-    """The way that the model finds fastest."""
-    return plans(m, n, k, limits, room)[0]
+Shape = tuple[int, int, int | Callable[[Tile], int]]
 
 
-def batches(capacity: int) -> list[int]:
-    """Numbers of samples that scratch memory is planned for: a full batch, and smaller ones down to a single sample."""
-    return [capacity, *(2**power for power in range(capacity.bit_length()) if 2**power < capacity)]
+class Planned:
+    """One product for any number of samples up to a capacity: the model's plans, or those that a tuner has found to be faster.
+
+    shape : callable
+        m, n and k, as `plans` takes them, for a number of samples.
+    limits : Limits
+    capacity : int
+    whole : bool
+        Whether a sum in one part is written where it belongs; if not, it takes room as well.
+
+    Attributes
+    ----------
+    room : int
+        Numbers that the parts take together, at most.
+    """
+
+    def __init__(self, shape: Callable[[int], Shape], limits: Limits, capacity: int, whole: bool = True) -> None:
+        self.shape, self.limits, self.whole = shape, limits, whole
+        self.chosen: dict[int, Plan] = {}
+        self.room = 0
+        for n in {capacity, *(2**power for power in range(capacity.bit_length()) if 2**power < capacity)}:
+            m, columns, _ = shape(n)
+            parts = plans(*shape(n), limits, whole=whole)[0].parts
+            self.room = max(self.room, parts * m * columns if parts > 1 or not whole else 0)
+
+    def options(self, n: int) -> list[Plan]:
+        """The plans that there is room for, the fastest by the model first."""
+        return plans(*self.shape(n), self.limits, self.room, self.whole)
+
+    def use(self, n: int, plan: Plan) -> None:
+        """Compute n samples by this one of `options(n)` from now on."""
+        self.chosen[n] = plan
+
+    def __call__(self, n: int) -> Plan:
+        if n not in self.chosen:
+            self.chosen[n] = self.options(n)[0]
+        return self.chosen[n]
 
 
-def cycles(plan: Plan, m: int, n: int, multiprocessors: int) -> float:
-    """What a product takes, in cycles: the busiest multiprocessor's multiply-adds, the start of a launch, and the adding up of the parts."""
+def cycles(plan: Plan, m: int, n: int, multiprocessors: int, whole: bool = True) -> float:
+    """What a product takes, in cycles: the busiest multiprocessor's multiply-adds or loads, the start of a launch, the adding up of the parts."""
     tile = plan.tile
     blocks = ceil_div(m, tile.bm) * ceil_div(n, tile.bn) * plan.parts
-    each = ceil_div(blocks, multiprocessors)
+    each = ceil_div(blocks, multiprocessors) if blocks < 8 * multiprocessors else blocks / multiprocessors + 0.5
     warps = min(tile.resident, each) * tile.threads / 32
-    rate = 128 * tile.efficiency * warps / (warps + 3)  # a scheduler with few warps waits for its loads
-    busy = each * tile.bm * tile.bn * plan.depth / rate
-    adding = 3000 + 4 * (plan.parts + 1) * m * n / 3000 if plan.parts > 1 else 0
-    return 2500 + busy + adding
+    sums = tile.tm * tile.tn
+    hidden = warps / (warps + 3 * 64 / sums)  # the share of its waits that a scheduler fills with other warps and independent sums
+    multiplying = tile.bm * tile.bn / (128 * tile.efficiency * hidden)
+    loading = 4 * (tile.bm + tile.bn) / LOADED
+    busy = each * (plan.depth * max(multiplying, loading) + FILLING / min(tile.resident, each))
+    if plan.parts == 1 and whole:
+        return LAUNCH + busy
+    return LAUNCH + busy + LAUNCH + 40 * plan.parts + 4 * (plan.parts + 1) * m * n / ADDED

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ...device import Array
 from ..kernels import Launches, OnDevice, ceil_div
-from ..tiles import Plan, batches, choose
+from ..tiles import Planned
 from .products import Image
 
 WEIGHTS = Path(__file__).with_name("gemm_weights.cu")
@@ -54,16 +54,13 @@ class WeightGradient:
         self.device, self.read, self.written = owner.device, read, written
         self.window, self.fold = (k, stride, padding), fold
         self.columns = k * k * ceil_div(read[0], 4) * 4
-        self.room = max(self.plan(n, None).parts for n in batches(capacity)) * written[0] * self.columns
-        self.parts = owner.scratch((self.room,))
-
-    def plan(self, n: int, room: int | None) -> Plan:
-        outputs, high, wide = self.written
-        return choose(outputs, self.columns, n * high * wide, self.device.limits, room)
+        outputs, high, wide = written
+        self.plan = Planned(lambda n: (outputs, self.columns, n * high * wide), self.device.limits, capacity, whole=False)
+        self.parts = owner.scratch((self.plan.room,))
 
     def launches(self, n: int, read: Array, gradient: Array, dw: Array, sums: Array, slabs: int, db: Array) -> Launches:
         """Fill dw from the two images, and db from the first `slabs` rows of sums."""
-        plan, outputs = self.plan(n, self.room), self.written[0]
+        plan, outputs = self.plan(n), self.written[0]
         tile = plan.tile
         tiles = ceil_div(outputs, tile.bm) * ceil_div(self.columns, tile.bn)
         product = self.device.kernel(WEIGHTS, f"correlate<{tile}>").bind(

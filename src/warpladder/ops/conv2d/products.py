@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...device import Array, Launch
 from ..kernels import Launches, OnDevice, ceil_div
-from ..tiles import CANDIDATES, Plan, Tile, batches, choose
+from ..tiles import CANDIDATES, Plan, Planned, Tile
 
 GEMM = Path(__file__).with_name("gemm.cu")
 PACK = Path(__file__).with_name("pack.cu")
@@ -74,15 +74,10 @@ class Convolution:
     def __init__(self, owner: OnDevice, geometry: Geometry, capacity: int) -> None:
         self.device, self.geometry = owner.device, geometry
         channels, self.pixels = geometry.written[0], math.prod(geometry.written[1:])
-        parts = {n: self.plan(n, None).parts for n in batches(capacity)}
-        self.room = max(parts[n] * n * channels * self.pixels if parts[n] > 1 else 0 for n in parts)
-        self.parts = owner.scratch((self.room,)) if self.room else None
+        self.plan = Planned(lambda n: (channels, n * self.pixels, geometry.rows), self.device.limits, capacity)
+        self.parts = owner.scratch((self.plan.room,)) if self.plan.room else None
         rows = max(geometry.rows(tile) for tile in CANDIDATES)
         self.packed = owner.scratch((geometry.classes * rows * ceil_div(channels, 4) * 4,))
-
-    def plan(self, n: int, room: int | None) -> Plan:
-        geometry = self.geometry
-        return choose(geometry.written[0], n * self.pixels, geometry.rows, self.device.limits, room)
 
     def launches(
         self,
@@ -96,7 +91,7 @@ class Convolution:
         winner: Array | None = None,
     ) -> Launches:
         """y[:n] from x[:n], + bias, then ReLU and a 2 x 2 pool where they are wanted."""
-        geometry, plan = self.geometry, self.plan(n, self.room)
+        geometry, plan = self.geometry, self.plan(n)
         tile, (channels, high, wide) = plan.tile, geometry.written
         class_size = geometry.rows(tile) * ceil_div(channels, 4) * 4
         size = geometry.classes * class_size

@@ -67,3 +67,47 @@ extern "C" __global__ void add_parts(
     if (bias != nullptr) sum += bias[i % n];
     c[i] = rectify ? relu(sum) : sum;
 }
+
+constexpr int THREADS = 256;
+
+// dy (n, outputs) becomes 0 where y, of its shape, is not above 0; without y (null) it stays. db_part: (slabs, outputs), its sums over a
+// slab of `slab` samples. A block has 32 outputs and the samples of slab blockIdx.y, which its 8 warps take turns at.
+extern "C" __global__ void rectify_gradient(
+    float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ db_part, int n, int outputs, int slab
+) {
+    __shared__ float sums[THREADS];
+    const int output = blockIdx.x * 32 + threadIdx.x % 32, end = min(n, static_cast<int>(blockIdx.y + 1) * slab);
+    float sum = 0.0f;
+    if (output < outputs) {
+#pragma unroll 4
+        for (int sample = blockIdx.y * slab + threadIdx.x / 32; sample < end; sample += THREADS / 32) {
+            const long long at = static_cast<long long>(sample) * outputs + output;
+            float g = dy[at];
+            if (y != nullptr) dy[at] = g = y[at] > 0.0f ? g : 0.0f;
+            sum += g;
+        }
+    }
+    sums[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x >= 32 || output >= outputs) return;
+    for (int t = 32; t < THREADS; t += 32) sum += sums[threadIdx.x + t];
+    db_part[blockIdx.y * outputs + output] = sum;
+}
+
+// c (size,) = the sum of `parts` arrays, p * stride apart, one after the other, in order; the next `more` numbers go to d from `other`, the
+// sum of `others` arrays, more_stride apart. For dw and db in one launch.
+extern "C" __global__ void add_gradient_parts(
+    const float* __restrict__ part, float* __restrict__ c, int parts, int size, int stride, const float* __restrict__ other,
+    float* __restrict__ d, int others, int more, int more_stride
+) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= size + more) return;
+    const bool second = i >= size;
+    const float* from = second ? other + (i - size) : part + i;
+    const int count = second ? others : parts;
+    const long long apart = second ? more_stride : stride;
+    float sum = from[0];
+#pragma unroll 8
+    for (int p = 1; p < count; ++p) sum += from[p * apart];
+    (second ? d + (i - size) : c + i)[0] = sum;
+}

@@ -1,0 +1,64 @@
+"""Linear as products of matrices by tiles; with few outputs, as kernels of their own."""
+
+from __future__ import annotations
+
+from ...device import Device
+from ...nets import Layer, ReLU
+from ..base import Buffers
+from ..kernels import KernelOp, Launches, ceil_div
+from .products import GEMM, THREADS, Product, add_gradients
+from .thin import MOST, Thin
+
+
+class GemmLinear(KernelOp):
+    """Linear [, ReLU]. With a ReLU and more than a few outputs `backward` overwrites dy."""
+
+    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
+        super().__init__(device, layers, buffers, block_size)
+        self.rectify = isinstance(layers[-1], ReLU)
+        self.way: Thin | Wide = (Thin if buffers.y.shape[1] <= MOST else Wide)(self, buffers, self.rectify)
+
+    def forward(self, n: int) -> Launches:
+        return self.way.forward(n)
+
+    def backward(self, n: int) -> Launches:
+        return self.way.backward(n)
+
+
+class Wide:
+    """By tiles: y = x w', dw = dy' x, dx = dy w."""
+
+    def __init__(self, owner: KernelOp, t: Buffers, rectify: bool) -> None:
+        self.device, self.buffers, self.rectify = owner.device, t, rectify
+        (capacity, inputs), outputs = t.x.shape, t.y.shape[1]
+        self.inputs, self.outputs = inputs, outputs
+        self.y = Product(owner, lambda n: (n, outputs, inputs), capacity, a_along=True, b_along=True)
+        if t.dy is None:
+            return
+        self.dw = Product(owner, lambda n: (outputs, inputs, n), capacity, a_along=False, b_along=False)
+        if t.dx is not None:
+            self.dx = Product(owner, lambda n: (n, inputs, outputs), capacity, a_along=True, b_along=False)
+        self.slabs = min(ceil_div(capacity, 64), ceil_div(2 * owner.device.limits.multiprocessors, ceil_div(outputs, 32)))
+        self.sums = owner.scratch((self.slabs, outputs)) if self.slabs > 1 else None
+
+    def forward(self, n: int) -> Launches:
+        t = self.buffers
+        return self.y.launches(n, t.x, t.w, t.y, t.b, self.rectify)
+
+    def backward(self, n: int) -> Launches:
+        t = self.buffers
+        slab = ceil_div(n, self.slabs)
+        slabs = ceil_div(n, slab)
+        sums = t.db if slabs == 1 else self.sums
+        found: Launches = [
+            self.device.kernel(GEMM, "rectify_gradient").bind(
+                (ceil_div(self.outputs, 32), slabs), THREADS, t.dy, t.y if self.rectify else None, sums, n, self.outputs, slab
+            )
+        ]
+        product, parts = self.dw.product(n, t.dy, t.x, t.dw)
+        found.append(product)
+        if parts > 1 or slabs > 1:
+            found.append(add_gradients(self.device, (self.dw.parts, t.dw, parts, t.dw.size), (self.sums, t.db, slabs, self.outputs)))
+        if t.dx is not None:
+            found += self.dx.launches(n, t.dy, t.w, t.dx)
+        return found

@@ -1,0 +1,74 @@
+"""Products of matrices in a device's memory, as launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ...device import Array, Device, Launch
+from ..kernels import Launches, OnDevice, ceil_div
+from ..tiles import Planned
+
+GEMM = Path(__file__).with_name("gemm.cu")
+
+THREADS = 256
+
+
+class Product:
+    """C (m, n) = A B with sums of k terms, for up to `capacity` samples.
+
+    Parameters
+    ----------
+    owner : OnDevice
+        Whose scratch memory is taken.
+    shape : callable
+        m, n and k for a number of samples.
+    capacity : int
+    a_along, b_along : bool
+        Whether A is stored as (m, k), not as (k, m), and B as (n, k), not as (k, n).
+    """
+
+    def __init__(
+        self, owner: OnDevice, shape: Callable[[int], tuple[int, int, int]], capacity: int, a_along: bool, b_along: bool
+    ) -> None:  # fmt: skip
+        self.device, self.shape, self.a_along, self.b_along = owner.device, shape, a_along, b_along
+        self.plan = Planned(shape, self.device.limits, capacity)
+        self.parts = owner.scratch((self.plan.room,)) if self.plan.room else None
+
+    def product(self, samples: int, a: Array, b: Array, c: Array, bias: Array | None = None, rectify: bool = False) -> tuple[Launch, int]:
+        """The launch, and in how many parts it leaves the sums: one is in c, finished; more are in `parts`, without bias and ReLU."""
+        plan, (m, n, k) = self.plan(samples), self.shape(samples)
+        tile, whole = plan.tile, plan.parts == 1
+        kernel = self.device.kernel(GEMM, f"gemm<{tile}, {_how(self.a_along, m)}, {_how(self.b_along, n)}>")
+        grid = ceil_div(m, tile.bm) * ceil_div(n, tile.bn), plan.parts
+        launch = kernel.bind(
+            grid, tile.threads, a, b, bias if whole else None, c if whole else self.parts, m, n, k, plan.depth, int(rectify and whole),
+            shared=tile.shared,
+        )  # fmt: skip
+        return launch, plan.parts
+
+    def launches(self, samples: int, a: Array, b: Array, c: Array, bias: Array | None = None, rectify: bool = False) -> Launches:
+        """c = A B + bias (n,), then max(., 0) where it is wanted."""
+        launch, parts = self.product(samples, a, b, c, bias, rectify)
+        if parts == 1:
+            return [launch]
+        m, n, _ = self.shape(samples)
+        add = self.device.kernel(GEMM, "add_parts")
+        return [launch, add.bind(ceil_div(m * n, THREADS), THREADS, self.parts, bias, c, parts, m * n, n, int(rectify))]
+
+
+def _how(along: bool, width: int) -> str:
+    """How a panel is copied: across, four numbers at a time where every row begins on a boundary of 16 bytes."""
+    return "ALONG" if along else "ACROSS" if width % 4 else "ACROSS_BY_4"
+
+
+def add_gradients(
+    device: Device, weights: tuple[Array | None, Array, int, int], bias: tuple[Array | None, Array, int, int]
+) -> Launch:  # fmt: skip
+    """Adds up dw and db, each given as (parts, where the sum goes, how many parts, numbers from one part to the next); one part is there already."""
+    (part, dw, parts, stride), (other, db, others, more_stride) = weights, bias
+    size, more = dw.size if parts > 1 else 0, db.size if others > 1 else 0
+    kernel = device.kernel(GEMM, "add_gradient_parts")
+    return kernel.bind(
+        ceil_div(size + more, THREADS), THREADS, part if size else None, dw, parts, size, stride, other if more else None, db, others, more, more_stride
+    )  # fmt: skip

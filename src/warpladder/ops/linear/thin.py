@@ -1,0 +1,71 @@
+"""Linear with few outputs: kernels that read x once, with all outputs of a sample in one thread's registers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..base import Buffers
+from ..kernels import KernelOp, Launches, ceil_div
+from .products import add_gradients
+
+THIN = Path(__file__).with_name("thin.cu")
+
+#: Outputs at most: their sums stay in registers.
+MOST = 16
+
+THREADS = 256
+
+#: Samples up to which the weights' gradient is not cut into slabs, which would have to be added up.
+FEW = 512
+
+
+class Thin:
+    """The three passes of a Linear [, ReLU] with at most MOST outputs."""
+
+    def __init__(self, owner: KernelOp, t: Buffers, rectify: bool) -> None:
+        self.device, self.buffers, self.rectify = owner.device, t, rectify
+        (capacity, self.inputs), self.outputs = t.x.shape, t.y.shape[1]
+        self.processors = self.device.limits.multiprocessors
+        self.step = 1 if self.inputs % 4 else 4
+        if t.dy is not None:
+            slabs = self._slabs(capacity)
+            self.numbers = self.outputs * self.inputs + self.outputs
+            self.parts = owner.scratch((slabs, self.numbers)) if slabs > 1 else None
+
+    def forward(self, n: int) -> Launches:
+        """Few samples: one for several warps, so that the wait for memory is short. Many: four for each warp, which loads w once for all of them."""
+        t = self.buffers
+        rows = 4 if n >= 64 * self.processors else 1
+        warps = 1
+        while n < 16 * self.processors and warps < 8 and 32 * warps * self.step < self.inputs:
+            warps *= 2
+        kernel = self.device.kernel(THIN, f"thin_forward<{self.outputs}, {rows}, {warps}, {int(self.step > 1)}>")
+        blocks = ceil_div(n, THREADS // 32 // warps * rows)
+        return [kernel.bind(blocks, THREADS, t.x, t.w, t.b, t.y, n, self.inputs, int(self.rectify))]
+
+    def backward(self, n: int) -> Launches:
+        t, slabs = self.buffers, self._slabs(n)
+        y = t.y if self.rectify else None
+        warps, step = (16, 1) if n <= FEW else (8, self.step)
+        slab = ceil_div(n, slabs)
+        slabs = ceil_div(n, slab)
+        kernel = self.device.kernel(THIN, f"thin_weight_gradient<{self.outputs}, {warps}, {int(step > 1)}>")
+        part = None if slabs == 1 else self.parts
+        grid = ceil_div(self.inputs, 32 * step), slabs
+        found: Launches = [kernel.bind(grid, 32 * warps, t.x, t.dy, y, part, t.dw, t.db, n, self.inputs, slab)]
+        if slabs > 1:
+            assert self.parts is not None
+            weights = self.parts.reshape(-1)
+            bias = weights[self.outputs * self.inputs :]
+            found.append(add_gradients(self.device, (weights, t.dw, slabs, self.numbers), (bias, t.db, slabs, self.numbers)))
+        if t.dx is not None:
+            kernel = self.device.kernel(THIN, f"thin_input_gradient<{self.outputs}, {int(self.step > 1)}>")
+            blocks = ceil_div(n * ceil_div(self.inputs, self.step), THREADS)
+            found.append(kernel.bind(blocks, THREADS, t.dy, y, t.w, t.dx, n, self.inputs))
+        return found
+
+    def _slabs(self, n: int) -> int:
+        """Parts that the samples are cut into for the weights' gradient: enough to fill the device, of a chunk of samples at least."""
+        if n <= FEW:
+            return 1
+        return min(ceil_div(3 * self.processors, ceil_div(self.inputs, 32 * self.step)), ceil_div(n, 128))
