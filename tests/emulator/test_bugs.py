@@ -46,5 +46,10 @@ def test_asan_stops_at_it(bug: Bug, ends):
 
 
 def test_every_kernel_of_the_samples_is_run():
-    kernels = {line.partition("(")[0].split()[-1] for path in FOLDER.glob("*.cu") for line in path.read_text().splitlines() if "__global__ void" in line}
+    kernels = {
+        line.partition("(")[0].split()[-1]
+        for path in FOLDER.glob("*.cu")
+        for line in path.read_text().splitlines()
+        if "__global__ void" in line
+    }
     assert kernels == {bug.name for bug in BUGS}

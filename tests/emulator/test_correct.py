@@ -1,0 +1,32 @@
+"""Correct kernels compute what NumPy does and raise no alarm: in every mode, in every order."""
+
+import re
+from pathlib import Path
+
+import correct_samples
+import pytest
+from correct_samples import CASES, FOLDER, every_order
+
+from warpladder.emulator import asan
+
+
+@pytest.mark.parametrize("run", CASES, ids=lambda run: run.__name__)
+@pytest.mark.parametrize("mode", ["fast", "check"])
+def test_results_are_numpys_and_nothing_is_reported(mode, run):
+    every_order(mode, run)
+
+
+def test_asan_finds_nothing():
+    done = asan.run([correct_samples.__file__, "asan"])
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.split() == [run.__name__ for run in CASES]
+
+
+def test_every_kernel_of_the_samples_is_run():
+    kernels = {
+        name
+        for path in FOLDER.glob("*.cu")
+        for name in re.findall(r"__global__ void (?:__launch_bounds__\([^)]*\)+ )?(\w+)\(", path.read_text())
+    }
+    source = Path(correct_samples.__file__).read_text(encoding="utf-8")
+    assert {name for name in kernels if f'"{name}"' not in source and f'f"{name}<' not in source} == set()
