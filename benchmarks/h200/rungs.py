@@ -6,12 +6,13 @@
 The prediction is made before the feeds are timed, from what their parts take alone:
 
 - collect: rows of a batch gathered on the host;
-- copy: its bytes sent to the GPU, waited for;
+- copy: its bytes and labels sent to the GPU, waited for;
 - kernels: the step's kernels, many times over without anything else between them (the GPU's time);
 - launch: the same, without waiting for the GPU (the host's time);
-- read: the loss copied back, waited for.
+- read: the loss copied back, waited for;
+- queue: what the host takes to collect a batch and to queue its copies and their events, without any kernel.
 
-naive = collect + copy + kernels (waited for) + read; streamed = the longest of collect + launch, copy, and kernels;
+naive = collect + copy + kernels (waited for) + read; streamed = the longest of queue + launch (the host), copy, and kernels;
 resident = the longer of launch and kernels.
 """
 
@@ -42,6 +43,7 @@ from warpladder.trainers.kernelwise.timeline import Timeline, overlap
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 
 ROUNDS = 5
+QUEUE = 500  # launches that a stream holds without making the host wait
 RUNGS = ("naive", "streamed", "resident", "cupy")
 
 
@@ -107,38 +109,53 @@ def parts(case: Case, images: Dataset) -> dict[str, float]:
 
         def copy() -> None:
             feed.raw[:n].upload(feed.host[:n])
+            if feed.raw_labels is not None:
+                feed.raw_labels[:n].upload(feed.host_labels[:n])
 
-        def send() -> None:
-            for _ in range(repeats):
+        def send(times: int) -> None:
+            for _ in range(times):
                 for launch in work:
                     launch.send()
 
-        def kernels() -> None:
-            send()
-            device.synchronize()
-
-        host = []
-        device_time = []
+        few = max(1, min(repeats, QUEUE // len(work)))  # so many that the GPU's queue takes them all at once
+        host, device_time = [], []
         for _ in range(ROUNDS + 1):
+            trainer.rewind()
             device.synchronize()
-            host.append(clocked(send))
-            device_time.append(host[-1] + clocked(device.synchronize))
-        return {
+            host.append(clocked(lambda: send(few)) / few)
+            device.synchronize()
+            trainer.rewind()
+            device_time.append(clocked(lambda: (send(repeats), device.synchronize())) / repeats)
+        found = {
             "collect": slices * median(collect),
             "copy": slices * median(copy),
-            "kernels": slices * statistics.median(device_time[1:]) / repeats,
-            "launch": slices * statistics.median(host[1:]) / repeats,
+            "kernels": slices * statistics.median(device_time[1:]),
+            "launch": slices * statistics.median(host[1:]),
             "launches": slices * len(work),
             "read": median(lambda: feed.after(0)),
-            "wait": median(device.synchronize),
         }
+    with find("streamed").build(case.net, config(case), start(case.net)) as trainer:
+        assert isinstance(trainer, KernelTrainer)
+        trainer.load(images)
+        streamed = trainer.feed
+        assert streamed is not None
+        steps = max(1, min(case.steps, 50))
+        streamed.begin(order, 0, steps)
+
+        def queue() -> None:
+            for step in range(steps):
+                streamed.send(step, part, [])
+
+        found["queue"] = slices * median(queue) / steps
+        device.synchronize()
+    return found
 
 
 def predict(found: dict[str, float]) -> dict[str, float]:
     """Seconds a step of each feed, from its parts."""
     return {
         "naive": found["collect"] + found["copy"] + max(found["kernels"], found["launch"]) + found["read"],
-        "streamed": max(found["collect"] + found["launch"], found["copy"], found["kernels"]),
+        "streamed": max(found["queue"] + found["launch"], found["copy"], found["kernels"]),
         "resident": max(found["launch"], found["kernels"]),
     }
 
