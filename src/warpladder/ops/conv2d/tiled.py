@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...device import Array, Device, Launch
+from ...device import Array, Device, Launch, Resources
+from ...device.occupancy import blocks_per_multiprocessor
 from ...errors import LaunchError
 from ...nets import Conv2d, Layer
 from ..base import Buffers
+from ..busy import cycles, parts
 from ..kernels import KernelOp, Launches, OnDevice, ceil_div
-from ..sums.tiled import PartSums, parts_for
+from ..sums.tiled import PartSums
 from .tiles import cut, pitch
 
 TILED = Path(__file__).with_name("tiled.cu")
@@ -18,8 +20,11 @@ TILED = Path(__file__).with_name("tiled.cu")
 #: The kernel size that has kernels of its own; others are found at run time.
 OWN = 3
 
-#: Filters that a thread of `convolve` may compute, and the threads that its registers leave room for.
+#: Filters that a thread of `convolve` may compute, and the threads that its registers leave room for on a multiprocessor.
 THREADS = {16: 768, 8: 768, 4: 1024}
+
+#: Instructions for each number that comes to shared memory, and cycles that a warp waits for a stage to arrive.
+COPYING, ARRIVING = 5, 1500
 
 #: Channels that come to shared memory at a time, at most.
 STAGE = 16
@@ -65,23 +70,31 @@ class Plan:
         tiles = ceil_div(shape.out_height, self.tile_height) * ceil_div(shape.out_width, self.tile_width)
         return n * tiles, ceil_div(shape.filters, self.each * self.groups)
 
+    def work(self, shape: Shape) -> tuple[float, float]:
+        """Instructions of a warp, and cycles that it waits for memory."""
+        stages = ceil_div(shape.channels, self.stage_channels) * ceil_div(shape.kernel, self.stage_rows)
+        rows, columns = (self.tile_height - 1) * shape.step + self.stage_rows, (self.tile_width - 1) * shape.step + shape.kernel
+        copied = self.stage_channels * (rows * columns + self.stage_rows * shape.kernel * self.each * self.groups)
+        products = shape.channels * shape.kernel**2 * (1.25 * self.each + 2)
+        return products + stages * COPYING * copied / self.threads, stages * ARRIVING
+
 
 def plan(device: Device, shape: Shape, capacity: int, block_size: int) -> Plan:
-    """The most work for each thread, and the most threads for each tile, that leave blocks enough to keep the device busy."""
-    wanted = 2 * device.limits.multiprocessors
-    found = None
+    """The way to divide a correlation that should take the least time."""
+
+    def takes(found: Plan) -> float:
+        across, down = found.grid(shape, capacity)
+        room = Resources(registers=device.limits.registers_per_block // THREADS[found.each] // 8 * 8)
+        resident = blocks_per_multiprocessor((found.threads, 1, 1), found.shared, room, device.limits)
+        return cycles(across * down, resident, found.threads // 32, *found.work(shape), device.limits)
+
+    plans = []
     for each in (each for each in THREADS if each < 2 * shape.filters or each == min(THREADS)):
         threads = min(block_size, THREADS[each])
-        while True:
-            found = fit(device, shape, each, threads)
-            across, down = found.grid(shape, capacity)
-            if across * down >= wanted:
-                return found
-            if threads <= 64:
-                break
+        while threads >= min(64, block_size):
+            plans.append(fit(device, shape, each, threads))
             threads //= 2
-    assert found is not None
-    return found
+    return min(plans, key=takes)
 
 
 def fit(device: Device, shape: Shape, each: int, threads: int) -> Plan:
@@ -141,10 +154,23 @@ class WeightGradient(OnDevice):
         self.tiles = ceil_div(self.out_height, self.tile[0]) * ceil_div(self.out_width, self.tile[1])
         self.groups = ceil_div(self.filters, self.each)
         self.slots = ceil_div(self.channels + 1, self.warps) * ceil_div(layer.kernel_size, self.patch) ** 2
-        self.parts = parts_for(device, self.groups * self.slots, capacity * self.tiles)
         self.size = self.filters * (self.channels * layer.kernel_size**2 + 1)
+        self.parts = self._parts(capacity * self.tiles)
         self.adding = PartSums(device, block_size)
         self.scratched = self.scratch((self.parts, self.size)).reshape(-1) if self.parts > 1 else None
+
+    def _parts(self, tiles: int) -> int:
+        """Into how many parts the sums over so many tiles should be cut."""
+        limits, threads, pixels = self.device.limits, 32 * self.warps, self.tile[0] * self.tile[1]
+        sums = self.each * self.patch**2
+
+        def work(count: int) -> tuple[float, float]:
+            copying = COPYING * (self.shared / 4 + self.each * pixels) / threads
+            each = ceil_div(pixels, 32) * (sums + self.each + self.patch**2 + 25) + copying
+            return ceil_div(tiles, count) * each + 4 * sums, ceil_div(tiles, count) * ARRIVING
+
+        resident = blocks_per_multiprocessor((threads, 1, 1), self.shared, self.kernel.resources, limits)
+        return parts(self.groups * self.slots, tiles, self.size, resident, self.warps, work, limits)
 
     def _fit(self) -> None:
         """The largest tile, and then the most warps, for which shared memory is enough."""
@@ -166,12 +192,12 @@ class WeightGradient(OnDevice):
         geometry = self.channels, self.height, self.width, self.filters, self.out_height, self.out_width
         arguments = n * self.tiles, *geometry, c.kernel_size, c.stride, c.padding, *self.tile, self.pitch
         grid, block = (self.parts, self.groups, self.slots), 32 * self.warps
-        parts = self.scratched
-        if parts is None:
+        scratch = self.scratched
+        if scratch is None:
             return [self.kernel.bind(grid, block, x, dy, gate, dw, db, 0, *arguments, shared=self.shared)]
         return [
-            self.kernel.bind(grid, block, x, dy, gate, parts, parts[dw.size :], self.size, *arguments, shared=self.shared),
-            self.adding.gradients(parts, self.parts, dw, db),
+            self.kernel.bind(grid, block, x, dy, gate, scratch, scratch[dw.size :], self.size, *arguments, shared=self.shared),
+            self.adding.gradients(scratch, self.parts, dw, db),
         ]
 
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...device import Array, Device
+from ...device.occupancy import blocks_per_multiprocessor
 from ...nets import Layer
 from ..base import Buffers
+from ..busy import parts
 from ..kernels import KernelOp, Launches, ceil_div
-from ..sums.tiled import PartSums, parts_for
+from ..sums.tiled import PartSums
 
 TILED = Path(__file__).with_name("tiled.cu")
 
 #: Terms of a sum that a block takes at a time, as tiled.cu has it; and the fewest in a part of a sum.
 DEPTH = 32
 LEAST = 2 * DEPTH
+
+#: What such a step costs a warp: instructions, and cycles of waiting for the numbers that are copied.
+INSTRUCTIONS, WAITS = 120, 800
 
 
 def side(block_size: int) -> int:
@@ -43,27 +48,35 @@ class TiledLinear(KernelOp):
             products += [(self.outputs, self.inputs + 1, self.capacity)]
         if buffers.dx is not None:
             products += [(self.capacity, self.inputs, self.outputs)]
-        needed = [parts * m * n for m, n, k in products if (parts := self._parts(m, n, k)) > 1]
+        self.parts = {product: self._parts(*product) for product in products}
+        needed = [count * m * n for (m, n, _), count in self.parts.items() if count > 1]
         self.scratched = self.scratch((max(needed),)) if needed else None
 
     def _tiles(self, m: int, n: int) -> int:
         return ceil_div(m, self.side) * ceil_div(n, self.side)
 
     def _parts(self, m: int, n: int, k: int) -> int:
-        return parts_for(self.device, self._tiles(m, n), ceil_div(k, LEAST))
+        limits, threads = self.device.limits, self.side**2
+
+        def work(count: int) -> tuple[float, float]:
+            steps = ceil_div(ceil_div(k, count), DEPTH)
+            return steps * INSTRUCTIONS, steps * WAITS
+
+        resident = blocks_per_multiprocessor((threads, 1, 1), 0, self.along.resources, limits)
+        return parts(self._tiles(m, n), ceil_div(k, LEAST), m * n, resident, threads // 32, work, limits)
 
     def forward(self, n: int) -> Launches:
         """y = x w^T + b."""
         t = self.buffers
-        parts = self._parts(self.capacity, self.outputs, self.inputs)
-        grid, depth = self._grid(n, self.outputs, self.inputs, parts)
+        count = self.parts[self.capacity, self.outputs, self.inputs]
+        grid, depth = self._grid(n, self.outputs, self.inputs, count)
         shape = n, self.outputs, self.inputs, depth
-        if parts == 1:
+        if count == 1:
             return [self.along.bind(grid, self.side**2, t.x, None, t.w, t.b, t.y, None, 0, *shape, int(self.rectify))]
         scratch, size = self._scratch(), n * self.outputs
         return [
             self.along.bind(grid, self.side**2, t.x, None, t.w, None, scratch, None, size, *shape, 0),
-            self.adding.outputs(scratch, parts, t.b, t.y, n, self.outputs, self.rectify),
+            self.adding.outputs(scratch, count, t.b, t.y, n, self.outputs, self.rectify),
         ]
 
     def backward(self, n: int) -> Launches:
@@ -73,34 +86,34 @@ class TiledLinear(KernelOp):
 
     def _weights(self, n: int) -> Launches:
         t, gate = self.buffers, self._gate()
-        parts = self._parts(self.outputs, self.inputs + 1, self.capacity)
-        grid, depth = self._grid(self.outputs, self.inputs + 1, n, parts)
+        count = self.parts[self.outputs, self.inputs + 1, self.capacity]
+        grid, depth = self._grid(self.outputs, self.inputs + 1, n, count)
         shape = self.outputs, self.inputs, n, depth
-        if parts == 1:
+        if count == 1:
             return [self.turned.bind(grid, self.side**2, t.dy, gate, t.x, None, t.dw, t.db, 0, *shape, 0)]
         scratch, size = self._scratch(), self.outputs * (self.inputs + 1)
         biases = scratch[self.outputs * self.inputs :]
         return [
             self.turned.bind(grid, self.side**2, t.dy, gate, t.x, None, scratch, biases, size, *shape, 0),
-            self.adding.gradients(scratch, parts, t.dw, t.db),
+            self.adding.gradients(scratch, count, t.dw, t.db),
         ]
 
     def _input(self, n: int) -> Launches:
         t, gate = self.buffers, self._gate()
-        parts = self._parts(self.capacity, self.inputs, self.outputs)
-        grid, depth = self._grid(n, self.inputs, self.outputs, parts)
+        count = self.parts[self.capacity, self.inputs, self.outputs]
+        grid, depth = self._grid(n, self.inputs, self.outputs, count)
         shape = n, self.inputs, self.outputs, depth
-        if parts == 1:
+        if count == 1:
             return [self.across.bind(grid, self.side**2, t.dy, gate, t.w, None, t.dx, None, 0, *shape, 0)]
         scratch, size = self._scratch(), n * self.inputs
         return [
             self.across.bind(grid, self.side**2, t.dy, gate, t.w, None, scratch, None, size, *shape, 0),
-            self.adding.outputs(scratch, parts, None, t.dx, n, self.inputs, False),
+            self.adding.outputs(scratch, count, None, t.dx, n, self.inputs, False),
         ]
 
-    def _grid(self, m: int, n: int, k: int, parts: int) -> tuple[tuple[int, int], int]:
+    def _grid(self, m: int, n: int, k: int, count: int) -> tuple[tuple[int, int], int]:
         """Tiles and parts, and the terms of a part; a part that is left with none writes zeros."""
-        return (self._tiles(m, n), parts), ceil_div(ceil_div(k, parts), DEPTH) * DEPTH
+        return (self._tiles(m, n), count), ceil_div(ceil_div(k, count), DEPTH) * DEPTH
 
     def _gate(self) -> Array | None:
         return self.buffers.y if self.rectify else None

@@ -30,8 +30,3 @@ class PartSums(OnDevice):
         """y[:rows] from `count` parts (rows, columns), with bias and ReLU where they are wanted."""
         blocks, size = ceil_div(rows * columns, ACROSS), rows * columns
         return self.outputs_kernel.bind(blocks, (ACROSS, DOWN), parts, count, bias, y, size, columns, int(rectify))
-
-
-def parts_for(device: Device, blocks: int, most: int) -> int:
-    """Into how many parts, `most` at most, a sum is cut so that each of a launch's `blocks` becomes enough to keep the device busy."""
-    return max(1, min(most, ceil_div(2 * device.limits.multiprocessors, blocks)))
