@@ -11,9 +11,12 @@ __device__ inline unsigned order_mix(unsigned x) {
     return x ^ (x >> 16);
 }
 
+// n, the number of samples.
+__device__ inline unsigned order_length(const unsigned* words) { return words[ORDER_ROUNDS + 1]; }
+
 // The sample at a position below n.
 __device__ inline unsigned order_at(const unsigned* words, unsigned position) {
-    const unsigned half_bits = words[ORDER_ROUNDS], n = words[ORDER_ROUNDS + 1], shuffle = words[ORDER_ROUNDS + 2];
+    const unsigned half_bits = words[ORDER_ROUNDS], n = order_length(words), shuffle = words[ORDER_ROUNDS + 2];
     if (!shuffle) return position;
     const unsigned mask = (1u << half_bits) - 1u;
     unsigned x = position;

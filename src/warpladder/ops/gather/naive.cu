@@ -3,9 +3,12 @@
 #include "order.cuh"
 
 // rows[i] = the sample at position step * batch + offset + i of the order. One thread for each sample.
+// A position beyond the end, where an order is not defined and its walk might never end, counts from the beginning again.
 extern "C" __global__ void gather_order(const unsigned* __restrict__ order, const int* __restrict__ step, int* __restrict__ rows, int n, int batch, int offset) {
     const long long i = thread_number();
-    if (i < n) rows[i] = order_at(order, static_cast<unsigned>(*step * static_cast<long long>(batch) + offset + i));
+    if (i >= n) return;
+    const long long position = *step * static_cast<long long>(batch) + offset + i;
+    rows[i] = order_at(order, static_cast<unsigned>(position % order_length(order)));
 }
 
 // x[i, e] = source[rows[i], e] * scale, one product in float32, and target[i] = labels[rows[i]]; without rows, from row i.
