@@ -65,6 +65,8 @@ def seconds(calls: list[Call], expected: float = 20e-6) -> float:
 
 def compile_all(kernels: Iterable[tuple[Any, str]]) -> None:
     """Compile kernels in several threads; afterwards they are found in the process."""
+    import cuda.core  # noqa: F401  threads that import it all at once find it half made
+
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(lambda kernel: program(*kernel, DEVICE.capability, DEVICE.arch), kernels))
 

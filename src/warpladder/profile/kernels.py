@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 
-from ..device import Call, Device, Launch
+from ..device import Call, Device, Graph, Launch
 from ..device.occupancy import occupancy
 from ..order import Order
 from ..trainers.kernelwise.feeds import Slice, StreamedFeed
@@ -53,23 +53,27 @@ def _part(trainer: KernelTrainer, stage: Stage, slices: float) -> Part:
 def alone(trainer: KernelTrainer, call: Call) -> float:
     """Seconds that a launch or a library's call takes on the device: the median of several runs of it, over and over with nothing between.
 
-    A launch that counts the step on is stopped from leaving the log: the counter is set back before each measurement.
+    The runs are one graph, so that the host's time to start each does not count. A launch that counts the step on is stopped from leaving
+    the log: the counter is set back before each measurement.
     """
     device = trainer.device
     stream = device.stream
 
-    def measured(repeats: int) -> float:
+    def measured(graph: Graph, repeats: int) -> float:
         trainer.rewind()
         begin = stream.record()
-        for _ in range(repeats):
-            call.send()
+        graph.send()
         end = stream.record()
         end.synchronize()
         return end.seconds_since(begin) / repeats
 
+    once = device.graph([call])
+    measured(once, 1)
     most = min(MOST, len(trainer.log.loss))  # as many as may count the step on
-    repeats = max(1, min(most, math.ceil(LEAST / max(measured(1), 1e-7))))
-    return statistics.median(measured(repeats) for _ in range(ROUNDS))
+    repeats = max(1, min(most, math.ceil(LEAST / max(measured(once, 1), 1e-7))))
+    graph = device.graph([call] * repeats)
+    measured(graph, repeats)
+    return statistics.median(measured(graph, repeats) for _ in range(ROUNDS))
 
 
 def _added(known: KernelTime, seconds: float, shape: LaunchShape | None) -> KernelTime:
