@@ -11,6 +11,7 @@ from climbs import example, timed
 from warpladder.report import words
 from warpladder.report.page import page, write_page
 from warpladder.report.table import table
+from warpladder.results import Gpu
 
 
 def shown(results, width):
@@ -168,3 +169,13 @@ def test_nothing_in_the_results_is_read_as_markup():
     text = page(results)
     assert "<script" not in text and "&lt;script&gt;" in text
     assert "[red]x" in shown(results, 140) and "[bold" in shown(results, 140)
+
+
+def test_the_gpu_is_told_where_there_was_one():
+    gpu = Gpu("NVIDIA H200", "9.0", 132, 150_754_820_096, "13.0", "13.0", "580.159.04", 1980.0, 1980.0, 3201.0, 700.0)
+    told = page(example(machine=replace(example().machine, gpu=gpu)))
+    assert (
+        "NVIDIA H200 (compute capability 9.0), 132 multiprocessors, 140.4 GiB, at 1980 of 1980 MHz; driver 580.159.04, CUDA 13.0, NVRTC 13.0"
+        in told
+    )
+    assert "<dt>GPU</dt>" not in page(example())

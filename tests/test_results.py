@@ -168,3 +168,12 @@ def test_the_share_of_the_peak_counts_the_rungs_own_flops():
     native = example().rungs[2]
     assert example().share(native) == pytest.approx(818176 * 60000 / 0.431 / 207e9)
     assert example().share(example().rungs[3]) is None
+
+
+def test_files_from_before_the_gpu_are_read():
+    def older(tree):
+        del tree["machine"]["gpu"]
+
+    assert parse(spoiled(older)) == example()
+    with pytest.raises(ResultsError, match=r"machine\.gpu\.name is missing"):
+        parse(spoiled(lambda tree: tree["machine"].update(gpu={})))

@@ -11,7 +11,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from . import data, gpu, ladder, nets
+    from . import data, ladder, nets
+    from . import gpu as gpu
     from .bench import climb
     from .config import TrainConfig
     from .data.dataset import Dataset

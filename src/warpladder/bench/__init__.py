@@ -13,12 +13,12 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from time import sleep
 
-from .. import machine
+from .. import gpu, machine
 from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..errors import ConfigError, RungError
 from ..nets import Net
-from ..results import SCHEMA, DataFacts, Machine, NetFacts, Results
+from ..results import SCHEMA, DataFacts, Gpu, Machine, NetFacts, Results
 from ..rungs.base import Rung
 from ..trainers.base import check_fit
 from .contender import Contender
@@ -99,6 +99,7 @@ def climb(
                 sleep(SETTLE)
                 each.repeat(number)
             peak = max(peak, machine.fma_peak(facts.threads))
+        gpu_facts = Gpu(**gpu.facts()) if any(each.peak for each in contenders) else None
         for each in told.alive("doubting", contenders):
             each.believe(peak)
         for each in told.alive("repeating", contenders):
@@ -109,7 +110,7 @@ def climb(
         schema=SCHEMA,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         command=shlex.join(("warpladder", "climb", net.name, "--data", data.name, "--rungs", ",".join(names), *options)),
-        machine=replace(facts, fma_peak=peak),
+        machine=replace(facts, fma_peak=peak, gpu=gpu_facts),
         net=NetFacts(net.name, net.in_shape, tuple(map(repr, net.layers)), type(net.loss).__name__, net.param_count, net.train_flops),
         data=DataFacts(data.name, task.n, len(data.test_x), data.in_shape, str(data.train_x.dtype), data.classes),
         config=asdict(config.but(epochs=epochs)),

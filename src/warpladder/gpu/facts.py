@@ -53,6 +53,11 @@ def facts(index: int = 0) -> dict[str, Any]:
     }
 
 
+def peak(index: int = 0) -> float | None:
+    """FLOP/s of a GPU's float32 multiply-adds at its highest clock."""
+    return limits(call(cuda.cuDeviceGet, index, doing=f"find GPU {index}")).flops
+
+
 def _asked(slot: str) -> dict[str, Any]:
     """nvidia-smi's answers for the GPU in this slot."""
     command = ("nvidia-smi", f"--id={slot}", f"--query-gpu={','.join(ASKED.values())}", "--format=csv,noheader,nounits")

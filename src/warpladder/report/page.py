@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from html import escape
 
-from ..results import Results, RungResult
+from ..results import Gpu, Results, RungResult
 from ..results.files import write_whole
 from . import words
 from .chart import chart
@@ -164,12 +164,22 @@ def _machine(results: Results) -> str:
             "memory",
             ("" if m.memory_bytes is None else f"{m.memory_bytes / 2**30:.1f} GiB, ") + f"{words.three(m.bandwidth / 1e9)} GB/s measured",
         ),
+        *([("GPU", _gpu(m.gpu))] if m.gpu else []),
         ("system", f"{m.system}, {m.python}"),
         ("packages", ", ".join(f"{name} {version}" for name, version in m.packages.items())),
         ("commit", "-" if m.commit is None else m.commit + (" and changes" if m.dirty else "")),
         ("load when it began", "-" if m.load_average is None else f"{m.load_average:g}"),
     ]
     return _pairs(pairs)
+
+
+def _gpu(g: Gpu) -> str:
+    clock = "" if g.clock_mhz is None or g.clock_most_mhz is None else f", at {g.clock_mhz:g} of {g.clock_most_mhz:g} MHz"
+    driver = "" if g.driver is None else f"driver {g.driver}, "
+    return (
+        f"{g.name} (compute capability {g.capability}), {g.multiprocessors} multiprocessors, {g.memory_bytes / 2**30:.1f} GiB{clock}; "
+        f"{driver}CUDA {g.cuda}, NVRTC {g.nvrtc}"
+    )
 
 
 def _pairs(pairs: Iterable[tuple[str, str]]) -> str:

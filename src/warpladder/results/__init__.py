@@ -9,17 +9,39 @@ from __future__ import annotations
 import json
 import os
 import statistics
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from ..errors import ResultsError
 from .files import write_whole
 from .reader import read, read_json, short
 
-#: Grows whenever a field is added, removed or changes its meaning.
+#: Grows whenever a field is removed or changes its meaning, and when one is added that has no default for older files.
 SCHEMA = 1
 
 #: What became of a rung: timed; not able to train this net; failed the check or broke; or timed, but its time is not believed.
 STATUSES = ("timed", "unsupported", "failed", "refused")
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """The GPU that some rungs ran on.
+
+    capability : compute capability, "9.0".
+    cuda, nvrtc : versions: of the CUDA that the driver knows, and of the compiler. driver : the driver's own.
+    clock_mhz, memory_clock_mhz : right after the timing. clock_most_mhz : the highest that it may reach.
+    """
+
+    name: str
+    capability: str
+    multiprocessors: int
+    memory_bytes: int
+    cuda: str
+    nvrtc: str
+    driver: str | None
+    clock_mhz: float | None
+    clock_most_mhz: float | None
+    memory_clock_mhz: float | None
+    power_limit_watts: float | None
 
 
 @dataclass(frozen=True)
@@ -34,6 +56,7 @@ class Machine:
     packages : versions of what is installed and bears on the figures.
     commit, dirty : of the checkout that warpladder runs from, and whether it was changed since; None outside a checkout.
     load_average : runnable processes over the last minute when the climb began: above about 0.5, others were at work.
+    gpu : None where no rung ran on one.
     """
 
     cpu: str
@@ -50,6 +73,7 @@ class Machine:
     commit: str | None
     dirty: bool | None
     load_average: float | None
+    gpu: Gpu | None = field(default=None, metadata={"added later": True})
 
     def __post_init__(self) -> None:
         if not (1 <= self.fma_peak <= 1e30 and 1 <= self.bandwidth <= 1e30):

@@ -75,10 +75,11 @@ def _read_record(kind: Any, value: Any, where: str) -> Any:
     for name in value:
         if name not in hints:
             raise ResultsError(f"{prefix}{short(name)} is not a field of this schema")
+    later = {field.name for field in fields(kind) if field.metadata.get("added later")}
     for name in hints:
-        if name not in value:
+        if name not in value and name not in later:
             raise ResultsError(f"{prefix}{name} is missing")
-    values = {name: read(hints[name], value[name], prefix + name) for name in hints}
+    values = {name: read(hints[name], value[name], prefix + name) for name in hints if name in value}
     try:
         return kind(**values)
     except ResultsError as error:  # fields that do not go together

@@ -208,6 +208,13 @@ class LayerwiseTrainer(Trainer):
             held["data"] = self.feed.bytes
         return held
 
+    def peak(self) -> float | None:
+        if self.xp is np:
+            return None
+        from ..gpu.facts import peak
+
+        return peak()
+
     def close(self) -> None:
         self.batch = self.feed = None
 
