@@ -33,7 +33,7 @@ LAYERS: dict[type[Layer], list[tuple[Layer, Shape]]] = {
 
 def layer_cases(key: tuple[type[Layer], ...], op: type[KernelOp]) -> Runs:
     sizes, blocks = cycle(BATCHES), cycle(BLOCKS)
-    for layers, in_shape in chains(key):
+    for layers, in_shape in chains(key, op):
         heavy = np.prod(in_shape) * np.prod(layers[0].out_shape(in_shape)) > 10**5
         for (capacity, n), want_dx in ((next(sizes), True), (next(sizes), True), (next(sizes), False)):
             if heavy:
@@ -45,23 +45,25 @@ def layer_cases(key: tuple[type[Layer], ...], op: type[KernelOp]) -> Runs:
         yield "in place", lambda device: _layers(device, op, (ReLU(),), (3, 5, 7), 5, 3, True, 96, in_place=True)
 
 
-def chains(key: tuple[type[Layer], ...]) -> Iterator[tuple[tuple[Layer, ...], Shape]]:
-    """Layers of these types, one after another, and the shape that enters the first: each first one, with the next that fit."""
+def chains(key: tuple[type[Layer], ...], op: type[KernelOp]) -> Iterator[tuple[tuple[Layer, ...], Shape]]:
+    """Layers of these types that the op takes, one after another, and the shape that enters the first: one chain for each first layer."""
     for position, (first, in_shape) in enumerate(LAYERS[key[0]]):
-        layers, shape = [first], first.out_shape(in_shape)
+        found: list[tuple[Layer, ...]] = [(first,)]
         for kind in key[1:]:
-            fitting = [layer for layer, _ in LAYERS[kind] if _fits(layer, shape)]
-            if not fitting:
-                break
-            layers.append(fitting[position % len(fitting)])
-            shape = layers[-1].out_shape(shape)
-        else:
-            yield tuple(layers), in_shape
+            found = [(*layers, layer) for layers in found for layer, _ in LAYERS[kind] if _fits((*layers, layer), in_shape)]
+        found = [layers for layers in found if op.takes(layers, in_shape)]
+        if found:
+            yield found[position % len(found)], in_shape
 
 
-def _fits(layer: Layer, shape: Shape) -> bool:
+def _shapes(layers: tuple[Layer, ...], in_shape: Shape) -> tuple[Shape, ...]:
+    """What enters each layer, and last what leaves."""
+    return tuple(accumulate(layers, lambda shape, layer: layer.out_shape(shape), initial=in_shape))
+
+
+def _fits(layers: tuple[Layer, ...], in_shape: Shape) -> bool:
     try:
-        return bool(layer.out_shape(shape))
+        return bool(_shapes(layers, in_shape))
     except NetError:
         return False
 
@@ -69,7 +71,7 @@ def _fits(layer: Layer, shape: Shape) -> bool:
 def _layers(
     device: Device, op: type[KernelOp], layers: tuple[Layer, ...], in_shape: Shape, capacity: int, n: int, want_dx: bool, block: int, in_place: bool = False
 ) -> set[str]:  # fmt: skip
-    shapes = tuple(accumulate(layers, lambda shape, layer: layer.out_shape(shape), initial=in_shape))
+    shapes = _shapes(layers, in_shape)
     limit = bound("float32", chain(layers, shapes, n))
     trained = next((layer.param_shapes(shape) for layer, shape in zip(layers, shapes, strict=False) if layer.param_shapes(shape)), {})
     for seed in count():
