@@ -25,6 +25,7 @@ def parts(trainer: KernelTrainer) -> tuple[Part, ...]:
     """Every part of a full step: of one slice, as often as the step has slices. State and log are spoiled; set the state again afterwards."""
     n = trainer.network.capacity if trainer.network is not None else 0
     part = Slice(min(n, trainer.batch), trainer.batch, 0)
+    trainer.rewind()  # one more step beyond the epoch's last would leave the log
     for launch in trainer.program(part):
         launch.send()
     trainer.device.synchronize()
