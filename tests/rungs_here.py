@@ -9,7 +9,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 from warpladder.config import TrainConfig
-from warpladder.ladder import LADDER
+from warpladder.ladder import LADDER, PEERS
 from warpladder.nets import Net, softmax
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, Trainer
@@ -41,3 +41,6 @@ HERE = _here()
 
 #: The names of those that need no setting to run here.
 NAMES = [rung.name for rung in HERE if rung in LADDER]
+
+#: Peers that train on the CPU; tests/gpu has those on the GPU, which say so in their names.
+CPU_PEERS = tuple(peer for peer in PEERS if "-gpu" not in peer.name)

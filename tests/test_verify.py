@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 import strategies
 from liars import HONEST, LIARS, Liar, Wrapper
-from rungs_here import HERE
+from rungs_here import CPU_PEERS, HERE
 from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.errors import DataError, RungError
-from warpladder.ladder import PEERS
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
 from warpladder.order import Order
 from warpladder.params import initial, slots
@@ -113,7 +112,7 @@ def test_honest_trainers_pass(build, net, batch):
 
 
 @pytest.mark.parametrize("net", strategies.ZOO, ids=lambda net: net.name)
-@pytest.mark.parametrize("rung", HERE + PEERS, ids=lambda rung: rung.name)
+@pytest.mark.parametrize("rung", HERE + CPU_PEERS, ids=lambda rung: rung.name)
 @pytest.mark.usefixtures("cases_once")
 def test_every_rung_and_peer_is_proven_with_as_many_settings_as_it_has(rung: Rung, net: Net) -> None:
     choices = (EVERYTHING, EVERYTHING.but(clip_value=None, weight_decay=0.0), TrainConfig(batch_size=4))
@@ -124,7 +123,7 @@ def test_every_rung_and_peer_is_proven_with_as_many_settings_as_it_has(rung: Run
     assert verdict.passed, verdict.reason
 
 
-@pytest.mark.parametrize("rung", HERE + PEERS, ids=lambda rung: rung.name)
+@pytest.mark.parametrize("rung", HERE + CPU_PEERS, ids=lambda rung: rung.name)
 @pytest.mark.usefixtures("cases_once")
 def test_every_rung_and_peer_is_proven_on_full_batches_without_any_setting(rung: Rung) -> None:
     net, config = nets.mlp10((1, 8, 8)), TrainConfig(batch_size=None)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from .errors import RungError
-from .peers import sklearn, torch
+from .peers import jax, sklearn, torch
 from .rungs import cupy, loops, naive, native, numpy, resident, streamed
 from .rungs.base import Rung
 
 LADDER: tuple[Rung, ...] = (loops.RUNG, numpy.RUNG, native.RUNG, cupy.RUNG, naive.RUNG, streamed.RUNG, resident.RUNG)
-PEERS: tuple[Rung, ...] = (torch.PEER, torch.CHANNELS_LAST, sklearn.PEER)
+PEERS: tuple[Rung, ...] = (torch.PEER, torch.CHANNELS_LAST, sklearn.PEER, jax.PEER, jax.GPU, jax.GPU_TF32, jax.GPU_BF16)
 
 
 def find(name: str) -> Rung:

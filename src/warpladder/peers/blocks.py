@@ -1,0 +1,61 @@
+"""How a range of steps is cut into blocks of a few lengths, for peers that compile or capture many steps at once.
+
+All lengths are known when the data set is, so that nothing is compiled while a clock runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..config import TrainConfig
+
+
+@dataclass(frozen=True)
+class Block:
+    """Steps that run in one call: the first of them, how many, and the samples in each one's batch."""
+
+    first: int
+    steps: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of an epoch.
+
+    batch : samples in a full batch.
+    full : full batches in an epoch.
+    partial : samples in the last, partial batch; 0 where there is none.
+    most : steps in the longest block.
+    """
+
+    batch: int
+    full: int
+    partial: int
+    most: int
+
+    @classmethod
+    def of(cls, config: TrainConfig, samples: int, most: int) -> Blocks:
+        batch = config.batch(samples)
+        return cls(batch, samples // batch, 0 if config.drop_last else samples % batch, most)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Steps in a block of full batches, the longest first: `most`, what is left of an epoch after as many of these as fit, and 1."""
+        return tuple(sorted({min(self.most, self.full), self.full % self.most, min(1, self.full)} - {0}, reverse=True))
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """(steps, size) of every kind of block there is."""
+        return tuple((length, self.batch) for length in self.lengths) + (((1, self.partial),) if self.partial else ())
+
+    def cut(self, first: int, last: int) -> Iterator[Block]:
+        """Steps first..last-1 in blocks, in order."""
+        step, full = first, min(last, self.full)
+        while step < full:
+            length = next(length for length in self.lengths if length <= full - step)
+            yield Block(step, length, self.batch)
+            step += length
+        if step < last:
+            yield Block(step, 1, self.partial)

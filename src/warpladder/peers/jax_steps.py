@@ -1,0 +1,187 @@
+"""Training steps in JAX, as pure functions: the net, its loss, the update, and many of them in one scan.
+
+Images have their channels last throughout, weights are (in, out) and (height, width, in, out). docs/peers.md says why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from ..config import TrainConfig
+from ..errors import RungError
+from ..nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Upsample2d
+from .layout import spatial
+
+Tree = dict[str, jax.Array]
+
+#: Of the vector of numbers that a step is given, so that settings can differ without another compilation.
+RATES = ("learning_rate", "momentum", "weight_decay", "clip_value", "scale")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What of the settings decides which arithmetic a step has."""
+
+    momentum: bool
+    nesterov: bool
+    decay: bool
+    clip: bool
+
+    @classmethod
+    def of(cls, config: TrainConfig) -> Rule:
+        return cls(config.momentum > 0, config.nesterov, config.weight_decay > 0, config.clip_value is not None)
+
+
+def forward(net: Net, params: Tree, x: jax.Array, precision: str) -> jax.Array:
+    """(n, *out_shape) float32 from x, (n, height, width, channels) or (n, features), as `layout.stored` keeps samples."""
+    half = jnp.bfloat16 if precision == "bfloat16" else None
+    exactly = lax.Precision.HIGHEST if precision == "float32" else lax.Precision.DEFAULT
+    if half:
+        params, x = {name: p.astype(half) for name, p in params.items()}, x.astype(half)
+    image = None
+    for i, (layer, shape) in enumerate(pooled_first(net)):
+        match layer:
+            case Linear():
+                x, image = jnp.matmul(x, params[f"{i}.weight"], precision=exactly) + params[f"{i}.bias"], None
+            case Conv2d():
+                edge = (layer.padding, layer.padding)
+                x = lax.conv_general_dilated(
+                    x, params[f"{i}.weight"], (layer.stride, layer.stride), (edge, edge),
+                    dimension_numbers=("NHWC", "HWIO", "NHWC"), precision=exactly,
+                ) + params[f"{i}.bias"]  # fmt: skip
+            case ReLU():
+                x = jax.nn.relu(x)
+            case MaxPool2d():
+                x = pool(x, layer.kernel_size, layer.stride or layer.kernel_size)
+            case Upsample2d():
+                n, h, w, c = x.shape
+                k = layer.scale_factor
+                x = jnp.broadcast_to(x[:, :, None, :, None, :], (n, h, k, w, k, c)).reshape(n, h * k, w * k, c)
+            case Flatten():
+                image = shape if len(shape) == 3 and spatial(net) else image
+                x = x.reshape(len(x), -1)
+            case _:
+                raise RungError(f"JAX's peer has no {type(layer).__name__}")
+    return first(x, net, image).astype(jnp.float32)
+
+
+def pooled_first(net: Net) -> list[tuple[Any, tuple[int, ...]]]:
+    """Layers with their input shapes; a ReLU before a max-pool comes after it, which is the same function and gradient on fewer numbers.
+
+    Neither has parameters, so that the places of all others stay.
+    """
+    out = list(zip(net.layers, net.shapes[:-1], strict=True))
+    for i in range(len(out) - 1):
+        (layer, shape), (following, _) = out[i], out[i + 1]
+        if isinstance(layer, ReLU) and isinstance(following, MaxPool2d):
+            out[i], out[i + 1] = (following, shape), (layer, following.out_shape(shape))
+    return out
+
+
+def first(x: jax.Array, net: Net, image: tuple[int, ...] | None = None) -> jax.Array:
+    """The output with its channels first; `image`: what it was before it was flattened, where no layer has read it since."""
+    if image is not None:
+        c, h, w = image
+        x = x.reshape(-1, h, w, c)
+    if x.ndim == 4:
+        x = x.transpose(0, 3, 1, 2)
+    return x.reshape(len(x), *net.out_shape)
+
+
+def pool(x: jax.Array, k: int, stride: int) -> jax.Array:
+    """Maximum over k x k windows, the first among equals: its gradient is a selection, which fuses with its neighbours."""
+    n, h, w, c = x.shape
+    rows, columns = (h - k) // stride + 1, (w - k) // stride + 1
+    best: jax.Array | None = None
+    for p in range(k):
+        for q in range(k):
+            end = (n, p + (rows - 1) * stride + 1, q + (columns - 1) * stride + 1, c)
+            one = lax.slice(x, (0, p, q, 0), end, (1, stride, stride, 1))
+            best = one if best is None else jnp.where((one > best) | (one != one), one, best)
+    assert best is not None
+    return best
+
+
+def pixels(x: jax.Array, scale: jax.Array) -> jax.Array:
+    """What the net sees of samples as they are stored."""
+    return x.astype(jnp.float32) * scale
+
+
+def loss(net: Net, precision: str) -> Callable[..., tuple[jax.Array, jax.Array]]:
+    """A function of (params, x, labels or None) to (mean loss, correct samples); x as the net sees it."""
+
+    def classes(params: Tree, x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+        out = forward(net, params, x, precision)
+        chosen = y[:, None] == jnp.arange(out.shape[1], dtype=y.dtype)  # a mask fuses; an index would scatter in the backward pass
+        value = -jnp.where(chosen, jax.nn.log_softmax(out), 0).sum() / len(y)
+        return value, (out.argmax(1) == y).sum(dtype=jnp.int32)
+
+    def images(params: Tree, x: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
+        out = forward(net, params, x, precision)
+        target = x.astype(jnp.float32)
+        if x.ndim == 4:
+            target = target.transpose(0, 3, 1, 2)
+        return jnp.mean((out - target.reshape(out.shape)) ** 2), jnp.int32(0)
+
+    return classes if isinstance(net.loss, CrossEntropyLoss) else images
+
+
+def update(rule: Rule, rates: jax.Array, params: Tree, velocity: Tree, grads: Tree) -> tuple[Tree, Tree]:
+    """SGD as torch.optim.SGD has it; `velocity` is empty without momentum."""
+    rate, momentum, decay, clip, _ = rates
+    new: Tree = {}
+    moved: Tree = {}
+    for name, p in params.items():
+        g = grads[name]
+        if rule.clip:
+            g = jnp.clip(g, -clip, clip)
+        if rule.decay:
+            g = g + decay * p
+        if rule.momentum:
+            moved[name] = momentum * velocity[name] + g
+            g = g + momentum * moved[name] if rule.nesterov else moved[name]
+        new[name] = p - rate * g
+    return new, moved
+
+
+def steps(net: Net, rule: Rule, precision: str, unroll: int, ready: bool) -> Callable[..., Any]:
+    """A function of (params, velocity, rates, x, labels) to (params, velocity, loss, correct) after as many steps as x has batches.
+
+    x is (steps, batch, ...), as stored, or `ready`: as the net sees it. labels is (steps, batch) or None, loss and correct are (steps,).
+    """
+    gradient = jax.value_and_grad(loss(net, precision), has_aux=True)
+
+    def many(params: Tree, velocity: Tree, rates: jax.Array, xs: jax.Array, ys: jax.Array | None) -> tuple[Any, ...]:
+        def step(carry: tuple[Tree, Tree], batch: tuple[jax.Array, Any]) -> tuple[Any, Any]:
+            x, y = batch
+            reported, grads = gradient(carry[0], x if ready else pixels(x, rates[-1]), y)
+            return update(rule, rates, *carry, grads), reported
+
+        if len(xs) == 1:  # a scan would be a loop of one round, in which XLA's convolutions on a CPU use one core
+            (params, velocity), (value, correct) = step((params, velocity), (xs[0], None if ys is None else ys[0]))
+            return params, velocity, value[None], correct[None]
+        (params, velocity), (value, correct) = lax.scan(step, (params, velocity), (xs, ys), unroll=min(unroll, len(xs)))
+        return params, velocity, value, correct
+
+    return many
+
+
+def batches(x: jax.Array, y: jax.Array | None, rows: jax.Array) -> tuple[jax.Array, jax.Array | None]:
+    """Rows (steps, batch) of samples as they are stored, and of their labels."""
+    return take(x, rows), None if y is None else take(y, rows)
+
+
+def take(x: jax.Array, rows: jax.Array) -> jax.Array:
+    return x.at[rows].get(mode="promise_in_bounds")
+
+
+def floats(net: Net) -> int:
+    """Numbers in the largest activation of a sample."""
+    return max(map(math.prod, net.shapes))

@@ -1,0 +1,42 @@
+"""The layout of peers that keep images with their channels last: pixels, and weights that read a flattened image."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..nets import Conv2d, Flatten, Linear, MaxPool2d, Net, Shape, Upsample2d
+
+
+def spatial(net: Net) -> bool:
+    """Whether the net looks at its input as an image; otherwise it is a flat vector to all layers."""
+    return any(isinstance(layer, Conv2d | MaxPool2d | Upsample2d) for layer in net.layers)
+
+
+def stored(x: np.ndarray, image: bool) -> np.ndarray:
+    """Samples as they are kept: (samples, height, width, channels) if the net wants images, else (samples, features). A copy, or x itself reshaped."""
+    return np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if image else x.reshape(len(x), -1)
+
+
+def flattened(net: Net) -> dict[str, Shape]:
+    """By name, the weights of Linear layers that read a flattened image, with its shape (channels, height, width)."""
+    out: dict[str, Shape] = {}
+    image: Shape | None = None
+    for i, (layer, shape) in enumerate(zip(net.layers, net.shapes, strict=False)):
+        if isinstance(layer, Flatten) and len(shape) == 3:
+            image = shape
+        elif isinstance(layer, Linear):
+            if image is not None:
+                out[f"{i}.weight"] = image
+            image = None
+    return out if spatial(net) else {}
+
+
+def channels_last(weight: np.ndarray, image: Shape) -> np.ndarray:
+    """(out, features) with its columns in the order height, width, channels; a copy."""
+    return np.ascontiguousarray(weight.reshape(-1, *image).transpose(0, 2, 3, 1)).reshape(weight.shape)
+
+
+def channels_first(weight: np.ndarray, image: Shape) -> np.ndarray:
+    """The inverse of `channels_last`."""
+    c, h, w = image
+    return np.ascontiguousarray(weight.reshape(-1, h, w, c).transpose(0, 3, 1, 2)).reshape(weight.shape)
