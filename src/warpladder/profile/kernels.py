@@ -30,7 +30,10 @@ def parts(trainer: KernelTrainer) -> tuple[Part, ...]:
         launch.send()
     trainer.device.synchronize()
     slices = trainer.batch / part.n
-    return tuple(_part(trainer, stage, slices) for stage in trainer.stages(part) if stage.launches)
+    stages = trainer.stages(part)
+    if isinstance(trainer.feed, StreamedFeed):  # a lane's launches are known when its turn comes: all lanes do the same
+        stages = [Stage("feed", range(0), trainer.feed.lanes[0].launches(part)), *stages]
+    return tuple(_part(trainer, stage, slices) for stage in stages if stage.launches)
 
 
 def _part(trainer: KernelTrainer, stage: Stage, slices: float) -> Part:
