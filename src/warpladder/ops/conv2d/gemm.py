@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...device import Device
+from ...device import Array, Device
 from ...nets import Conv2d, Layer, MaxPool2d, ReLU, Shape, Upsample2d
 from ..base import Buffers
 from ..kernels import KernelOp, Launches
-from .gradients import IncomingGradient, WeightGradient
+from .gradients import IncomingGradient, WeightGradient, WinnersGradient
 from .products import Convolution, Geometry
 
 
@@ -37,11 +37,15 @@ class GemmConv2d(KernelOp):
         # The transposed convolution's window reaches over every pixel that an enlarged one touches.
         window = (k + fold - 1, fold, k - 1 - conv.padding) if folded else (k, conv.stride, conv.padding)
         self.forward_pass = Convolution(self, Geometry(small, written, *window, transposed=folded, fold=fold), capacity)
-        self.winner = None
+        self.winner: Array | None = None
         if buffers.dy is None:
             return
         if self.pool:
             self.winner = self.scratch((capacity, *buffers.y.shape[1:]), np.uint8)
+        self.winners = None
+        if self.pool and buffers.dx is None and WinnersGradient.takes(small, *window, device.limits):
+            self.winners = WinnersGradient(self, small, written, k, conv.padding, capacity)
+            return
         self.incoming = IncomingGradient(self, written, capacity, self.pool)
         self.weight_gradient = WeightGradient(self, written if folded else small, small if folded else written, *window, fold, capacity)
         if buffers.dx is not None:
@@ -64,6 +68,9 @@ class GemmConv2d(KernelOp):
 
     def backward(self, n: int) -> Launches:
         t = self.buffers
+        if self.winners is not None:
+            assert self.winner is not None
+            return self.winners.launches(n, t.x, t.dy, self.winner, t.dw, t.db)
         found, gradient, slabs = self.incoming.launches(n, t.dy, t.y if self.rectify else None, self.winner)
         read, other = (gradient, t.x) if self.folded else (t.x, gradient)
         found += self.weight_gradient.launches(n, read, other, t.dw, self.incoming.sums, slabs, t.db)

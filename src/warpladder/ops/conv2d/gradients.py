@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from ...device import Array
+from ...device import Array, Launch, Limits
 from ..kernels import Launches, OnDevice, ceil_div
 from ..tiles import Planned
 from .products import Image
 
 WEIGHTS = Path(__file__).with_name("gemm_weights.cu")
 GRADIENT = Path(__file__).with_name("gradient.cu")
+SPARSE = Path(__file__).with_name("sparse.cu")
 
 THREADS = 256
 
@@ -33,8 +35,7 @@ class IncomingGradient:
         channels, high, wide = self.image
         slab = ceil_div(n, self.slabs)
         slabs = ceil_div(n, slab)
-        if self.pool:
-            assert self.spread is not None
+        if self.spread is not None:
             kernel = self.device.kernel(GRADIENT, "spread_gradient")
             launch = kernel.bind((channels, slabs), THREADS, dy, winner, self.spread, self.sums, n, channels, high, wide, slab)
             return [launch], self.spread, slabs
@@ -47,13 +48,14 @@ class WeightGradient:
 
     read : (c, h, w), the image whose pixels are read through the window.
     written : (o, oh, ow), what that convolution writes, whose gradient is known.
+    k, stride, padding : of the window.
     fold : as `Geometry`; then read is the large image's gradient, and written the small image itself.
     """
 
     def __init__(self, owner: OnDevice, read: Image, written: Image, k: int, stride: int, padding: int, fold: int, capacity: int) -> None:
-        self.device, self.read, self.written = owner.device, read, written
+        self.owner, self.device, self.read, self.written = owner, owner.device, read, written
         self.window, self.fold = (k, stride, padding), fold
-        self.columns = k * k * ceil_div(read[0], 4) * 4
+        self.columns = columns(read[0], k)
         outputs, high, wide = written
         self.plan = Planned(lambda n: (outputs, self.columns, n * high * wide), self.device.limits, capacity, whole=False)
         self.parts = owner.scratch((self.plan.room,))
@@ -67,10 +69,77 @@ class WeightGradient:
             (tiles, plan.parts), tile.threads, read, gradient, self.parts, n, *self.read, *self.written, *self.window, plan.depth,
             shared=tile.shared,
         )  # fmt: skip
-        turns = min(8, 1 << (plan.parts.bit_length() - 1))
-        numbers = dw.size + db.size
-        finish = self.device.kernel(WEIGHTS, "finish_weights").bind(
-            ceil_div(numbers, THREADS // turns), (THREADS // turns, turns), self.parts, dw, sums, db, plan.parts, slabs, outputs, self.read[0],
-            self.window[0], self.fold, db.size,
+        shape = outputs, self.read[0], self.window[0], self.fold
+        return [product, _finish(self.owner, self.parts, dw, plan.parts, sums, db, slabs, shape)]
+
+
+class WinnersGradient:
+    """dw and db of a convolution with few inputs, a ReLU and a 2 x 2 pool, straight from the pool's gradient.
+
+    read : (c, h, w), its input.
+    written : (o, oh, ow), its own output, before the pool.
+    """
+
+    @dataclass(frozen=True)
+    class Cut:
+        """Warps in a block, images in a part, and how many ranges of how many windows an image is cut into."""
+
+        warps: int
+        slab: int
+        ranges: int
+        windows: int
+
+    def __init__(self, owner: OnDevice, read: Image, written: Image, k: int, padding: int, capacity: int) -> None:
+        self.owner, self.device, self.read, self.written, self.k, self.padding = owner, owner.device, read, written, k, padding
+        most = max(self._parts(n) for n in {*range(1, min(capacity, 2 * self.device.limits.multiprocessors) + 1), capacity})
+        self.parts = owner.scratch((most * written[0] * columns(read[0], k),))
+        self.sums = owner.scratch((most, written[0]))
+
+    @classmethod
+    def takes(cls, read: Image, k: int, stride: int, padding: int, limits: Limits) -> bool:
+        """Whether a thread can keep an output's weights, and a block an image."""
+        return stride == 1 and read[0] * k * k <= 32 and cls._shared(read, padding, 8) <= limits.shared_opt_in
+
+    @staticmethod
+    def _shared(read: Image, padding: int, warps: int) -> int:
+        c, h, w = read
+        return 4 * c * (h + 2 * padding) * (w + 2 * padding) + warps * 32 * 33 * 5
+
+    def _cut(self, n: int) -> Cut:
+        processors, (o, high, wide) = self.device.limits.multiprocessors, self.written
+        windows = (high // 2) * (wide // 2)
+        if n >= processors:
+            return self.Cut(min(8, ceil_div(o, 32)), ceil_div(n, 2 * processors), 1, windows)
+        warps = min(2, ceil_div(o, 32))
+        ranges = min(ceil_div(windows, 32), ceil_div(2 * processors, n * ceil_div(o, 32 * warps)))
+        each = ceil_div(ceil_div(windows, ranges), 32) * 32
+        return self.Cut(warps, 1, ceil_div(windows, each), each)
+
+    def _parts(self, n: int) -> int:
+        cut = self._cut(n)
+        return ceil_div(n, cut.slab) * cut.ranges
+
+    def launches(self, n: int, x: Array, dy: Array, winner: Array, dw: Array, db: Array) -> Launches:
+        """Fill dw and db; dy and winner are the pool's."""
+        cut, parts, o = self._cut(n), self._parts(n), self.written[0]
+        kernel = self.device.kernel(SPARSE, f"correlate_winners<{self.read[0]}, {self.k}>")
+        product = kernel.bind(
+            (parts, ceil_div(o, 32 * cut.warps)), 32 * cut.warps, x, dy, winner, self.parts, self.sums, n, *self.read[1:], *self.written,
+            self.padding, cut.slab, cut.ranges, cut.windows, shared=self._shared(self.read, self.padding, cut.warps),
         )  # fmt: skip
-        return [product, finish]
+        return [product, _finish(self.owner, self.parts, dw, parts, self.sums, db, parts, (o, self.read[0], self.k, 1))]
+
+
+def columns(channels: int, k: int) -> int:
+    """Columns of a weight gradient's parts: taps, and channels rounded up to a multiple of 4."""
+    return k * k * ceil_div(channels, 4) * 4
+
+
+def _finish(
+    owner: OnDevice, part: Array, dw: Array, parts: int, sums: Array, db: Array, slabs: int, shape: tuple[int, int, int, int]
+) -> Launch:
+    """dw and db from the sums of parts; shape: o, c, k and fold of finish_weights."""
+    turns = min(8, 1 << (parts.bit_length() - 1))
+    kernel = owner.device.kernel(WEIGHTS, "finish_weights")
+    blocks = ceil_div(dw.size + db.size, THREADS // turns)
+    return kernel.bind(blocks, (THREADS // turns, turns), part, dw, sums, db, parts, slabs, *shape, db.size)
