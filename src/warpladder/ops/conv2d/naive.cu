@@ -14,20 +14,15 @@ extern "C" __global__ void conv2d_forward(
     const int index = thread_number();
     if (index >= size) return;
     const Pixel out = pixel(index, oh, ow);
-    const int top = out.row * stride - padding, left = out.column * stride - padding;
     const Range rows = seen_by_output(out.row, h, k, stride, padding), columns = seen_by_output(out.column, w, k, stride, padding);
+    const int row = out.row * stride - padding + rows.first, column = out.column * stride - padding + columns.first;
     for (int sample = blockIdx.y; sample < n; sample += gridDim.y) {
-        const float* image = x + start(sample, c * h * w);
-        const float* filter = weight + start(out.channel, c * k * k);
+        const float* seen = x + start(sample, c * h * w) + row * w + column;
+        const float* filter = weight + start(out.channel, c * k * k) + rows.first * k + columns.first;
         float sum = bias[out.channel];
         for (int channel = 0; channel < c; ++channel) {
-            for (int i = rows.first; i < rows.last; ++i) {
-                const float* line = image + (top + i) * w + left;
-                float part = 0.0f;  // a row of the window: short chains overlap, and round less than one long one
-                for (int j = columns.first; j < columns.last; ++j) part += filter[i * k + j] * line[j];
-                sum += part;
-            }
-            image += h * w;
+            sum += dot_window(filter, k, 1, seen, w, 1, rows.last - rows.first, columns.last - columns.first);
+            seen += h * w;
             filter += k * k;
         }
         y[start(sample, size) + index] = sum;
@@ -43,20 +38,15 @@ extern "C" __global__ void conv2d_input_gradient(
     const int index = thread_number();
     if (index >= size) return;
     const Pixel in = pixel(index, h, w);
-    const int row = in.row + padding, column = in.column + padding;
     const Range rows = outputs_over(in.row, oh, k, stride, padding), columns = outputs_over(in.column, ow, k, stride, padding);
+    const int i = in.row + padding - rows.first * stride, j = in.column + padding - columns.first * stride;  // in the first of those windows
     for (int sample = blockIdx.y; sample < n; sample += gridDim.y) {
-        const float* image = dy + start(sample, o * oh * ow);
-        const float* filter = weight + in.channel * k * k;
+        const float* gradient = dy + start(sample, o * oh * ow) + rows.first * ow + columns.first;
+        const float* filter = weight + start(in.channel, k * k) + i * k + j;
         float sum = 0.0f;
         for (int f = 0; f < o; ++f) {
-            for (int p = rows.first; p < rows.last; ++p) {
-                const float* line = filter + (row - p * stride) * k + column;
-                float part = 0.0f;
-                for (int q = columns.first; q < columns.last; ++q) part += line[-q * stride] * image[p * ow + q];
-                sum += part;
-            }
-            image += oh * ow;
+            sum += dot_window(filter, -stride * k, -stride, gradient, ow, 1, rows.last - rows.first, columns.last - columns.first);
+            gradient += oh * ow;
             filter += c * k * k;
         }
         dx[start(sample, size) + index] = sum;
