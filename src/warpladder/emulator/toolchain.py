@@ -26,7 +26,7 @@ MODES = ("fast", "check", "asan")
 KEPT_SECONDS = 30 * 86_400
 
 # DWARF 5 counts files from 0, and addr2line takes some lines of a source that comes from stdin to be stdin's.
-_ALWAYS = ("-std=gnu++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-gdwarf-4", "-pthread", "-w")
+_ALWAYS = ("-std=gnu++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-strict-aliasing", "-gdwarf-4", "-pthread", "-w")
 _RUNTIME_FLAGS = {"fast": (), "check": ("-DEMU_CHECK",), "asan": ("-DEMU_ASAN",)}
 _KERNEL_FLAGS = {
     # Nothing that changes a result: no -ffast-math. Multiply-adds are fused, as nvcc fuses them.

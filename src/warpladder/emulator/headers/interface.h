@@ -19,6 +19,13 @@ struct BlockView {
     unsigned rank, cluster;  // place in the cluster, and how many blocks the cluster has
     char* shared;
     unsigned dynamic_offset, dynamic_bytes;
+
+    // The threads, in the order in which they begin; `calm` as long as none of them has waited for another, so that each
+    // has ended before the next began.
+    char* first;
+    const unsigned* order;
+    unsigned stride, count, begun;
+    bool calm;
 };
 
 // What a kernel sees of its thread; the runtime's Thread begins with it.

@@ -1,4 +1,4 @@
-// How the runtime calls a kernel: with an array of pointers to its arguments.
+// How the runtime calls a kernel: with an array of pointers to its arguments. It runs the current thread, and those after it.
 #pragma once
 #include <type_traits>
 #include <utility>
@@ -7,10 +7,22 @@
 
 namespace emu {
 
+// The next thread of a calm block, on the same stack; false where there is none, or where the runtime must see to it.
+inline bool next_thread() {
+    BlockView& block = *current->block;
+    if (!block.calm || block.begun == block.count) return false;
+    current = reinterpret_cast<ThreadView*>(block.first + size_t(block.order[block.begun++]) * block.stride);
+    return true;
+}
+
 template <auto kernel> struct Call;
 template <class... A, void (*kernel)(A...)> struct Call<kernel> {
+    EMU_UNSEEN static void threads(A... arguments) {
+        do kernel(arguments...);
+        while (next_thread());
+    }
     template <size_t... I> EMU_UNSEEN static void with(void** arguments, std::index_sequence<I...>) {
-        kernel(*static_cast<std::remove_cv_t<std::remove_reference_t<A>>*>(arguments[I])...);
+        threads(*static_cast<std::remove_cv_t<A>*>(arguments[I])...);
     }
     EMU_UNSEEN static void run(void** arguments) { with(arguments, std::index_sequence_for<A...>{}); }
 };

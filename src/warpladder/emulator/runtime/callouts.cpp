@@ -32,7 +32,7 @@ static void volatile_access(void* address, unsigned size, bool write, const void
     if (!current) return;
     Thread& me = self();
     checker.access(address, size, write, 4, code);
-    if (me.stack->holds(address)) return;
+    if (worker_here->here->holds(address)) return;
     if (!write) poll(me, address, size);
     checker.synchronise(me, address, write, 2);
 }

@@ -268,7 +268,7 @@ void Checker::access(const void* pointer, size_t size, bool write, int atomic, c
     if (!current || !run_) return;
     Thread& me = self();
     uintptr_t address = uintptr_t(pointer);
-    if (me.stack->holds(pointer)) return;
+    if (worker_here->here->holds(pointer)) return;
     uint32_t code = uint32_t(uintptr_t(code_address) - run_->base);
     Region* region = last_;
     if (!region || address < region->low || address >= region->high || region->shared) region = last_ = find(me, address);

@@ -4,7 +4,7 @@
 namespace emu {
 
 void Worker::barrier(Thread& me, const char* name, const char* file, int line, int predicate) {
-    Block& block = *static_cast<Block*>(me.block);
+    Block& block = stirred(me);
     me.state = State::at_barrier;
     me.waits = name, me.file = file, me.line = line;
     if (block.arrived == 0) block.site = &me, block.mixed = false;
@@ -16,7 +16,7 @@ void Worker::barrier(Thread& me, const char* name, const char* file, int line, i
         progress();
         block.counted = block.votes;
         block.votes = block.arrived = 0;
-        if (run->launch.order == shuffled) std::shuffle(block.order.begin(), block.order.end(), block.random);
+        if (run->launch.order == shuffled) std::shuffle(block.arrangement.begin(), block.arrangement.end(), block.random);
         block.released = 0;
         checker.barrier(block);
     }
@@ -24,7 +24,7 @@ void Worker::barrier(Thread& me, const char* name, const char* file, int line, i
 }
 
 void Worker::cluster_barrier(Thread& me, const char* file, int line) {
-    Block& block = *static_cast<Block*>(me.block);
+    Block& block = stirred(me);
     me.state = State::at_cluster;
     me.waits = "the cluster's barrier", me.file = file, me.line = line;
     unsigned all = 0;
@@ -39,7 +39,7 @@ void Worker::cluster_barrier(Thread& me, const char* file, int line) {
 }
 
 void Worker::grid_barrier(Thread& me, const char* file, int line) {
-    Block& block = *static_cast<Block*>(me.block);
+    Block& block = stirred(me);
     if (!run->launch.cooperative)
         fail({"barrier", "the barrier of the whole grid at {0} in a launch that is not cooperative, so that its blocks need not all run at once", "", text(block.index), text(me.index), {{file, line}}});
     me.state = State::at_grid;
@@ -49,7 +49,7 @@ void Worker::grid_barrier(Thread& me, const char* file, int line) {
 }
 
 void Worker::collective(Thread& me, unsigned mask, void* payload, Combine combine, const char* name, const char* file, int line) {
-    Block& block = *static_cast<Block*>(me.block);
+    Block& block = stirred(me);
     Warp& warp = block.warps[me.linear / 32];
     unsigned lane = me.linear & 31;
     me.waits = name, me.file = file, me.line = line;

@@ -15,7 +15,7 @@ enum class State : unsigned char { ready, at_barrier, at_cluster, at_grid, at_wa
 enum Order : unsigned { forward, reverse, shuffled };
 
 struct Thread : ThreadView {
-    Stack* stack;
+    Stack* stack;  // on which it waits
     State state;
     const char *waits, *file;  // for what, and where
     int line;
@@ -30,8 +30,8 @@ struct Warp {
 
 struct Block : BlockView {
     Worker* worker = nullptr;
-    unsigned linear = 0, count = 0;  // number in the grid; threads
-    unsigned started = 0, released = 0, live = 0;
+    unsigned linear = 0;  // number in the grid
+    unsigned released = 0, live = 0;
     unsigned arrived = 0, votes = 0, counted = 0;  // at the barrier; how many predicates held there, and at the one before
     Thread* site = nullptr;                        // who came first
     bool mixed = false;                            // some wait at one barrier and some at another
@@ -39,7 +39,7 @@ struct Block : BlockView {
     struct Cluster* group = nullptr;
     std::vector<Thread> threads;
     std::vector<Warp> warps;
-    std::vector<unsigned> order;
+    std::vector<unsigned> arrangement;
     SharedMemory memory;
     Clocks clocks;
 
@@ -49,34 +49,48 @@ struct Block : BlockView {
 
     void shape(dim3 to) {
         unsigned threads_now = to.x * to.y * to.z;
-        if (threads_now == count && to.x == size.x && to.y == size.y) return;
+        if (threads_now == threads.size() && to.x == size.x && to.y == size.y) return;
         size = to, count = threads_now;
         threads.assign(count, {});
         warps.assign((count + 31) / 32, {});
-        order.resize(count);
-        std::iota(order.begin(), order.end(), 0u);
+        arrangement.resize(count);
+        std::iota(arrangement.begin(), arrangement.end(), 0u);
         for (unsigned i = 0; i < count; ++i) {
             threads[i].linear = i, threads[i].block = this;
             threads[i].index = {i % to.x, i / to.x % to.y, i / (to.x * to.y)};
         }
+        first = reinterpret_cast<char*>(threads.data());
+        stride = sizeof(Thread);
+        order = arrangement.data();
         unsigned slots = 1;
         while (slots < count + 1) slots *= 2;
         ring.resize(slots);
     }
 
     void begin(unsigned how, unsigned seed) {
-        started = released = arrived = votes = head = tail = grid_arrived = 0;
-        live = count, released = count, mixed = false;
+        begun = released = arrived = votes = head = tail = grid_arrived = 0;
+        live = count, released = count, mixed = false, calm = true;
         for (unsigned i = 0; i < warps.size(); ++i) {
             unsigned lanes = std::min(32u, count - 32 * i);
             warps[i] = {lanes == 32 ? ~0u : (1u << lanes) - 1, 0, 0};
         }
         if (how == forward && arranged == forward) return;
         arranged = how;
-        for (unsigned i = 0; i < count; ++i) order[i] = how == reverse ? count - 1 - i : i;
+        for (unsigned i = 0; i < count; ++i) arrangement[i] = how == reverse ? count - 1 - i : i;
         if (how == shuffled) {
             random.seed(seed * 2654435761u + linear);
-            std::shuffle(order.begin(), order.end(), random);
+            std::shuffle(arrangement.begin(), arrangement.end(), random);
+        }
+    }
+
+    // A thread is about to wait: those that began before it are done, and from now on each is seen to by itself.
+    void stir() {
+        calm = false;
+        for (unsigned i = 0; i + 1 < begun; ++i) {
+            Thread& thread = threads[order[i]];
+            thread.state = State::done;
+            warps[thread.linear / 32].done |= 1u << (thread.linear & 31);
+            --live;
         }
     }
 
@@ -87,8 +101,8 @@ struct Block : BlockView {
 
     // Threads that have not begun come first, so that all of them get to the next barrier.
     Thread* next() {
-        if (started < count) {
-            Thread& thread = threads[order[started++]];
+        if (begun < count) {
+            Thread& thread = threads[order[begun++]];
             thread.stack = nullptr;  // it has none yet
             return &thread;
         }
@@ -107,7 +121,7 @@ struct Block : BlockView {
         released = 0;
     }
 
-    unsigned arranged = forward;  // how `order` is sorted
+    unsigned arranged = forward;  // how they are arranged
     std::mt19937 random;
 };
 

@@ -97,7 +97,7 @@ void Worker::begin_stack() {
     __sanitizer_finish_switch_fiber(nullptr, &low, &size);
     if (!main.low) main.low = static_cast<char*>(const_cast<void*>(low)), main.size = size;
 #endif
-    Stack* mine = entered;
+    Stack* mine = here = entered;
     for (Thread* thread = beginning;; thread = next()) {
         if (!thread) {
             if (unfinished == 0) leave();
@@ -110,10 +110,9 @@ void Worker::begin_stack() {
             switch_stacks(*mine, *thread->stack);
             __builtin_unreachable();
         }
-        thread->stack = mine;
         run->launch.kernel(run->launch.arguments);
         finish(self());
-        mine = self().stack;
+        mine = here;
     }
 }
 
@@ -137,15 +136,22 @@ void Worker::suspend(Thread& me) {
             if (!to) current = &me, fail({"out of memory", "no memory for the stacks of so many waiting threads", "", "", "", {}});
         }
         thread->state = State::ready;
+        me.stack = here;
         switch_stacks(*me.stack, *to);
+        here = me.stack;
     }
     me.state = State::ready;
 }
 
 void Worker::finish(Thread& me) {
     Block& block = *static_cast<Block*>(me.block);
-    me.state = State::done;
     progress();
+    if (block.calm) {  // all of its threads have run
+        block.live = 0;
+        --unfinished;
+        return;
+    }
+    me.state = State::done;
     Warp& warp = block.warps[me.linear / 32];
     warp.done |= 1u << (me.linear & 31);
     if (--block.live == 0) {
@@ -189,7 +195,7 @@ void Worker::yield(Thread& me) {
         if (now - idle_since > std::chrono::milliseconds(200)) fail(deadlock(*this));
         std::this_thread::yield();
     }
-    static_cast<Block*>(me.block)->wake(me);
+    stirred(me).wake(me);
     turn = turn + 1 == resident ? 0 : turn + 1;
     suspend(me);
 }

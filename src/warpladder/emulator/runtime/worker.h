@@ -15,6 +15,7 @@ struct Worker {
     unsigned turn = 0;     // whose threads run
     size_t unfinished = 0;  // blocks
     Stack main;            // where work() runs
+    Stack* here = nullptr;  // which stack runs now
     Stacks stacks;
     Stack* entered = nullptr;     // a stack that begins, and
     Thread* beginning = nullptr;  // the thread that begins on it
@@ -51,6 +52,11 @@ struct Worker {
 inline thread_local Worker* worker_here = nullptr;
 
 inline Thread& self() { return *static_cast<Thread*>(current); }
+inline Block& stirred(Thread& me) {
+    Block& block = *static_cast<Block*>(me.block);
+    if (block.calm) block.stir();
+    return block;
+}
 inline Worker& worker_of(Thread& thread) { return *static_cast<Block*>(thread.block)->worker; }
 
 Report divergence(Block& block, const char* why);
