@@ -7,7 +7,7 @@ from abc import abstractmethod
 import numpy as np
 
 from ..device import Call, Device
-from ..gpu.library import MOST_WORKSPACE, LibraryCall, Plan, on_gpu
+from ..gpu.library import MOST_WORKSPACE, LibraryCall, Plan
 from ..nets import Layer
 from .base import Buffers
 from .kernels import KernelOp
@@ -36,4 +36,4 @@ class PlannedOp(KernelOp):
         return self.calls[name, n]
 
     def _call(self, plan: Plan) -> LibraryCall:
-        return LibraryCall(on_gpu(self.device), plan, self.held)
+        return LibraryCall(self.device, plan, self.held)

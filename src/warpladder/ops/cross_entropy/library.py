@@ -8,7 +8,7 @@ import numpy as np
 
 from ...device import Array, Device
 from ...gpu.cudnn import LogSoftmax, cudnn
-from ...gpu.library import LibraryCall, on_gpu
+from ...gpu.library import LibraryCall
 from ..grids import flat
 from ..kernels import KernelLoss, Launches, Log, ceil_div
 
@@ -32,6 +32,6 @@ class LibraryCrossEntropy(KernelLoss):
         log = self.log.step, self.log.loss, self.log.correct, first, last
         scratch = self.parts, self.counts, self.arrived
         return [
-            LibraryCall(on_gpu(self.device), LogSoftmax(cudnn(self.device), self.x[:n], self.dx[:n]), None),
+            LibraryCall(self.device, LogSoftmax(cudnn(self.device), self.x[:n], self.dx[:n]), None),
             flat(self.kernel, n, self.block_size, self.x, self.target, self.dx, *scratch, n, self.classes, batch, *log),
         ]

@@ -1,0 +1,169 @@
+"""The library rung without the libraries: how it is chosen, what it asks of them, and what it says where they are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from kernel_layers import layer_cases
+from kernel_losses import LOSSES
+from stand_in import libraries
+from strategies import case
+from warpladder import nets
+from warpladder.config import LIBRARY, TrainConfig
+from warpladder.device import Device, Launch
+from warpladder.emulator import EmulatedDevice
+from warpladder.emulator.toolchain import why_not as why_not_emulated
+from warpladder.errors import DeviceError
+from warpladder.gpu import library as gpu_library
+from warpladder.nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
+from warpladder.ops import library, resident
+from warpladder.ops.conv2d.library import LibraryConv2d
+from warpladder.ops.cross_entropy.library import LibraryCrossEntropy
+from warpladder.ops.linear.library import LibraryLinear
+from warpladder.rungs.library import RUNG
+from warpladder.trainers.kernelwise.feeds import Slice
+from warpladder.trainers.kernelwise.trainer import KernelTrainer
+from warpladder.verify import verify
+
+emulated = pytest.mark.skipif(why_not_emulated() is not None, reason=str(why_not_emulated()))
+
+
+@pytest.fixture
+def device() -> Iterable[Device]:
+    device = EmulatedDevice()
+    with libraries(device):
+        yield device
+
+
+def test_all_operations_are_the_libraries_unless_some_are_named() -> None:
+    table = library.table(None)
+    assert table.layers[Linear,] is LibraryLinear
+    assert table.layers[Conv2d,] is table.layers[Conv2d, ReLU] is LibraryConv2d
+    assert table.losses[CrossEntropyLoss] is LibraryCrossEntropy
+    assert table.layers[MaxPool2d,] is resident.TABLE.layers[MaxPool2d,]
+    assert library.table(",".join(LIBRARY)) == table
+
+
+@pytest.mark.parametrize("one", LIBRARY)
+def test_one_operation_at_a_time(one: str) -> None:
+    """S5's rows: cuBLAS first, then cuDNN's softmax."""
+    table, plain = library.table(one), resident.TABLE
+    assert (table.layers[Linear,] is LibraryLinear) == (one == "linear")
+    assert ((Conv2d, ReLU) in table.layers) == (one == "conv2d")
+    assert (table.losses[CrossEntropyLoss] is LibraryCrossEntropy) == (one == "cross_entropy")
+    others = {key: op for key, op in table.layers.items() if op not in (LibraryLinear, LibraryConv2d)}
+    assert others.items() <= plain.layers.items()
+    assert (table.update, table.gather, table.accumulate) == (plain.update, plain.gather, plain.accumulate)
+
+
+@pytest.mark.parametrize(
+    ("operations", "missing", "said"),
+    [
+        ("linear", ("nvmath",), "nvmath-python"), ("conv2d", ("cudnn",), "nvidia-cudnn-frontend"), ("cross_entropy", ("cudnn",), "nvidia-cudnn-frontend"),
+        ("linear", ("cudnn",), None), ("conv2d,cross_entropy", ("nvmath",), None), (None, ("nvmath", "cudnn"), "nvmath-python"),
+        (None, (), None),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_said_in_a_line(
+    operations: str | None, missing: tuple[str, ...], said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_library, "find_spec", lambda name: None if name in missing else object())
+    reason = library.why_not(operations)
+    if said is None:
+        assert reason is None
+    else:
+        assert reason is not None and said in reason and "pip install 'warpladder[cuda13]'" in reason and "\n" not in reason
+
+
+def test_the_emulator_has_no_libraries() -> None:
+    reason = RUNG.unsupported(nets.softmax(), TrainConfig(device="emulated"))
+    assert reason is not None and "run on a GPU" in reason
+    with pytest.raises(DeviceError, match="run on a GPU"):
+        gpu_library.on_gpu(EmulatedDevice())
+
+
+def test_a_missing_library_is_an_error_of_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    from stand_in import Gpu
+    from warpladder.gpu import cublas, cudnn
+
+    for module in (cublas, cudnn):
+        monkeypatch.setattr(module, "on_gpu", Gpu)
+    for open_library, package in ((cublas.cublas, "nvmath"), (cudnn.cudnn, "cudnn")):
+        if find_spec(package) is None:
+            with pytest.raises(DeviceError, match=r"does not start: .*pip install 'warpladder\[cuda13\]'"):
+                open_library(EmulatedDevice())
+
+
+LAYER_CASES = [
+    (f"{op.__name__} {'+'.join(kind.__name__ for kind in key)} {name}", run)
+    for key, op in library.table(None).layers.items()
+    if op in (LibraryLinear, LibraryConv2d)
+    for name, run in layer_cases(key, op)
+]
+
+
+@emulated
+@pytest.mark.parametrize("run", [run for _, run in LAYER_CASES], ids=[name for name, _ in LAYER_CASES])
+def test_layers(device: Device, run) -> None:
+    run(device)
+
+
+LOSS_CASES = list(LOSSES[CrossEntropyLoss](library.table(None)))
+
+
+@emulated
+@pytest.mark.parametrize("run", [run for _, run in LOSS_CASES], ids=[name for name, _ in LOSS_CASES])
+def test_the_loss(device: Device, run) -> None:
+    assert "cross_entropy_from_log" in run(device)
+
+
+CONFIG = TrainConfig(batch_size=5, learning_rate=0.05, momentum=0.9, weight_decay=1e-3)
+
+
+NETS = (
+    nets.mlp10((1, 5, 4)),
+    Net("images", (2, 4, 6), (Conv2d(3, 3, padding=1), ReLU(), MaxPool2d(2), Upsample2d(2), Conv2d(2, 3, padding=1)), MSELoss()),
+)
+
+
+@emulated
+@pytest.mark.parametrize("net", NETS, ids=lambda net: net.name)
+@pytest.mark.parametrize("operations", [None, "linear"])
+def test_training_is_proven(device: Device, net: nets.Net, operations: str | None) -> None:
+    verdict = verify(
+        lambda net, config, state: KernelTrainer(net, config, state, device, library.table(operations), "resident"), net, CONFIG
+    )
+    assert verdict.passed, verdict.reason
+
+
+@emulated
+def test_workspaces_are_counted_and_taken_when_bound(device: Device) -> None:
+    net = nets.cnn((1, 8, 8), classes=4)
+    drawn = case(net, CONFIG, seed=1, samples=12)
+    with KernelTrainer(net, CONFIG, drawn.state, device, library.table(None), "resident") as trainer:
+        trainer.load(drawn.dataset)
+        held = sum(device.held.values())
+        assert trainer.memory()["workspace"] > 3 * 4096  # two convolutions and a product, as the stand-ins want it
+        trainer.run(drawn.order, 0, 3)  # the last batch is partial
+        assert sum(device.held.values()) == held
+
+
+@emulated
+def test_a_step_is_made_of_calls(device: Device) -> None:
+    net = nets.mlp((1, 5, 5), classes=4)
+    drawn = case(net, CONFIG, seed=1, samples=10)
+    with KernelTrainer(net, CONFIG, drawn.state, device, library.table(None), "resident") as trainer:
+        trainer.load(drawn.dataset)
+        calls = trainer.program(Slice(5, 5, 0))
+        theirs = [call.name for call in calls if not isinstance(call, Launch)]
+        assert theirs == ["cublasLt y", "cublasLt y", "cudnn log-softmax", "cublasLt dw", "cublasLt dx", "cublasLt dw"]
+        assert all(call.name in repr(call) for call in calls)
+        before = trainer.state().params
+        assert trainer.feed is not None
+        trainer.feed.begin(drawn.order, 0, 1)
+        device.graph(calls).send()
+        assert not np.array_equal(trainer.state().params, before)
