@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import math
 import sys
 import weakref
@@ -40,7 +41,15 @@ def cudnn(device: Device) -> Cudnn:
 
 
 def backend() -> Any:
-    """The library itself, which the frontend has loaded from wherever it is: what it has no graphs for is called directly."""
+    """The library itself: what the frontend has no graphs for is called directly.
+
+    It and the frontend look for other libraries by name alone, and find those that are loaded already; the frontend loads cuDNN.
+    """
+    from cuda import pathfinder
+
+    for name in ("cudart", "nvrtc", "cublasLt"):
+        pathfinder.load_nvidia_dynamic_lib(name)
+    importlib.import_module("cudnn")
     return ctypes.CDLL(LIBRARY)
 
 
@@ -50,10 +59,10 @@ class Cudnn:
     def __init__(self, device: GpuDevice) -> None:
         device.enter()
         try:
+            self.backend = backend()
             import cudnn
 
             self.handle: int = cudnn.create_handle()
-            self.backend = backend()
         except Exception as error:  # what it raises without the library depends on its version
             raise DeviceError(f"cuDNN does not start: {line(error)}; {INSTALL}") from error
         self.device, self.frontend = device, cudnn
