@@ -11,18 +11,16 @@ BANKS = 32  # of shared memory, each 4 bytes wide; a warp's loads from one bank 
 
 @cache
 def cut(height: int, width: int, most: int) -> tuple[int, int]:
-    """Height and width of the tiles, `most` pixels at most, that cover an image with the fewest warps; of equals the widest."""
-    best = (0, 0)
-    fewest = None
+    """Height and width of the tiles, `most` pixels at most, that cover an image with the fewest warps; of equals those with the least halo."""
+    found = {}
     for pieces in range(ceil_div(width, most), width + 1):
         across = ceil_div(width, pieces)
         if across < min(8, width, most):
             break
         down = ceil_div(height, ceil_div(height, min(height, most // across)))
-        warps = pieces * ceil_div(height, down) * ceil_div(down * across, 32)
-        if fewest is None or warps < fewest:
-            fewest, best = warps, (down, across)
-    return best
+        tiles = ceil_div(width, across) * ceil_div(height, down)
+        found[down, across] = tiles * ceil_div(down * across, 32), tiles * (down + 2) * (across + 2)
+    return min(found, key=lambda tile: found[tile])
 
 
 @cache
