@@ -11,15 +11,19 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kernel_layers import layer_cases
 from kernel_losses import LOSSES
 from kernel_steps import accumulate_cases, gather_cases, update_cases
 from kernel_tools import Runs
+from stand_in import libraries
 from warpladder import ops
 from warpladder.device import Device
+from warpladder.emulator import EmulatedDevice
+from warpladder.ops import library
 from warpladder.ops.kernels import KernelTable
 
 
@@ -32,10 +36,10 @@ class KernelCase:
 
 
 def tables() -> dict[str, KernelTable]:
-    """Every table of kernels that stands in `warpladder.ops`, by its module's name."""
+    """Every table of kernels that stands in `warpladder.ops`, by its module's name; of those that call libraries, the one that calls most."""
     modules = [importlib.import_module(f"warpladder.ops.{found.name}") for found in pkgutil.iter_modules(ops.__path__) if not found.ispkg]
     found = {module.__name__.rpartition(".")[2]: getattr(module, "TABLE", None) for module in modules}
-    return {name: table for name, table in found.items() if isinstance(table, KernelTable)}
+    return {name: table for name, table in found.items() if isinstance(table, KernelTable)} | {"library": library.table(None)}
 
 
 def every_case() -> list[KernelCase]:
@@ -43,36 +47,42 @@ def every_case() -> list[KernelCase]:
     out: dict[str, list[KernelCase]] = {}
     for table in tables().values():
         for key, op in table.layers.items():
-            out.setdefault(f"{op.__name__} {'+'.join(kind.__name__ for kind in key)}", _listed(op, layer_cases(key, op)))
+            out.setdefault(f"{op.__name__} {'+'.join(kind.__name__ for kind in key)}", _listed(op.__name__, layer_cases(key, op)))
         for kind, loss in table.losses.items():
-            out.setdefault(loss.__name__, _listed(loss, LOSSES[kind](table)))
+            out.setdefault(loss.__name__, _listed(loss.__name__, LOSSES[kind](table)))
         for entry, runs in (
             (table.update, update_cases(table)),
             (table.gather, gather_cases(table)),
             (table.accumulate, accumulate_cases(table)),
         ):
-            out.setdefault(entry.__name__, _listed(entry, runs))
+            out.setdefault(entry.__name__, _listed(entry.__name__, runs))
     return [case for found in out.values() for case in found]
 
 
-def _listed(entry: type, runs: Runs) -> list[KernelCase]:
-    found = [KernelCase(f"{entry.__name__} {what}".strip(), run) for what, run in runs]
-    assert found, f"no case covers {entry.__name__}: give LAYERS in kernel_layers.py layers that fit"
+def _listed(entry: str, runs: Runs) -> list[KernelCase]:
+    found = [KernelCase(f"{entry} {what}".strip(), run) for what, run in runs]
+    assert found, f"no case covers {entry}: give LAYERS in kernel_layers.py layers that it takes"
     return found
+
+
+@contextmanager
+def emulated(mode: str, order: str = "forward") -> Iterator[Device]:
+    """An emulated device for the cases; what some launch beside a vendor's library runs beside a stand-in for it."""
+    device = EmulatedDevice(mode=mode, order=order, seed=1)
+    with libraries(device):
+        yield device
 
 
 def main(mode: str, *names: str) -> int:
     """Print each case that fails, and how many ran."""
-    from warpladder.emulator import EmulatedDevice
-
-    device = EmulatedDevice(mode=mode)
     failed, chosen = 0, [case for case in every_case() if not names or case.name in names]
-    for case in chosen:
-        try:
-            case.run(device)
-        except Exception as error:
-            failed += 1
-            print(f"{case.name}: {error!r}")
+    with emulated(mode) as device:
+        for case in chosen:
+            try:
+                case.run(device)
+            except Exception as error:
+                failed += 1
+                print(f"{case.name}: {error!r}")
     print(f"{len(chosen)} cases, {failed} failed")
     return 1 if failed or not chosen else 0
 

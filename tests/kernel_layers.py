@@ -20,7 +20,7 @@ from warpladder.trainers.reference import _backward, _forward
 
 #: For each kind of layer, some with the shape of what enters them: odd sizes, windows that overlap or leave pixels out, one pixel.
 LAYERS: dict[type[Layer], list[tuple[Layer, Shape]]] = {
-    Linear: [(Linear(1), (1,)), (Linear(3), (13,)), (Linear(17), (3,)), (Linear(33), (131,))],
+    Linear: [(Linear(1), (1,)), (Linear(3), (13,)), (Linear(17), (3,)), (Linear(33), (131,)), (Linear(2), (1031,))],
     Conv2d: [
         (Conv2d(1, 1), (1, 1, 1)), (Conv2d(3, 3), (2, 7, 5)), (Conv2d(2, 3, padding=1), (3, 5, 8)), (Conv2d(4, 3, stride=2, padding=2), (3, 6, 9)),
         (Conv2d(2, 2, stride=3, padding=1), (2, 8, 5)), (Conv2d(17, 5, padding=2), (5, 11, 9)), (Conv2d(2, 5, stride=4, padding=2), (1, 11, 10)),
@@ -33,12 +33,12 @@ LAYERS: dict[type[Layer], list[tuple[Layer, Shape]]] = {
 
 def layer_cases(key: tuple[type[Layer], ...], op: type[KernelOp]) -> Runs:
     sizes, blocks = cycle(BATCHES), cycle(BLOCKS)
-    for layers, in_shape in chains(key, op):
+    for position, (layers, in_shape) in enumerate(chains(key, op)):
         heavy = np.prod(in_shape) * np.prod(layers[0].out_shape(in_shape)) > 10**5
-        for (capacity, n), want_dx in ((next(sizes), True), (next(sizes), True), (next(sizes), False)):
+        for want_dx in (True, position % 2 == 1):
+            (capacity, n), block = next(sizes), next(blocks)
             if heavy:
                 capacity, n = min(capacity, 7), min(n, 6)
-            block = next(blocks)
             name = f"{layers} on {in_shape}, {n} of {capacity}, block {block}{'' if want_dx else ', no dx'}"
             yield name, lambda device, a=(op, layers, in_shape, capacity, n, want_dx, block): _layers(device, *a)  # type: ignore[misc]
     if key == (ReLU,):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from warpladder.device import Device
-from warpladder.ops.kernels import Launches
+from warpladder.device import Call, Device
 
 #: Cases of one kind: what each is called, and what runs it on a device and gives the names of the kernels that were launched.
 Runs = Iterator[tuple[str, Callable[[Device], set[str]]]]
@@ -17,7 +16,7 @@ BATCHES = [(1, 1), (5, 2), (7, 7), (131, 129)]
 BLOCKS = [256, 32, 96, 1024, 64]
 
 
-def send(launches: Launches) -> set[str]:
+def send(launches: Sequence[Call]) -> set[str]:
     """Send them all, in order; their kernels' names, without template arguments."""
     for launch in launches:
         launch.send()
