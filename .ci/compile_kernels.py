@@ -4,6 +4,8 @@ Instances of templates are those that the rungs ask for on the five networks, an
 // instance: tiled<16, true>. A kernel that may take local memory says why: // local memory: kernel: reason.
 """
 
+import importlib
+import pkgutil
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ from unittest import mock
 import numpy as np
 
 import warpladder
-from warpladder import params
+from warpladder import params, rungs
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.device import Resources, Source
@@ -24,7 +26,6 @@ from warpladder.errors import WarpladderError
 from warpladder.gpu.cache import compiled
 from warpladder.gpu.offline import LIMITS, OfflineDevice
 from warpladder.gpu.program import plain
-from warpladder.ladder import LADDER
 from warpladder.nets import ZOO, CrossEntropyLoss, Net
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State
@@ -33,6 +34,12 @@ from warpladder.trainers.kernelwise.trainer import KernelTrainer
 
 PACKAGE = Path(warpladder.__file__).parent
 BATCHES = (64, 7)
+
+
+def kernel_rungs() -> list[Rung]:
+    """Every rung that trains by kernels, whether it stands in the ladder yet or not."""
+    modules = [importlib.import_module(f"warpladder.rungs.{module.name}") for module in pkgutil.iter_modules(rungs.__path__)]
+    return [module.RUNG for module in modules if hasattr(module, "RUNG") and "device" in module.RUNG.options]
 
 
 def dataset(net: Net, samples: int) -> Dataset:
@@ -71,8 +78,8 @@ def main() -> int:
 
     for arch in LIMITS:
         device = OfflineDevice(arch)
-        for rung in LADDER:
-            for make in ZOO if "device" in rung.options else ():
+        for rung in kernel_rungs():
+            for make in ZOO:
                 try:
                     bind(rung, make(), device)
                 except WarpladderError as error:
