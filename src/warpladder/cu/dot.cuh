@@ -27,17 +27,31 @@ __device__ inline float dot_3(const float* a, int a_step, const float* b, int b_
     return a[0] * b[0] + a[a_step] * b[b_step] + a[2 * a_step] * b[2 * b_step];
 }
 
-// The sum of a[i * a_row + j * a_step] * b[i * b_row + j * b_step] over i < rows, j < columns: a window of an image times one of a filter.
-// Rows are summed, then the window. Three by three, which most windows are, is written out: loops of three steps cost more than their bodies.
-__device__ inline float dot_window(const float* a, int a_row, int a_step, const float* b, int b_row, int b_step, int rows, int columns) {
-    if (rows == 3 && columns == 3) {
-        return dot_3(a, a_step, b, b_step) + dot_3(a + a_row, a_step, b + b_row, b_step) + dot_3(a + 2 * a_row, a_step, b + 2 * b_row, b_step);
-    }
+// The sum of a[p * a_plane + i * a_row + j * a_step] * b[p * b_plane + i * b_row + j * b_step] over p < planes, i < rows, j < columns:
+// windows of an image's channels times those of a filter. Rows are summed, then windows, then channels.
+// Three by three, which most windows are, is written out: loops of three steps cost more than their bodies.
+__device__ inline float dot_windows(
+    const float* a, int a_plane, int a_row, int a_step, const float* b, int b_plane, int b_row, int b_step, int planes, int rows, int columns
+) {
     float sum = 0.0f;
-    for (int i = 0; i < rows; ++i) {
-        float row = 0.0f;
-        for (int j = 0; j < columns; ++j) row += a[i * a_row + j * a_step] * b[i * b_row + j * b_step];
-        sum += row;
+    if (rows == 3 && columns == 3) {
+        for (int p = 0; p < planes; ++p) {
+            sum += dot_3(a, a_step, b, b_step) + dot_3(a + a_row, a_step, b + b_row, b_step) + dot_3(a + 2 * a_row, a_step, b + 2 * b_row, b_step);
+            a += a_plane;
+            b += b_plane;
+        }
+        return sum;
+    }
+    for (int p = 0; p < planes; ++p) {
+        float window = 0.0f;
+        for (int i = 0; i < rows; ++i) {
+            float row = 0.0f;
+            for (int j = 0; j < columns; ++j) row += a[i * a_row + j * a_step] * b[i * b_row + j * b_step];
+            window += row;
+        }
+        sum += window;
+        a += a_plane;
+        b += b_plane;
     }
     return sum;
 }

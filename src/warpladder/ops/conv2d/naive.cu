@@ -19,13 +19,8 @@ extern "C" __global__ void conv2d_forward(
     for (int sample = blockIdx.y; sample < n; sample += gridDim.y) {
         const float* seen = x + start(sample, c * h * w) + row * w + column;
         const float* filter = weight + start(out.channel, c * k * k) + rows.first * k + columns.first;
-        float sum = bias[out.channel];
-        for (int channel = 0; channel < c; ++channel) {
-            sum += dot_window(filter, k, 1, seen, w, 1, rows.last - rows.first, columns.last - columns.first);
-            seen += h * w;
-            filter += k * k;
-        }
-        y[start(sample, size) + index] = sum;
+        y[start(sample, size) + index] =
+            bias[out.channel] + dot_windows(filter, k * k, k, 1, seen, h * w, w, 1, c, rows.last - rows.first, columns.last - columns.first);
     }
 }
 
@@ -43,13 +38,9 @@ extern "C" __global__ void conv2d_input_gradient(
     for (int sample = blockIdx.y; sample < n; sample += gridDim.y) {
         const float* gradient = dy + start(sample, o * oh * ow) + rows.first * ow + columns.first;
         const float* filter = weight + start(in.channel, k * k) + i * k + j;
-        float sum = 0.0f;
-        for (int f = 0; f < o; ++f) {
-            sum += dot_window(filter, -stride * k, -stride, gradient, ow, 1, rows.last - rows.first, columns.last - columns.first);
-            gradient += oh * ow;
-            filter += c * k * k;
-        }
-        dx[start(sample, size) + index] = sum;
+        dx[start(sample, size) + index] = dot_windows(
+            filter, c * k * k, -stride * k, -stride, gradient, oh * ow, ow, 1, o, rows.last - rows.first, columns.last - columns.first
+        );
     }
 }
 
@@ -73,7 +64,9 @@ extern "C" __global__ void conv2d_weight_gradient(
             const float* image = x + start(sample, c * h * w) + channel * h * w + (columns.first * stride - padding + at.column);
             float part = 0.0f;
             for (int p = rows.first; p < rows.last; ++p) {
-                part += dot_row(gradient + p * ow, 1, image + (p * stride - padding + at.row) * w, stride, columns.last - columns.first);
+                const float* line = image + (p * stride - padding + at.row) * w;
+                const int count = columns.last - columns.first;
+                part += stride == 1 ? dot_row(gradient + p * ow, 1, line, 1, count) : dot_row(gradient + p * ow, 1, line, stride, count);
             }
             sum += part;
         }

@@ -44,7 +44,8 @@ extern "C" __global__ void maxpool2d_backward(
         for (int p = rows.first; p < rows.last; ++p) {
             for (int q = columns.first; q < columns.last; ++q) {
                 const int place = (in.row - p * stride) * k + in.column - q * stride;
-                if (winner[image + p * ow + q] == place) sum += dy[image + p * ow + q];
+                const float gradient = dy[image + p * ow + q];
+                sum += winner[image + p * ow + q] == place ? gradient : 0.0f;
             }
         }
         dx[start(sample, size) + index] = sum;

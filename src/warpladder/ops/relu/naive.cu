@@ -11,5 +11,7 @@ extern "C" __global__ void relu_forward(const float* x, float* y, long long coun
 // dx[i] = dy[i] where y[i] > 0, else 0. Reads 8 bytes a thread, writes 4; bound by memory.
 extern "C" __global__ void relu_backward(const float* y, const float* dy, float* dx, long long count) {
     const long long i = thread_number();
-    if (i < count) dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
+    if (i >= count) return;
+    const float gradient = dy[i];
+    dx[i] = y[i] > 0.0f ? gradient : 0.0f;
 }
