@@ -1,7 +1,7 @@
 """cuBLASLt and cuDNN as far as the library rung calls them, in NumPy on an emulated device's memory.
 
 They take what the real ones take (columns first, strides, enumerations) and refuse what these would refuse, as far as that is documented.
-What they cannot show is how the real ones choose, round and repeat: tests/gpu/test_library.py does that.
+What they cannot show is how the real ones choose, round and repeat: tests/gpu/test_library_gpu.py does that.
 """
 
 from __future__ import annotations
@@ -142,6 +142,9 @@ class CublasLt(ModuleType):
 
     def matmul_algo_cap_get_attribute(self, algorithm: int, kind: int, address: int, size: int, written: int) -> None:
         ctypes.c_uint64.from_address(address).value = FMA_32F
+
+    def matmul_algo_config_get_attribute(self, algorithm: int, kind: int, address: int, size: int, written: int) -> None:
+        ctypes.c_int32.from_address(address).value = Setting(kind)
 
     def _shapes(self, product: int, a: int, b: int, d: int) -> tuple[int, int, int]:
         p, (ra, ca), (rb, cb) = self.known[product], *((self.known[x]["rows"], self.known[x]["columns"]) for x in (a, b))
