@@ -7,19 +7,19 @@
 
 namespace emu {
 
-// The next thread of a calm block, on the same stack; false where there is none, or where the runtime must see to it.
-inline bool next_thread() {
-    BlockView& block = *current->block;
-    if (!block.calm || block.begun == block.count) return false;
-    current = reinterpret_cast<ThreadView*>(block.first + size_t(block.order[block.begun++]) * block.stride);
-    return true;
-}
-
 template <auto kernel> struct Call;
 template <class... A, void (*kernel)(A...)> struct Call<kernel> {
+    // The current thread, and as long as the block is calm those that begin after it, all on this stack.
     EMU_UNSEEN static void threads(A... arguments) {
-        do kernel(arguments...);
-        while (next_thread());
+        BlockView& block = *current->block;
+        char* first = block.first;
+        const unsigned *order = block.order, count = block.count, stride = block.stride;
+        for (unsigned next = block.begun;;) {
+            kernel(arguments...);
+            if (!block.calm || next == count) return;
+            current = reinterpret_cast<ThreadView*>(first + size_t(order[next]) * stride);
+            block.begun = ++next;
+        }
     }
     template <size_t... I> EMU_UNSEEN static void with(void** arguments, std::index_sequence<I...>) {
         threads(*static_cast<std::remove_cv_t<A>*>(arguments[I])...);

@@ -33,15 +33,17 @@ class Pool {
         std::mutex mutex;
         std::condition_variable changed;
         Run* run = nullptr;
+        bool busy = false;  // it has woken up
         Worker worker;
 
         void serve() {
             for (std::unique_lock lock(mutex);;) {
                 changed.wait(lock, [&] { return run; });
+                busy = true;
                 lock.unlock();
                 worker.work(*run);
                 lock.lock();
-                run = nullptr;
+                run = nullptr, busy = false;
                 changed.notify_all();
             }
         }
@@ -50,8 +52,10 @@ class Pool {
             run = &now;
             changed.notify_all();
         }
+        // A helper that still sleeps when the work is done need not wake; of a cooperative launch each has a share.
         void join() {
             std::unique_lock lock(mutex);
+            if (run && !busy && !run->launch.cooperative) run = nullptr;
             changed.wait(lock, [&] { return !run; });
         }
     };
