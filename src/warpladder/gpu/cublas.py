@@ -23,6 +23,10 @@ TF32 = 0x04 << 16
 ALIGNMENT = 256
 
 
+#: Bytes of workspace beyond what is asked for, where something is added to a product: nvmath-python gives as many, for an error in cuBLASLt.
+SPARE = 16
+
+
 @cache
 def cublas(device: Device) -> CublasLt:
     """The one handle of a GPU."""
@@ -119,7 +123,8 @@ class Product(Plan):
         """
         lt = self.lt
         a, b, c, _ = self.arrays
-        wishes: dict[str, int] = {"MAX_WORKSPACE_BYTES": room, "REDUCTION_SCHEME_MASK": lt.ReductionScheme.COMPUTE_TYPE}
+        spare = 0 if self.arrays[3] is None else SPARE
+        wishes: dict[str, int] = {"MAX_WORKSPACE_BYTES": max(0, room - spare), "REDUCTION_SCHEME_MASK": lt.ReductionScheme.COMPUTE_TYPE}
         for name, array in (("A", b), ("B", a), ("C", c), ("D", c)):
             wishes[f"MIN_ALIGNMENT_{name}_BYTES"] = min(ALIGNMENT, array.address & -array.address)
         preference = lt.matmul_preference_create()
@@ -141,7 +146,8 @@ class Product(Plan):
             raise KernelError(f"{self.name} has no algorithm for {shape} in {room:,} bytes of workspace")
         if self.numerics & (TENSOR_CORES | TF32):
             raise KernelError(f"{self.name} would multiply {shape} on tensor cores (flags {self.numerics:#x}), which round the factors")
-        return int(self.chosen.workspace_size)
+        size = int(self.chosen.workspace_size)
+        return size + spare if size else 0
 
     @property
     def numerics(self) -> int:
