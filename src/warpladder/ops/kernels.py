@@ -16,7 +16,7 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..device import Array, Call, Device
-from ..nets import CrossEntropyLoss, Layer, MSELoss, Shape
+from ..nets import CrossEntropyLoss, Layer, MSELoss, Net, Shape
 from .base import Buffers
 
 #: A launch each, or a call of a vendor's library.
@@ -159,12 +159,42 @@ class KernelAccumulate(OnDevice, ABC):
         """The first slice sets total = part, the next ones total += part, and the last part += total, which is the sum."""
 
 
+class WholeStep(OnDevice, ABC):
+    """All of a step but the update, for nets of a certain form whose samples are on the device.
+
+    source : (samples, *in_shape) uint8 or float32, as stored; scale : what its numbers are multiplied by.
+    labels : (samples,) int32, or None.
+    order, log : as `KernelGather` and `KernelLoss` take them.
+    whole : samples of a full batch; a step's positions begin at log.step * whole.
+    capacity : samples at a time, at most.
+    w, dw : parameters and their gradients, by the names of `params.slots`.
+    """
+
+    @classmethod
+    @abstractmethod
+    def takes(cls, net: Net) -> bool:
+        """Whether it computes this net."""
+
+    def __init__(
+        self, device: Device, net: Net, source: Array, scale: float, labels: Array | None, order: Array, log: Log, whole: int, capacity: int,
+        w: Mapping[str, Array], dw: Mapping[str, Array], block_size: int,
+    ) -> None:  # fmt: skip
+        super().__init__(device, block_size)
+        self.net, self.source, self.scale, self.labels, self.order, self.log = net, source, np.float32(scale), labels, order, log
+        self.whole, self.capacity, self.w, self.dw = whole, capacity, w, dw
+
+    @abstractmethod
+    def launches(self, n: int, batch: int, offset: int, first: bool, last: bool) -> Launches:
+        """The gradients of n samples and the log's entry, as `KernelGather.launches` and `KernelLoss.launches` say."""
+
+
 @dataclass(frozen=True)
 class KernelTable:
     """One implementation of everything that a step needs.
 
     layers : by the types of consecutive layers; the longest run that fits is taken. Flatten is missing: it is a reshaped view.
     accumulate : adds gradients up, for batches that come in slices.
+    whole : the first that takes a net computes its steps instead of all these, where samples are on the device.
     """
 
     layers: Mapping[tuple[type[Layer], ...], type[KernelOp]]
@@ -172,3 +202,4 @@ class KernelTable:
     update: type[KernelUpdate]
     gather: type[KernelGather]
     accumulate: type[KernelAccumulate]
+    whole: tuple[type[WholeStep], ...] = ()

@@ -60,6 +60,11 @@ def feed(net: Net, n: int, itemsize: int) -> Floor:
     return Floor(n * math.prod(net.in_shape), n * math.prod(net.in_shape) * (itemsize + FLOAT))
 
 
+def step(net: Net, n: int, itemsize: int) -> Floor:
+    """All of a step but the update in one: stored samples in once, weights in, gradients out."""
+    return Floor(n * net.train_flops, n * math.prod(net.in_shape) * itemsize + 2 * FLOAT * net.param_count)
+
+
 def _flops(net: Net, index: int) -> int:
     return net.layers[index].flops(net.shapes[index])
 

@@ -107,6 +107,8 @@ def _floor(trainer: KernelTrainer, stage: Stage, n: int) -> floor.Floor:
         return floor.forward(net, stage.layers, n)
     if stage.phase == "backward":
         return floor.backward(net, stage.layers, n)
+    if stage.phase == "step":
+        return floor.step(net, n, trainer.itemsize)
     if stage.phase == "loss":
         return floor.loss(net, n)
     if stage.phase == "feed":

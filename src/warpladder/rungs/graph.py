@@ -9,7 +9,7 @@ from .base import Rung
 
 
 def build(net: Net, config: TrainConfig, state: State) -> Trainer:
-    from ..ops.gemm import TABLE
+    from ..ops.graphed import TABLE
     from ..trainers.graphed import GraphedTrainer
     from ..trainers.kernelwise.where import open_device
 

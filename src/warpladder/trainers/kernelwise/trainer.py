@@ -11,10 +11,10 @@ from ...config import TrainConfig
 from ...device import Array, Device
 from ...errors import DataError
 from ...nets import CrossEntropyLoss, Net
-from ...ops.kernels import KernelLoss, KernelTable, Launches, Log
+from ...ops.kernels import KernelLoss, KernelTable, Launches, Log, WholeStep
 from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range
-from .feeds import FEEDS, Feed, Slice
+from .feeds import FEEDS, Feed, ResidentFeed, Slice
 from .network import Network, Stage, bind, sizes
 from .slots import Slots
 
@@ -62,11 +62,12 @@ class KernelTrainer(Trainer):
         self.network: Network | None = None
         self.feed: Feed | None = None
         self.total: Array | None = None
+        self.whole: WholeStep | None = None
         self.set_state(state)
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
-        self.network = self.feed = self.total = None
+        self.network = self.feed = self.total = self.whole = None
         start = perf_counter()
         device, samples = self.device, len(dataset.train_x)
         self.samples = samples
@@ -92,10 +93,32 @@ class KernelTrainer(Trainer):
         self.seconds["bind"] = perf_counter() - start
         start = perf_counter()
         self.feed = self.feed_type(device, dataset, self.batch, self.table.gather, self.network.x, target, self.log, self.block_size)
+        self.whole = self._whole(self.feed, capacity)
         self.updating = self.update.launches()
         self.programs: dict[Slice, Launches] = {}
         device.synchronize()
         self.seconds["load"] = perf_counter() - start
+
+    def _whole(self, feed: Feed, capacity: int) -> WholeStep | None:
+        """What computes all of this net's step at once, where the table has that and the samples are on the device."""
+        kind = next((kind for kind in self.table.whole if kind.takes(self.net)), None)
+        if kind is None or not isinstance(feed, ResidentFeed):
+            return None
+        w, dw = self.slots.views(self.params), self.slots.views(self.grads)
+        return kind(
+            self.device,
+            self.net,
+            feed.source,
+            feed.scale,
+            feed.source_labels,
+            feed.words,
+            self.log,
+            self.batch,
+            capacity,
+            w,
+            dw,
+            self.block_size,
+        )
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.network is None or self.feed is None:
@@ -130,12 +153,16 @@ class KernelTrainer(Trainer):
         """The same, by what it is for."""
         assert self.network is not None and self.feed is not None
         no_layers = range(0)
-        out = [
-            Stage("feed", no_layers, self.feed.launches(part)),
-            *self.network.forward(part.n),
-            Stage("loss", no_layers, self.loss.launches(part.n, part.batch, part.first, part.last)),
-            *self.network.backward(part.n),
-        ]
+        if self.whole is not None:
+            launches = self.whole.launches(part.n, part.batch, part.offset, part.first, part.last)
+            out = [Stage("step", range(len(self.net.layers)), launches)]
+        else:
+            out = [
+                Stage("feed", no_layers, self.feed.launches(part)),
+                *self.network.forward(part.n),
+                Stage("loss", no_layers, self.loss.launches(part.n, part.batch, part.first, part.last)),
+                *self.network.backward(part.n),
+            ]
         if part.n < part.batch:
             out.append(Stage("sum", no_layers, self.adding.launches(part.first, part.last)))
         if part.last:
@@ -204,7 +231,11 @@ class KernelTrainer(Trainer):
             workspace += sum(op.workspace for _, op in self.network.ops)
         if self.feed is not None:
             held["data"] = self.feed.bytes
-            workspace += self.loss.workspace + (self.total.nbytes if self.total is not None else 0)
+            workspace += (
+                self.loss.workspace
+                + (self.whole.workspace if self.whole is not None else 0)
+                + (self.total.nbytes if self.total is not None else 0)
+            )
         return held | {"workspace": workspace}
 
     def peak(self) -> float | None:
@@ -214,5 +245,5 @@ class KernelTrainer(Trainer):
         return dict(self.seconds)
 
     def close(self) -> None:
-        self.network = self.feed = self.total = None
+        self.network = self.feed = self.total = self.whole = None
         self.programs = {}
