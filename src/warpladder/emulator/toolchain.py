@@ -22,6 +22,9 @@ HEADERS = Path(__file__).resolve().parent / "headers"
 RUNTIME = HEADERS.parent / "runtime"
 MODES = ("fast", "check", "asan")
 
+#: Of the compiler's processes: plain quotation marks in its messages, and none of the sanitizers that this process may have.
+_ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"} | {"LC_ALL": "C"}
+
 #: Libraries that nobody has loaded for so long are deleted, whenever a new one is made.
 KEPT_SECONDS = 30 * 86_400
 
@@ -80,7 +83,9 @@ def _search() -> Compiler | str:
     if not command or not shutil.which(command[0]):
         return f"{'CXX names ' + repr(asked) + ', which is not there' if asked else 'there is no g++'}: {install}"
     try:
-        said = subprocess.run([*command, "-dM", "-E", "-x", "c++", os.devnull], capture_output=True, text=True, timeout=60)
+        said = subprocess.run(
+            [*command, "-dM", "-E", "-x", "c++", os.devnull], capture_output=True, text=True, timeout=60, env=_ENVIRONMENT
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{shlex.join(command)} does not run ({error}): {install}"
     macros = dict(re.findall(r"^#define (\S+) (.*)$", said.stdout, re.MULTILINE))
@@ -182,7 +187,9 @@ def _made(name: str, arguments: list[str], what: str, text: str | None = None) -
     handle, temporary = tempfile.mkstemp(suffix=".tmp", prefix=name[:40], dir=folder())
     os.close(handle)
     try:
-        done = subprocess.run([*compiler().command, *arguments, "-o", temporary], input=text, capture_output=True, text=True)
+        done = subprocess.run(
+            [*compiler().command, *arguments, "-o", temporary], input=text, capture_output=True, text=True, env=_ENVIRONMENT
+        )
         if done.returncode != 0:
             raise KernelError(_first_error(done.stderr, what))
         os.chmod(temporary, 0o755)
