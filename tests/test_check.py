@@ -61,10 +61,10 @@ def test_several_kernels_and_templates(run: Run, tmp_path: Path) -> None:
     code, out, _ = run("k.cu")
     assert code == 0
     assert "has 2 kernels" in out
-    assert "  a()\n  b<...>, a template\n" in out
+    assert "  a()\n  b<int N>, a template: --kernel 'b<...>' names an instance\n" in out
     assert "warpladder check k.cu --kernel a --grid 4 --block 256 --shared 1024\n" in out
     found = json.loads(run("k.cu", "--json")[1])
-    assert found == {"kernels": [{"name": "a", "parameters": []}], "templates": ["b"]}
+    assert found == {"kernels": [{"name": "a", "parameters": []}], "templates": {"b": "int N"}}
 
 
 # What it cannot make sense of: one line, and the code 2.

@@ -111,7 +111,7 @@ def test_namespaces() -> None:
 
 def test_templates() -> None:
     text = "namespace a { template <typename T, int N = 4, class U = float>\n__global__ void k(const T* x, U* y, int n) {} }"
-    assert templates(of(text)) == {"a::k"}
+    assert templates(of(text)) == {"a::k": "typename T, int N = 4, class U = float"}
     found = read(text, "k<double, 8, int>")
     assert found.name == "a::k<double, 8, int>"
     assert [p.dtype for p in found.parameters] == [np.float64, np.int32, np.int32]

@@ -26,6 +26,8 @@ ARRAYS = """\
 An array is described by its length or shape, 1000 or [m,n], and what it holds:
 :random (if nothing is said), :random(0,10), :zeros, :ones, :iota, :uninitialised;
 or by a file, x.npy. Several launches are described in a TOML file (docs/check.md)."""
+#: Lines that kernels print and that are shown.
+PRINTED = 20
 MODES, ORDERS = ("check", "asan", "fast"), ("forward", "reverse", "random")
 
 
@@ -90,14 +92,14 @@ def _list(file: Path, as_json: bool) -> None:
     plain = [signature(source, name) for name in found if name not in instances]
     if as_json:
         kernels = [{"name": s.name, "parameters": [str(p) for p in s.parameters]} for s in plain]
-        click.echo(json.dumps({"kernels": kernels, "templates": [name for name in found if name in instances]}, indent=2))
+        click.echo(json.dumps({"kernels": kernels, "templates": instances}, indent=2))
         return
     click.echo(f"{file} has {_count(len(found), 'kernel')}:\n")
     for kernel in plain:
         click.echo(f"  {kernel}")
     for name in found:
         if name in instances:
-            click.echo(f"  {name}<...>, a template")
+            click.echo(f"  {name}<{instances[name]}>, a template: --kernel '{name}<...>' names an instance")
     click.echo("\nTo check one, say how it is launched and what it is given:\n")
     click.echo(_example(file, source, plain, found))
     click.echo(f"\n{ARRAYS}")
@@ -156,9 +158,15 @@ def _described(file: Path, asked: dict[str, Any], context: click.Context) -> Des
 
 
 def _show(outcome: Outcome) -> None:
+    from rich.text import Text
+
     out = console()
     for number, problem in enumerate(outcome.problems, 1):
         _show_problem(number, problem, out)
+    if outcome.printed:
+        lines = outcome.printed.splitlines()
+        more = f"\n... and {len(lines) - PRINTED:,} more lines" if len(lines) > PRINTED else ""
+        out.print(Text("Printed by the kernels:\n" + "\n".join(lines[:PRINTED]) + more + "\n"))
     for remark in outcome.remarks:
         out.print(_wrapped(f"Remark: {remark}.", out, ""))
         out.print()
@@ -181,13 +189,14 @@ def _show_problem(number: int, problem: Problem, out: Console) -> None:
     on = f" on {problem.array}" if problem.array else ""
     out.print(Text(f"{number}. ").append(problem.kind + on, "bold red").append(f", kernel {problem.kernel}"))
     out.print(_wrapped(problem.message, out))
-    shown = [line for place in dict.fromkeys(problem.places) for line in _lines(*place, problem.array)]
+    shown = _source(problem, out.width)
     for line in [Text(), *shown, Text()] if shown else []:
-        out.print(line, no_wrap=True, overflow="ellipsis", crop=True)
+        out.print(line, no_wrap=True, crop=False)
     if problem.kind in HINTS:
         out.print(_wrapped(f"Usually: {HINTS[problem.kind]}", out), style="cyan")
-    times = f"{problem.count:,} times, " if problem.count > 1 else ""
-    out.print(_wrapped(f"Seen {times}by {_together(problem.seen)}.", out), style="dim")
+    if problem.places:
+        times = f"{problem.count:,} times, " if problem.count > 1 else ""
+        out.print(_wrapped(f"Seen {times}by {_together(problem.seen)}.", out), style="dim")
     out.print()
 
 
@@ -197,28 +206,43 @@ def _wrapped(text: str, out: Console, indent: str = "   ") -> Text:
     return Text(textwrap.fill(text, min(out.width, 120) - 1, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False))
 
 
-def _lines(file: str, line: int, array: str) -> list[Text]:
-    """A line of source under its place, and below it marks where it touches the array."""
+def _source(problem: Problem, width: int) -> list[Text]:
+    """The lines of source under their places, and below each marks where it touches the array."""
     from rich.text import Text
 
-    try:
-        text = Path(file).read_text(encoding="utf-8").splitlines()[line - 1].expandtabs(4)
-    except (OSError, UnicodeDecodeError, IndexError):
-        return [Text(f"     {Path(file).name}:{line}")]
-    place = f"     {Path(file).name}:{line} | "
-    shown = [Text(place, "dim").append(text, "not dim")]
-    marks = "".join(_marks(text, array)).rstrip()
-    if marks:
-        shown.append(Text(" " * (len(place) - 2) + "| ", "dim").append(marks, "red not dim"))
+    places = list(dict.fromkeys(problem.places))
+    names = [f"{Path(file).name}:{line}" for file, line in places]
+    margin = max(map(len, names), default=0) + 5
+    shown = []
+    for (file, line), name in zip(places, names, strict=True):
+        text = _line(file, line)
+        marks = _marks(text, problem.array)
+        room = width - margin - 4
+        beyond = min(len(marks.rstrip()) - room + 1, marks.find("^"))
+        if beyond > 0:  # what matters stands on the right
+            text, marks = "\N{HORIZONTAL ELLIPSIS}" + text[beyond + 1 :], " " + marks[beyond + 1 :]
+        if len(text) > room:
+            text, marks = text[: room - 1] + "\N{HORIZONTAL ELLIPSIS}", marks[: room - 1]
+        shown.append(Text(f"{name:>{margin}} | ", "dim").append(text, "not dim"))
+        if marks.strip():
+            shown.append(Text(" " * margin + " | ", "dim").append(marks.rstrip(), "red not dim"))
     return shown
 
 
-def _marks(text: str, array: str) -> list[str]:
+def _line(file: str, line: int) -> str:
+    """A line of a file, without the blanks around it; "" where it cannot be read."""
+    try:
+        return Path(file).read_text(encoding="utf-8").splitlines()[line - 1].expandtabs(4).strip()
+    except (OSError, UnicodeDecodeError, IndexError):
+        return ""
+
+
+def _marks(text: str, array: str) -> str:
     """^ under every place of a line that names the array, with the index behind it; a blank elsewhere."""
     marks = [" "] * len(text)
     for match in re.finditer(rf"\b{re.escape(array)}\b(?:\s*\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\])*", text) if array else ():
         marks[match.start() : match.end()] = "^" * len(match[0])
-    return marks
+    return "".join(marks)
 
 
 def _together(words: tuple[str, ...]) -> str:

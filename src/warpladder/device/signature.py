@@ -100,9 +100,9 @@ def names(source: Source) -> list[str]:
     return [_qualified(match) for match in _kernels(source)]
 
 
-def templates(source: Source) -> set[str]:
-    """The kernels of a source that are templates, as `names` has them."""
-    return {_qualified(match) for match in _kernels(source) if match["template"] is not None}
+def templates(source: Source) -> dict[str, str]:
+    """The kernels of a source that are templates, as `names` has them, and their template parameters: "int TILE, typename T"."""
+    return {_qualified(match): " ".join(match["template"].split()) for match in _kernels(source) if match["template"] is not None}
 
 
 def signature(source: Source, name: str) -> Signature:

@@ -1,18 +1,20 @@
 """`check`: the launches of a description in every mode of the emulator, and what was found, each fault once.
 
 Every mode runs in a process of its own: a kernel that writes anywhere brings down no more than that, AddressSanitizer needs
-its libraries loaded first, and Ctrl-C ends a kernel that does not end.
+its libraries loaded first, and Ctrl-C ends a kernel that does not end: a process lives as long as its standard input is held open.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from .. import errors
 from ..errors import WarpladderError
 from . import asan
 from .describe import Description, packed
-from .hostcode import device_code
+from .hostcode import device_code, host_code
 from .plan import plan
 from .sanitizers import translated
 
@@ -62,12 +64,14 @@ class Outcome:
     remarks : what is worth knowing and no fault.
     launches : how many were asked for.
     ran : modes, and the orders of the fast one.
+    printed : what the kernels printed, in the first mode.
     """
 
     problems: tuple[Problem, ...]
     remarks: tuple[str, ...]
     launches: int
     ran: tuple[str, ...]
+    printed: str
 
 
 def check(description: Description, modes: Sequence[str] = MODES, orders: Sequence[str] = ORDERS, seed: int = 0) -> Outcome:
@@ -89,29 +93,47 @@ def check(description: Description, modes: Sequence[str] = MODES, orders: Sequen
     """
     plan(description, device_code(description.source), seed)  # what is wrong with it is said before anything is compiled
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(len(modes)) as pool:
+        leash, held = os.pipe()
         runs = [
-            pool.submit(_child, Path(folder), description, mode, tuple(orders) if mode == "fast" else ("forward",), seed) for mode in modes
+            pool.submit(_child, Path(folder), leash, description, mode, tuple(orders) if mode == "fast" else ("forward",), seed)
+            for mode in modes
         ]
-        entries = {mode: run.result() for mode, run in zip(modes, runs, strict=True)}
+        try:
+            finished = {mode: run.result() for mode, run in zip(modes, runs, strict=True)}
+        finally:
+            os.close(held)  # whatever still runs ends now
+            wait(runs)
+            os.close(leash)
     ran = [mode for mode in modes if mode != "fast"] + [f"{order} order" for order in orders if "fast" in modes]
-    return _outcome(entries, len(description.launches), tuple(ran))
+    problems, remarks = _found({mode: entries for mode, (entries, _) in finished.items()})
+    return Outcome(problems, remarks, len(description.launches), tuple(ran), finished[modes[0]][1])
 
 
-def _child(folder: Path, description: Description, mode: str, orders: tuple[str, ...], seed: int) -> list[dict[str, Any]]:
-    """What a process of its own wrote down in this mode; raises the error that it could not go on from."""
+def _child(
+    folder: Path, leash: int, description: Description, mode: str, orders: tuple[str, ...], seed: int
+) -> tuple[list[dict[str, Any]], str]:
+    """What a process of its own wrote down in this mode, and what it printed; raises the error that it could not go on from."""
     job, result = folder / f"{mode}.json", folder / f"{mode}.jsonl"
     job.write_text(json.dumps({"description": packed(description), "mode": mode, "orders": orders, "seed": seed}), encoding="utf-8")
     environment = asan.environment() if mode == "asan" else None
     command = [sys.executable, "-m", "warpladder.emulator.run", str(job), str(result)]
-    process = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment)
+    process = subprocess.run(command, stdin=leash, capture_output=True, text=True, errors="replace", env=environment)
     entries = [json.loads(line) for line in result.read_text(encoding="utf-8").splitlines()] if result.is_file() else []
     for entry in entries:
         if "error" in entry:
             kind = getattr(errors, entry["error"], WarpladderError)
-            raise kind(entry["message"])
+            raise kind(entry["message"] + _unmarked(entry["message"], description.source))
     if not entries or "end" not in entries[-1]:
         entries.append(_death(process, mode))
-    return entries
+    return entries, process.stdout
+
+
+def _unmarked(message: str, path: Path) -> str:
+    """Where the compiler misses a function that was taken for the host's: what it lacks."""
+    missing = re.search(r"[‘'](\w+)[’'] was not declared", message)
+    if missing is None or not re.search(rf"\b{missing[1]}\s*\(", host_code(path)):
+        return ""
+    return f"; {missing[1]} stands there without __device__, as a function of the host"
 
 
 def _death(process: subprocess.CompletedProcess[str], mode: str) -> dict[str, Any]:
@@ -125,8 +147,8 @@ def _death(process: subprocess.CompletedProcess[str], mode: str) -> dict[str, An
     raise RuntimeError(f"the {mode} mode ended with {process.returncode}:\n{process.stderr}")
 
 
-def _outcome(entries: dict[str, list[dict[str, Any]]], launches: int, ran: tuple[str, ...]) -> Outcome:
-    """Every fault once. What the fast mode shows is a consequence where another mode knows the cause."""
+def _found(entries: dict[str, list[dict[str, Any]]]) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
+    """Every fault once, and remarks. What the fast mode shows is a consequence where another mode knows the cause."""
     problems: list[Problem] = []
     remarks: list[str] = []
     for mode in MODES:
@@ -143,7 +165,7 @@ def _outcome(entries: dict[str, list[dict[str, Any]]], launches: int, ran: tuple
                     remarks.append(f"The fast mode shows it: {found.message}")
                 else:
                     _add(problems, found)
-    return Outcome(tuple(_causes(problems)), tuple(dict.fromkeys(remarks)), launches, ran)
+    return tuple(_causes(problems)), tuple(dict.fromkeys(remarks))
 
 
 def _problem(entry: dict[str, Any], running: dict[str, Any], mode: str) -> Problem:

@@ -10,5 +10,5 @@ HINTS = {
     "misaligned": "a wide access (float4, float2) wants an address that its size divides: start at a multiple of it, and pad rows to one.",
     "launch": "a block has at most 1,024 threads along x, y and z together; use more blocks. A GPU runs nothing then, and only cudaGetLastError() says so.",
     "order": "look for two threads that write the same element. Where it is meant (places handed out by an atomic counter), check one order only, with --order.",
-    "wrong result": "every other check passed, so it is the arithmetic: print from one thread of one block and compare with a sum by hand.",
+    "wrong result": "where nothing else is found it is the arithmetic: print from one thread and compare with the sum by hand.",
 }

@@ -45,6 +45,12 @@ def device_code(path: Path) -> Source:
     return replace(source, text=without(source.text, path.name))
 
 
+def host_code(path: Path) -> str:
+    """What `device_code` leaves out."""
+    both = zip(sources.read(path).text.splitlines(), device_code(path).text.splitlines(), strict=True)
+    return "\n".join(line for line, left in both if line != left)
+
+
 def without(text: str, file: str) -> str:
     """The device code of a source.
 

@@ -3,13 +3,16 @@
     python -m warpladder.emulator.run JOB RESULT
 
 JOB is JSON (`check` writes it). RESULT gets a line of JSON for each thing that happens, flushed before the next begins: what
-was running when a process dies is its last line.
+was running when a process dies is its last line. It dies when its standard input ends, which the parent holds.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +41,7 @@ def run(description: Description, mode: str, orders: tuple[str, ...], seed: int,
         if result is None:
             return
         results[order] = result
+        _quiet()
     if mode != "fast":
         return
     for name, wanted in worked_out.expect.items():
@@ -76,6 +80,13 @@ def _once(worked_out: Plan, source: Source, mode: str, order: str, seed: int, wr
     return {name: array.download() for name, array in arrays.items()}
 
 
+def _quiet() -> None:
+    """What kernels print is wanted once, not once for each order."""
+    ctypes.CDLL(None).fflush(None)
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 1)
+
+
 def _expect(name: str, found: np.ndarray, wanted: np.ndarray, write: Write) -> None:
     if not rounding(found, wanted):
         where, is_now, should, count = first_difference(name, found, wanted)
@@ -98,7 +109,13 @@ def _agree(name: str, results: dict[str, np.ndarray], write: Write) -> None:
             return
 
 
+def _end_with_the_parent() -> None:
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
 def main(job: str, result: str) -> None:
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
     with Path(result).open("w", encoding="utf-8") as file:
 
         def write(**entry: Any) -> None:
