@@ -1,5 +1,9 @@
 // A batch from the samples as they are stored, several numbers for each thread, the order of the samples found on the way.
 // source: (samples, size); x: (n, size); labels: (samples,); target: (n,).
+// instance: gather_rows<unsigned char, float>
+// instance: gather_rows<uchar4, float4>
+// instance: gather_rows<float, float>
+// instance: gather_rows<float4, float4>
 #include "index.cuh"
 #include "order.cuh"
 

@@ -1,5 +1,14 @@
 // Matrix products by square tiles in shared memory, for linear layers: C = A B with A (m, k) and B (k, n), each stored either way,
 // so that A B, A^T B and A B^T need no transposed copies.
+// instance: multiply<8, true, true>
+// instance: multiply<8, true, false>
+// instance: multiply<8, false, false>
+// instance: multiply<16, true, true>
+// instance: multiply<16, true, false>
+// instance: multiply<16, false, false>
+// instance: multiply<32, true, true>
+// instance: multiply<32, true, false>
+// instance: multiply<32, false, false>
 #include "nan.cuh"
 
 constexpr int DEPTH = 32;         // terms of the sums that a block takes at a time
