@@ -11,8 +11,9 @@ from warpladder.config import TrainConfig
 from warpladder.emulator import EmulatedDevice
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, MSELoss, Net, ReLU
 from warpladder.ops.graphed import TABLE
-from warpladder.ops.thin_chain import chain
+from warpladder.ops.thin_chain import launches
 from warpladder.ops.thin_chain.chain import ThinChain
+from warpladder.ops.thin_chain.head import ThinHead
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.kernelwise import trainer as kernelwise
@@ -43,8 +44,8 @@ def test_steps(net: Net, batch: int | None) -> None:
 @pytest.mark.parametrize("net", NETS, ids=lambda net: f"{net.name}-{net.in_shape[1]}")
 def test_steps_of_many_samples(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four samples a warp, and slabs whose gradients are added up."""
-    monkeypatch.setattr(chain, "FEW", 2)
-    monkeypatch.setattr(chain, "SLAB", 4)
+    monkeypatch.setattr(launches, "FEW", 2)
+    monkeypatch.setattr(launches, "SLAB", 4)
     drawn = clear_of_switches(net, CONFIG.but(batch_size=None), samples=30)
     assert compare_epoch(RUNG, drawn) == 1
 
@@ -58,6 +59,18 @@ def test_a_batch_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernelwise, "SLICE_BYTES", 20_000)
     drawn = clear_of_switches(NETS[1], CONFIG.but(batch_size=None), samples=30)
     assert compare_epoch(RUNG, drawn) == 1
+
+
+@pytest.mark.parametrize("few", [1000, 2])
+@pytest.mark.parametrize("net", [nets.mlp((1, 5, 7)), nets.cnn((1, 8, 8), classes=4)], ids=lambda net: net.name)
+def test_the_last_thin_layer_with_its_loss(net: Net, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launches, "FEW", few)
+    monkeypatch.setattr(launches, "SLAB", 4)
+    drawn = clear_of_switches(net, CONFIG, samples=9)
+    assert compare_epoch(RUNG, drawn) > 0
+    with build(net, CONFIG, drawn.state) as trainer:
+        trainer.load(drawn.dataset)
+        assert isinstance(trainer, KernelTrainer) and isinstance(trainer.head, ThinHead) and trainer.whole is None
 
 
 @pytest.mark.parametrize(
@@ -83,11 +96,11 @@ def _trained(drawn: Case, device: EmulatedDevice) -> bytes:
         return bits(trainer.state()) + log.loss.tobytes() + log.correct.tobytes()
 
 
-@pytest.mark.parametrize("net", NETS[:2], ids=lambda net: net.name)
+@pytest.mark.parametrize("net", [*NETS[:2], nets.mlp((1, 5, 5))], ids=lambda net: net.name)
 def test_every_order_of_threads_gives_the_same_bits_and_the_checker_is_silent(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chain, "SLAB", 4)
+    monkeypatch.setattr(launches, "SLAB", 4)
     for few in (1000, 2):
-        monkeypatch.setattr(chain, "FEW", few)
+        monkeypatch.setattr(launches, "FEW", few)
         drawn = case(net, CONFIG.but(batch_size=11), seed=4, samples=15)
         found = {_trained(drawn, EmulatedDevice(order=order, seed=5)) for order in ("forward", "reverse", "random")}
         assert len(found) == 1

@@ -1,4 +1,4 @@
-"""What the graph rung replays: the gemm rung's kernels, and whole steps where a net is so thin that one kernel can do nearly all of it."""
+"""What the graph rung replays: the gemm rung's kernels, the last thin layer and the loss in one, and whole steps of thin nets."""
 
 from __future__ import annotations
 
@@ -6,5 +6,6 @@ from dataclasses import replace
 
 from . import gemm
 from .thin_chain.chain import ThinChain
+from .thin_chain.head import ThinHead
 
-TABLE = replace(gemm.TABLE, whole=(ThinChain,))
+TABLE = replace(gemm.TABLE, heads=(ThinHead,), whole=(ThinChain,))

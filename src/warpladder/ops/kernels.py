@@ -16,7 +16,7 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..device import Array, Call, Device
-from ..nets import CrossEntropyLoss, Layer, MSELoss, Net, Shape
+from ..nets import CrossEntropyLoss, Layer, Loss, MSELoss, Net, Shape
 from .base import Buffers
 
 #: A launch each, or a call of a vendor's library.
@@ -159,6 +159,31 @@ class KernelAccumulate(OnDevice, ABC):
         """The first slice sets total = part, the next ones total += part, and the last part += total, which is the sum."""
 
 
+class Head(OnDevice, ABC):
+    """A net's last layer and its loss in one, when it trains.
+
+    buffers : the last layer's; y and dy are not used.
+    target, log : as `KernelLoss` takes them.
+    """
+
+    @classmethod
+    @abstractmethod
+    def takes(cls, layer: Layer, loss: Loss) -> bool:
+        """Whether it computes this layer with this loss."""
+
+    def __init__(self, device: Device, buffers: Buffers, target: Array, log: Log, block_size: int) -> None:
+        super().__init__(device, block_size)
+        self.buffers, self.target, self.log = buffers, target, log
+
+    @abstractmethod
+    def forward(self, n: int, batch: int) -> Launches:
+        """The loss of n samples of a batch, from x."""
+
+    @abstractmethod
+    def backward(self, n: int, batch: int, first: bool, last: bool) -> Launches:
+        """Fill dw, db and, where it is bound, dx, and the log's entry, as `KernelLoss.launches` says; follows a forward of the same n."""
+
+
 class WholeStep(OnDevice, ABC):
     """All of a step but the update, for nets of a certain form whose samples are on the device.
 
@@ -194,6 +219,7 @@ class KernelTable:
 
     layers : by the types of consecutive layers; the longest run that fits is taken. Flatten is missing: it is a reshaped view.
     accumulate : adds gradients up, for batches that come in slices.
+    heads : the first that takes a net's last layer and its loss computes both when it trains.
     whole : the first that takes a net computes its steps instead of all these, where samples are on the device.
     """
 
@@ -202,4 +228,5 @@ class KernelTable:
     update: type[KernelUpdate]
     gather: type[KernelGather]
     accumulate: type[KernelAccumulate]
+    heads: tuple[type[Head], ...] = ()
     whole: tuple[type[WholeStep], ...] = ()

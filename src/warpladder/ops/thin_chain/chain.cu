@@ -5,6 +5,8 @@
 // source: (samples, inputs), bytes or floats. w1: (WIDTH, inputs), b1: (WIDTH,), w2: (OUT, HIDDEN), b2: (OUT,).
 // WIDTH, the first layer's outputs, is HIDDEN where there are two layers (HIDDEN > 0) and OUT where there is one.
 // What leaves a chip is small: of each sample its row's number and the gradient g (n, WIDTH) by z; of each block the sums of the rest.
+// The same kernels are the last layer of a larger net, with its loss: then source (n, inputs) is what enters that layer, in its order
+// (order and rows are null), and dx is wanted.
 #include "log.cuh"
 #include "nan.cuh"
 #include "order.cuh"
@@ -39,7 +41,7 @@ struct Small {
 };
 
 // Forward, the loss, and back to g. Eight warps; WARPS of them share ROWS samples, and divide the inputs; at most 32 samples a block.
-// lost, hits: (blocks,). small: (blocks, COUNT): sums over the block's samples of g1, and with two layers of g2 and of g2[o] h[i].
+// order: null for samples as they stand; rows is not written then. lost, hits: (blocks,). small: (blocks, COUNT): sums over the block's samples of g1, and with two layers of g2 and of g2[o] h[i].
 template <int HIDDEN, int OUT, int ROWS, int WARPS, int WIDE, class Pixel>
 __global__ void __launch_bounds__(256) chain_forward(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ label, const unsigned* __restrict__ order, const int* __restrict__ step,
@@ -57,10 +59,13 @@ __global__ void __launch_bounds__(256) chain_forward(
     const int begin = blockIdx.x * SAMPLES, count = min(SAMPLES, n - begin);
 
     if (threadIdx.x < SAMPLES) {
-        const long long position = *step * static_cast<long long>(whole) + offset + min(begin + static_cast<int>(threadIdx.x), n - 1);
-        const int row = order_at(order, static_cast<unsigned>(position % order_length(order)));
+        int row = min(begin + static_cast<int>(threadIdx.x), n - 1);
+        if (order != nullptr) {
+            const long long position = *step * static_cast<long long>(whole) + offset + row;
+            row = order_at(order, static_cast<unsigned>(position % order_length(order)));
+            if (threadIdx.x < count) rows[begin + threadIdx.x] = row;
+        }
         row_of[threadIdx.x] = row;
-        if (threadIdx.x < count) rows[begin + threadIdx.x] = row;
     }
     __syncthreads();
 
@@ -165,15 +170,16 @@ __global__ void __launch_bounds__(256) chain_forward(
 constexpr int CHUNK = 64;  // samples whose g stands in shared memory
 constexpr int AHEAD = 8;   // samples whose numbers a warp asks for before it uses them
 
-// dw1[o, i] = sum over the samples of g[n, o] x[n, i]; and what chain_forward left of `blocks` blocks, added up, with the log.
+// dw1[o, i] = sum over the samples of g[n, o] x[n, i]; with BACK dx[n, i] = sum over o of g[n, o] w1[o, i] as well;
+// and what chain_forward left of `blocks` blocks, added up, with the log.
 // Block (x, y) has 32 WIDE inputs and the samples of slab y, which its WARPS warps take in turns; the blocks beyond the inputs' (x >= tiles) finish
 // the small sums, a warp for each, and the last of them the log. With one slab dw1 is written, with more part (slabs, WIDTH * inputs).
-template <int HIDDEN, int OUT, int WARPS, int WIDE, class Pixel>
+template <int HIDDEN, int OUT, int WARPS, int WIDE, int BACK, class Pixel>
 __global__ void __launch_bounds__(32 * WARPS) chain_gradient(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ rows, const float* __restrict__ g, float* __restrict__ part,
     float* __restrict__ dw1, int n, int inputs, int slab, int tiles, const float* __restrict__ small, const double* __restrict__ lost,
     const int* __restrict__ hits, int blocks, float* __restrict__ db1, float* __restrict__ dw2, float* __restrict__ db2, int* step, double* log_loss,
-    long long* log_correct, int batch, int first, int last
+    long long* log_correct, int batch, int first, int last, const float* __restrict__ w1, float* __restrict__ dx
 ) {
     constexpr int WIDTH = Small<HIDDEN, OUT>::WIDTH, COUNT = Small<HIDDEN, OUT>::COUNT, PITCH = (WIDTH + 3) / 4 * 4;
     __shared__ __align__(16) float held[CHUNK][PITCH];
@@ -211,13 +217,17 @@ __global__ void __launch_bounds__(32 * WARPS) chain_gradient(
     const int i = (blockIdx.x * 32 + lane) * WIDE;
     const bool inside = i < inputs;
     const Pixel* column = source + (inside ? i : 0);
-    float sum[WIDTH][WIDE] = {};
+    float sum[WIDTH][WIDE] = {}, weight[BACK ? WIDTH : 1][WIDE];
+    if constexpr (BACK) {
+#pragma unroll
+        for (int o = 0; o < WIDTH; ++o) load_pixels<WIDE>(weight[o], w1 + o * inputs + (inside ? i : 0));
+    }
     const int from = blockIdx.y * slab, to = min(n, from + slab);
     for (int chunk = from; chunk < to; chunk += CHUNK) {
         const int count = min(CHUNK, to - chunk);
         __syncthreads();
         for (int t = threadIdx.x; t < count * WIDTH; t += 32 * WARPS) held[t / WIDTH][t % WIDTH] = g[static_cast<long long>(chunk) * WIDTH + t];
-        for (int t = threadIdx.x; t < count; t += 32 * WARPS) row_of[t] = rows[chunk + t];
+        for (int t = threadIdx.x; t < count; t += 32 * WARPS) row_of[t] = rows != nullptr ? rows[chunk + t] : chunk + t;
         __syncthreads();
         for (int s = warp; s < count; s += WARPS * AHEAD) {
             float x[AHEAD][WIDE];
@@ -228,11 +238,20 @@ __global__ void __launch_bounds__(32 * WARPS) chain_gradient(
                 if (s + a * WARPS >= count) break;
 #pragma unroll
                 for (int e = 0; e < WIDE; ++e) x[a][e] *= scale;
+                float back[WIDE] = {};
 #pragma unroll
                 for (int o = 0; o < WIDTH; ++o) {
                     const float factor = held[s + a * WARPS][o];
 #pragma unroll
-                    for (int e = 0; e < WIDE; ++e) sum[o][e] = fmaf(factor, x[a][e], sum[o][e]);
+                    for (int e = 0; e < WIDE; ++e) {
+                        sum[o][e] = fmaf(factor, x[a][e], sum[o][e]);
+                        if constexpr (BACK) back[e] = fmaf(factor, weight[o][e], back[e]);
+                    }
+                }
+                if constexpr (BACK) {
+#pragma unroll
+                    for (int e = 0; e < WIDE; ++e)
+                        if (inside) dx[static_cast<long long>(chunk + s + a * WARPS) * inputs + i + e] = back[e];
                 }
             }
         }

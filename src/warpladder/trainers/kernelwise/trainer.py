@@ -11,7 +11,7 @@ from ...config import TrainConfig
 from ...device import Array, Device
 from ...errors import DataError
 from ...nets import CrossEntropyLoss, Net
-from ...ops.kernels import KernelLoss, KernelTable, Launches, Log, WholeStep
+from ...ops.kernels import Head, KernelLoss, KernelTable, Launches, Log, WholeStep
 from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range
 from .feeds import FEEDS, Feed, ResidentFeed, Slice
@@ -62,12 +62,13 @@ class KernelTrainer(Trainer):
         self.network: Network | None = None
         self.feed: Feed | None = None
         self.total: Array | None = None
+        self.head: Head | None = None
         self.whole: WholeStep | None = None
         self.set_state(state)
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
-        self.network = self.feed = self.total = self.whole = None
+        self.network = self.feed = self.total = self.head = self.whole = None
         start = perf_counter()
         device, samples = self.device, len(dataset.train_x)
         self.samples = samples
@@ -87,6 +88,7 @@ class KernelTrainer(Trainer):
         self.loss: KernelLoss = self.table.losses[type(self.net.loss)](
             device, self.network.y, self.network.x if target is None else target, self.network.dy, self.log, self.block_size
         )
+        self.head = self._head(target)
         if capacity < self.batch:
             self.total = self.slots.zeros(device, "gradients")
             self.adding = self.table.accumulate(device, self.total, self.grads, self.block_size)
@@ -98,6 +100,15 @@ class KernelTrainer(Trainer):
         self.programs: dict[Slice, Launches] = {}
         device.synchronize()
         self.seconds["load"] = perf_counter() - start
+
+    def _head(self, target: Array | None) -> Head | None:
+        """What computes the last layer and the loss at once, where the table has that."""
+        assert self.network is not None
+        _, op = self.network.ops[-1]
+        kind = next((kind for kind in self.table.heads if len(op.layers) == 1 and kind.takes(op.layers[0], self.net.loss)), None)
+        if kind is None or target is None:
+            return None
+        return kind(self.device, op.buffers, target, self.log, self.block_size)
 
     def _whole(self, feed: Feed, capacity: int) -> WholeStep | None:
         """What computes all of this net's step at once, where the table has that and the samples are on the device."""
@@ -163,11 +174,21 @@ class KernelTrainer(Trainer):
                 Stage("loss", no_layers, self.loss.launches(part.n, part.batch, part.first, part.last)),
                 *self.network.backward(part.n),
             ]
+            if self.head is not None:
+                out = self._with_head(self.head, out, part)
         if part.n < part.batch:
             out.append(Stage("sum", no_layers, self.adding.launches(part.first, part.last)))
         if part.last:
             out.append(Stage("update", no_layers, self.updating))
         return out
+
+    def _with_head(self, head: Head, stages: list[Stage], part: Slice) -> list[Stage]:
+        """The stages with the last layer's and the loss's replaced by the head's."""
+        at = next(i for i, stage in enumerate(stages) if stage.phase == "loss")
+        layers = stages[at - 1].layers
+        forward = Stage("forward", layers, head.forward(part.n, part.batch))
+        backward = Stage("backward", layers, head.backward(part.n, part.batch, part.first, part.last))
+        return [*stages[: at - 1], forward, backward, *stages[at + 2 :]]
 
     def rewind(self) -> None:
         """Set the device's count of steps back to the epoch's beginning."""
@@ -245,5 +266,5 @@ class KernelTrainer(Trainer):
         return dict(self.seconds)
 
     def close(self) -> None:
-        self.network = self.feed = self.total = self.whole = None
+        self.network = self.feed = self.total = self.head = self.whole = None
         self.programs = {}
