@@ -14,17 +14,22 @@ template <int BM_, int BN_, int BK_, int TM_, int TN_, int STAGES_>
 struct Tile {
     static constexpr int BM = BM_, BN = BN_, BK = BK_, TM = TM_, TN = TN_, STAGES = STAGES_;
     static constexpr int THREADS = (BM / TM) * (BN / TN);
-    // A warp is 4 x 8 or 8 x 4 threads; those along the longer side of the thread's tile are fewer, so that the warp's is near a square.
-    static constexpr int LANES_M = TN > TM ? 8 : 4, LANES_N = 32 / LANES_M;
+    // A warp is 4 x 8 or 8 x 4 threads, fewer along the longer side of a thread's tile, so that the warp's is near a square; 2 x 16 where
+    // the block's tile is that flat.
+    static constexpr int LANES_M = BM / TM < 4 ? 2 : TN > TM ? 8 : 4, LANES_N = 32 / LANES_M;
     static constexpr int WARPS_M = BM / (LANES_M * TM), WARPS_N = BN / (LANES_N * TN);
     // Four more than the width: the eight k of a transposing copy then fall into different banks.
     static constexpr int PITCH_A = BM + 4, PITCH_B = BN + 4;
     static constexpr int PANEL_A = BK * PITCH_A, PANEL_B = BK * PITCH_B;
     static constexpr int STAGE = PANEL_A + PANEL_B;           // floats
     static constexpr int SHARED = STAGES * STAGE;             // floats
-    // Blocks that share a multiprocessor: the compiler may give a thread 255, 128, 96 or 64 registers, by the sums that it keeps.
-    static constexpr int REGISTERS = TM * TN >= 128 ? 255 : TM * TN >= 64 ? 128 : TM * TN >= 32 ? 96 : 64;
-    static constexpr int BLOCKS = 65536 / (REGISTERS * THREADS) < 1 ? 1 : 65536 / (REGISTERS * THREADS) > 8 ? 8 : 65536 / (REGISTERS * THREADS);
+    // Blocks that share a multiprocessor: the compiler may give a thread so many registers, by the sums that it keeps and what it copies.
+    static constexpr int REGISTERS = TM * TN >= 128 ? 255 : TM * TN >= 64 ? (BN > 2 * THREADS ? 168 : 128) : TM * TN >= 32 ? 96 : 64;
+    __host__ __device__ static constexpr int blocks(int registers) {
+        return 65536 / (registers * THREADS) < 1 ? 1 : 65536 / (registers * THREADS) > 8 ? 8 : 65536 / (registers * THREADS);
+    }
+    static constexpr int BLOCKS = blocks(REGISTERS);
+    static constexpr int ROOMY = blocks(REGISTERS + 32 < 255 ? REGISTERS + 32 : 255);  // for sources that keep more
     static_assert(TM % 4 == 0 && TN % 4 == 0, "a thread reads four numbers at a time");
     static_assert(BK % 8 == 0, "a transposing copy takes eight k at a time");
     static_assert(WARPS_M * WARPS_N * 32 == THREADS && STAGES >= 2, "the warps cover the tile");
@@ -36,12 +41,14 @@ struct Place {
     int m, n;
 
     __device__ __forceinline__ Place() {
-        // Which lane takes what is free; in this order a 16-byte load of eight different addresses by 32 lanes takes two passes, not four:
-        // lanes that differ in their lowest bit (A) or the next one (B) read the same address.
+        // Which lane takes what is free. In this order lanes that differ in their lowest bit read the same of one panel, lanes that differ in
+        // the next one the same of the other: a 16-byte load by 32 lanes then takes two passes, not four.
         const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
         const int of_eight = lane / 2 % 8, of_four = lane / 16 * 2 + lane % 2;
-        m = warp % T::WARPS_M * (T::LANES_M * T::TM) + (T::LANES_M == 8 ? of_eight : of_four) * 4;
-        n = warp / T::WARPS_M * (T::LANES_N * T::TN) + (T::LANES_M == 8 ? of_four : of_eight) * 4;
+        const int of_m = T::LANES_M == 2 ? lane % 2 : T::LANES_M == 4 ? of_four : of_eight;
+        const int of_n = T::LANES_M == 2 ? lane / 2 : T::LANES_M == 4 ? of_eight : of_four;
+        m = warp % T::WARPS_M * (T::LANES_M * T::TM) + of_m * 4;
+        n = warp / T::WARPS_M * (T::LANES_N * T::TN) + of_n * 4;
     }
     __device__ __forceinline__ int row(int i) const { return m + i * (T::LANES_M * 4); }
     __device__ __forceinline__ int column(int j) const { return n + j * (T::LANES_N * 4); }

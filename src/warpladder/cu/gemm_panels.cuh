@@ -8,12 +8,12 @@
 // 4 wants source and pitch to be multiples of 4 floats.
 template <class T, int X, int WIDTH>
 struct AcrossPanel {
-    static constexpr int LANES = X / WIDTH, ROWS = T::THREADS / LANES, PITCH = X + 4;
-    static_assert(T::THREADS % LANES == 0 && (T::BK % ROWS == 0 || ROWS % T::BK == 0), "every thread keeps to its column");
+    static constexpr int LANES = X / WIDTH < T::THREADS ? X / WIDTH : T::THREADS, ROWS = T::THREADS / LANES, PITCH = X + 4;
+    static_assert(T::THREADS % LANES == 0 && X % (LANES * WIDTH) == 0 && (T::BK % ROWS == 0 || ROWS % T::BK == 0), "threads keep to columns");
     const float* source;
     long long pitch;
     int left;   // rows from this thread's first one to the end
-    int count;  // of the WIDTH numbers, those inside the matrix
+    int count;  // columns from this thread's first one to the end
     int target;
 
     // The panel's first number is (k, x); the matrix has k_end rows and x_end columns.
@@ -22,19 +22,20 @@ struct AcrossPanel {
         pitch = pitch_;
         source = matrix + (k + row) * pitch + (x + column);
         left = k_end - k - row;
-        count = max(0, min(WIDTH, x_end - x - column));
+        count = x_end - x - column;
         target = row * PITCH + column;
     }
     __device__ __forceinline__ void fetch(float* shared) {
         if (ROWS > T::BK && target >= T::BK * PITCH) return;  // more threads than numbers
 #pragma unroll
-        for (int r = 0; r < T::BK; r += ROWS) {
-            const bool inside = r < left;
-            if (WIDTH == 4)
-                copy_float4(shared + target + r * PITCH, source + r * pitch, inside ? count : 0);
-            else
-                copy_float(shared + target + r * PITCH, source + r * pitch, inside && count > 0);
-        }
+        for (int r = 0; r < T::BK; r += ROWS)
+#pragma unroll
+            for (int c = 0; c < X; c += LANES * WIDTH) {
+                if (WIDTH == 4)
+                    copy_float4(shared + target + r * PITCH + c, source + r * pitch + c, r < left ? max(0, min(4, count - c)) : 0);
+                else
+                    copy_float(shared + target + r * PITCH + c, source + r * pitch + c, r < left && c < count);
+            }
         source += T::BK * pitch;
         left -= T::BK;
     }

@@ -26,6 +26,17 @@ __device__ inline Axis transposed_axis(int size, int k, int stride, int padding,
     return {taps, 1, (begin + padding - phase) / stride - (taps - 1), count, stride, begin};
 }
 
+// All classes of the transpose at once: written pixel p * stride + begin of each class, for the same p, reads among these.
+__device__ inline Axis merged_axis(int size, int k, int stride, int padding) {
+    int first = 1 << 30, last = -(1 << 30);
+    for (int phase = 0; phase < stride; ++phase) {
+        const Axis axis = transposed_axis(size, k, stride, padding, phase);
+        if (axis.taps == 0) continue;
+        first = min(first, axis.first), last = max(last, axis.first + axis.taps);
+    }
+    return {last - first, 1, first, (size + stride - 1) / stride, stride, 0};
+}
+
 // A pixel of a batch of images.
 struct Place2d {
     int image, row, column;
@@ -48,49 +59,79 @@ struct Images {
     Axis down, along;
 };
 
+// The pixels that a thread copies for: numbers threadIdx.x, threadIdx.x + THREADS, ... of the tile, or one that it shares with others.
+template <class T, bool WINDOWS>
+struct PatchPixels {
+    static constexpr int COUNT = T::BN > T::THREADS ? T::BN / T::THREADS : 1;
+    static constexpr int ROWS = T::BN > T::THREADS ? 1 : T::THREADS / T::BN;  // of the panel that all threads copy together
+    static_assert((T::BN % T::THREADS == 0 || T::THREADS % T::BN == 0) && T::BK % ROWS == 0, "every thread keeps to its pixels");
+    const float* source[COUNT];     // of the first tap, which may lie outside of the image
+    int row[COUNT], column[COUNT];  // of the first tap; beyond the last pixel the last one is copied, and its sums are not stored
+    int height, width;
+
+    // The first pixel of the tile, how many there are in all, and in an image down and along.
+    __device__ __forceinline__ PatchPixels(const Images& in, int pixel, int pixels, int high, int wide) : height(in.height), width(in.width) {
+#pragma unroll
+        for (int p = 0; p < COUNT; ++p) {
+            const int number = pixel + static_cast<int>(threadIdx.x) % T::BN + p * T::THREADS;
+            const Place2d at = place2d<WINDOWS>(min(number, pixels - 1), high, wide);
+            row[p] = in.down.first + at.row * in.down.stride;
+            column[p] = in.along.first + at.column * in.along.stride;
+            source[p] = in.data + static_cast<long long>(at.image) * in.channels * height * width + (row[p] * width + column[p]);
+        }
+    }
+    __device__ __forceinline__ bool inside(int p, int down, int along) const {
+        return static_cast<unsigned>(row[p] + down) < static_cast<unsigned>(height) &&
+               static_cast<unsigned>(column[p] + along) < static_cast<unsigned>(width);
+    }
+    // Where this thread's first number goes in a panel.
+    __device__ __forceinline__ static int target() { return threadIdx.x / T::BN * T::PITCH_B + threadIdx.x % T::BN; }
+};
+
 // Rows ordered (channel / BK, tap, channel % BK): a step of BK rows is one tap of BK channels, and whether a pixel has it is
 // asked once. Channels beyond the last one are zeros.
 template <class T, bool WINDOWS>
 struct ChannelPatches {
-    static constexpr int ROWS = T::THREADS / T::BN, PITCH = T::PITCH_B;
-    static_assert(T::THREADS % T::BN == 0 && T::BK % ROWS == 0, "every thread copies for one pixel");
-    const float* source;
-    int row, column, height, width;  // of the pixel's first tap; beyond the last pixel the last one is copied, and its sums are not stored
+    using Pixels = PatchPixels<T, WINDOWS>;
+    Pixels pixels;
     int plane, taps_down, taps_along;
     int down, along;  // the next tap
-    int offset;       // and where it is, from source
-    int left;         // channels from this thread's first one to the end
-    int target;
+    int offset;       // and where it is, from a pixel's first tap
+    int left;         // channels from the step's first one to the end
 
-    // The panel's columns begin with pixel x, of `pixels`; its rows with step `step`.
-    __device__ __forceinline__ ChannelPatches(const Images& in, int pixel, int pixels, int high, int wide, int step) {
-        const int channel = threadIdx.x / T::BN;
-        const Place2d at = place2d<WINDOWS>(min(pixel + static_cast<int>(threadIdx.x) % T::BN, pixels - 1), high, wide);
-        height = in.height, width = in.width, plane = height * width;
-        taps_down = in.down.taps, taps_along = in.along.taps;
-        row = in.down.first + at.row * in.down.stride;
-        column = in.along.first + at.column * in.along.stride;
+    // Begins with step `step` of the rows.
+    __device__ __forceinline__ ChannelPatches(const Images& in, const Pixels& pixels_, int step) : pixels(pixels_) {
+        plane = in.height * in.width, taps_down = in.down.taps, taps_along = in.along.taps;
         const int taps = max(1, taps_down * taps_along);  // a class of a transpose may have none
         const int block = step / taps * T::BK, tap = step % taps;
-        source = in.data + (static_cast<long long>(at.image) * in.channels + channel) * plane + (row * width + column);
         down = tap / max(1, taps_along), along = tap % max(1, taps_along);
-        offset = block * plane + down * width + along;
-        left = in.channels - channel - block;
-        target = channel * PITCH + threadIdx.x % T::BN;
+        offset = (block + row()) * plane + down * in.width + along;
+        left = in.channels - block;
+    }
+    __device__ __forceinline__ static int row() { return threadIdx.x / T::BN; }  // of the panel, this thread's first
+
+    template <bool WHOLE>
+    __device__ __forceinline__ void copy(float* shared) const {
+#pragma unroll
+        for (int p = 0; p < Pixels::COUNT; ++p) {
+            const bool inside = pixels.inside(p, down, along);
+            const float* from = pixels.source[p] + offset;
+#pragma unroll
+            for (int r = 0; r < T::BK; r += Pixels::ROWS) {
+                copy_float(shared + Pixels::target() + r * T::PITCH_B + p * T::THREADS, from, inside && (WHOLE || row() + r < left));
+                from += Pixels::ROWS * plane;
+            }
+        }
     }
     __device__ __forceinline__ void fetch(float* shared) {
-        const bool inside = static_cast<unsigned>(row + down) < static_cast<unsigned>(height) &&
-                            static_cast<unsigned>(column + along) < static_cast<unsigned>(width);
-        const float* from = source + offset;
-#pragma unroll
-        for (int r = 0; r < T::BK; r += ROWS) {
-            copy_float(shared + target + r * PITCH, from, inside && r < left);
-            from += ROWS * plane;
-        }
+        if (left >= T::BK)
+            copy<true>(shared);
+        else
+            copy<false>(shared);
         ++along, ++offset;
         if (along == taps_along) {
-            along = 0, ++down, offset += width - taps_along;
-            if (down == taps_down) down = 0, offset += T::BK * plane - taps_down * width, left -= T::BK;
+            along = 0, ++down, offset += pixels.width - taps_along;
+            if (down == taps_down) down = 0, offset += T::BK * plane - taps_down * pixels.width, left -= T::BK;
         }
     }
 };
@@ -103,38 +144,34 @@ struct Tap {
 // Rows ordered (channel, tap) with nothing between, for few channels: a table in shared memory says where each row is.
 template <class T, bool WINDOWS>
 struct TapPatches {
-    static constexpr int ROWS = T::THREADS / T::BN, PITCH = T::PITCH_B;
-    const float* source;
+    using Pixels = PatchPixels<T, WINDOWS>;
+    Pixels pixels;
     const Tap* table;
-    int row, column, height, width, last, target;
+    int left;
 
-    // table: in shared memory, room for `rows`, which is filled here.
-    __device__ __forceinline__ TapPatches(const Images& in, int pixel, int pixels, int high, int wide, int step, Tap* taps, int rows) {
-        const Place2d at = place2d<WINDOWS>(min(pixel + static_cast<int>(threadIdx.x) % T::BN, pixels - 1), high, wide);
-        height = in.height, width = in.width;
-        row = in.down.first + at.row * in.down.stride;
-        column = in.along.first + at.column * in.along.stride;
-        source = in.data + static_cast<long long>(at.image) * in.channels * height * width + (row * width + column);
+    // taps: in shared memory, room for `rows`, which is filled here.
+    __device__ __forceinline__ TapPatches(const Images& in, const Pixels& pixels_, int step, Tap* taps, int rows) : pixels(pixels_) {
         const int each = in.down.taps * in.along.taps;
         for (int i = threadIdx.x; i < rows; i += T::THREADS) {
             const int down = i % each / in.along.taps, along = i % each % in.along.taps;
-            taps[i] = {i / each * height * width + down * width + along, down << 16 | along};
+            taps[i] = {i / each * in.height * in.width + down * in.width + along, down << 16 | along};
         }
         __syncthreads();
         const int first = step * T::BK + threadIdx.x / T::BN;
         table = taps + first;
-        last = rows - first;
-        target = threadIdx.x / T::BN * PITCH + threadIdx.x % T::BN;
+        left = rows - first;
     }
     __device__ __forceinline__ void fetch(float* shared) {
 #pragma unroll
-        for (int r = 0; r < T::BK; r += ROWS) {
-            const Tap tap = r < last ? table[r] : Tap{0, 0};
-            const bool inside = static_cast<unsigned>(row + (tap.where >> 16)) < static_cast<unsigned>(height) &&
-                                static_cast<unsigned>(column + (tap.where & 0xffff)) < static_cast<unsigned>(width);
-            copy_float(shared + target + r * PITCH, source + tap.offset, inside && r < last);
+        for (int r = 0; r < T::BK; r += Pixels::ROWS) {
+            const Tap tap = r < left ? table[r] : Tap{0, 0};
+#pragma unroll
+            for (int p = 0; p < Pixels::COUNT; ++p) {
+                const bool inside = r < left && pixels.inside(p, tap.where >> 16, tap.where & 0xffff);
+                copy_float(shared + Pixels::target() + r * T::PITCH_B + p * T::THREADS, pixels.source[p] + tap.offset, inside);
+            }
         }
         table += T::BK;
-        last -= T::BK;
+        left -= T::BK;
     }
 };

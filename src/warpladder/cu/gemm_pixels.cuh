@@ -19,8 +19,8 @@ struct Window {
 };
 
 // As AlongPanel, a warp copies 8 neighbouring pixels of 4 rows at a time. A thread follows every eighth pixel through the images. For B
-// it copies groups of four channels of one tap, so that whether the pixel has that tap is asked once.
-template <class T>
+// it copies groups of four channels of one tap, so that whether the pixel has that tap is asked once. FEW: less than four channels.
+template <class T, bool FEW>
 struct PixelPanels {
     static constexpr int ROWS = T::THREADS / 8;
     static constexpr int GROUPS = (T::BN / 4 + ROWS - 1) / ROWS;  // a thread's
@@ -31,58 +31,55 @@ struct PixelPanels {
     int row, column;  // of that
     int left;         // pixels from this one to the end
     int outputs;      // channels of dy from this thread's first one to the end
-    int to_a, to_b;
     int down[GROUPS], along[GROUPS], offset[GROUPS];
-    int channel[4], to_channel[4];  // of a group's four, in the order in which they are copied: from where, to which column
 
+    __device__ __forceinline__ static int lane() { return threadIdx.x % 8; }
     __device__ __forceinline__ static int number() { return threadIdx.x / 8; }
+    // Of a group, the channel that is copied as number i: neighbouring rows of threads begin with different ones, so that a warp writes 32 banks.
+    __device__ __forceinline__ static int turn(int i) { return i ^ (number() % 4); }
 
     // The panels begin with channel `output` of dy, column `first`, and pixel `pixel` of `end`.
     __device__ __forceinline__ PixelPanels(
         const Window& window, const float* images, const float* gradients, int output, int first, int pixel, int end
     ) : size(window) {
-        const int lane = threadIdx.x % 8, number = this->number();
         const int plane = size.height * size.width, padded = padded_channels(size.channels);
-        const Place2d at = place2d<false>(pixel + lane, size.high, size.wide);
+        const Place2d at = place2d<false>(pixel + lane(), size.high, size.wide);
         row = at.row * size.stride, column = at.column * size.stride;
-        left = end - pixel - lane;
-        outputs = size.outputs - output - number;
-        dy = gradients + (static_cast<long long>(at.image) * size.outputs + output + number) * (size.high * size.wide) +
+        left = end - pixel - lane();
+        outputs = size.outputs - output - number();
+        dy = gradients + (static_cast<long long>(at.image) * size.outputs + output + number()) * (size.high * size.wide) +
              (at.row * size.wide + at.column);
         x = images + static_cast<long long>(at.image) * size.channels * plane + (row * size.width + column);
-        to_a = lane * T::PITCH_A + number;
-        to_b = lane * T::PITCH_B + number * 4;
 #pragma unroll
         for (int g = 0; g < GROUPS; ++g) {
-            const int group = min(first + (number + g * ROWS) * 4, size.k * size.k * padded - 4);  // beyond the last one that one again
+            const int group = min(first + (number() + g * ROWS) * 4, size.k * size.k * padded - 4);  // beyond the last one that one again
             const int tap = group / padded, begin = max(0, min(group % padded, size.channels - 4));
             down[g] = tap / size.k - size.padding, along[g] = tap % size.k - size.padding;
             offset[g] = begin * plane + down[g] * size.width + along[g];
         }
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            to_channel[i] = (i + number) % 4;  // four neighbouring rows of threads write four different columns: 32 banks for a warp
-            channel[i] = min(to_channel[i], size.channels - 1) * plane;
-        }
     }
     __device__ __forceinline__ void fetch(float* a, float* b) {
+        const int plane = size.height * size.width, dy_plane = size.high * size.wide;
+        a += lane() * T::PITCH_A + number();
+        b += lane() * T::PITCH_B + number() * 4;
 #pragma unroll
         for (int k = 0; k < T::BK; k += 8) {
             const bool pixel = left > 0;
             if (ROWS <= T::BM || number() < T::BM) {  // else there are more threads than numbers
 #pragma unroll
-                for (int r = 0; r < T::BM; r += ROWS)
-                    copy_float(a + to_a + k * T::PITCH_A + r, dy + r * (size.high * size.wide), pixel && r < outputs);
+                for (int r = 0; r < T::BM; r += ROWS) copy_float(a + k * T::PITCH_A + r, dy + r * dy_plane, pixel && r < outputs);
             }
             if (ROWS <= T::BN / 4 || number() < T::BN / 4) {
 #pragma unroll
                 for (int g = 0; g < GROUPS; ++g) {
                     const bool inside = pixel && static_cast<unsigned>(row + down[g]) < static_cast<unsigned>(size.height) &&
                                         static_cast<unsigned>(column + along[g]) < static_cast<unsigned>(size.width);
-                    const float* from = x + offset[g];
 #pragma unroll
                     for (int i = 0; i < 4; ++i)
-                        copy_float(b + to_b + k * T::PITCH_B + g * ROWS * 4 + to_channel[i], from + channel[i], inside);
+                        copy_float(
+                            b + k * T::PITCH_B + g * ROWS * 4 + turn(i), x + offset[g] + turn(i) * plane,
+                            inside && (!FEW || turn(i) < size.channels)
+                        );
                 }
             }
             advance();

@@ -43,7 +43,8 @@ class Tile:
     def resident(self) -> int:
         """Blocks that share a multiprocessor, by registers and by shared memory."""
         sums = self.tm * self.tn
-        registers = 255 if sums >= 128 else 128 if sums >= 64 else 96 if sums >= 32 else 64
+        flat = self.bn > 2 * self.threads
+        registers = 255 if sums >= 128 else 168 if sums >= 64 and flat else 128 if sums >= 64 else 96 if sums >= 32 else 64
         return max(1, min(65536 // (registers * self.threads), 8, (227 << 10) // (self.shared + 1024)))
 
     @property
@@ -64,6 +65,8 @@ CANDIDATES = (
     Tile(128, 64, 8, 8, 8),
     Tile(64, 128, 8, 8, 8),
     Tile(64, 64, 16, 8, 8),
+    Tile(32, 256, 8, 8, 8),
+    Tile(16, 256, 8, 8, 8),
     Tile(64, 64, 16, 8, 4),
     Tile(32, 128, 16, 8, 4),
     Tile(64, 32, 16, 4, 4),
@@ -97,7 +100,9 @@ class Plan:
     parts: int
 
 
-def plans(m: int, n: int, k: int | Callable[[Tile], int], limits: Limits, room: int | None = None, whole: bool = True) -> list[Plan]:
+def plans(
+    m: int, n: int, k: int | Callable[[Tile], int], limits: Limits, room: int | None = None, whole: bool = True, tiles: tuple[Tile, ...] = CANDIDATES
+) -> list[Plan]:  # fmt: skip
     """Every way to compute C (m, n) with sums of k terms on a device, the fastest by the model first.
 
     Parameters
@@ -110,9 +115,11 @@ def plans(m: int, n: int, k: int | Callable[[Tile], int], limits: Limits, room: 
         Most numbers that the parts may take together; a sum in one part needs none.
     whole : bool
         Whether a sum in one part is finished; if not, there is always a second launch.
+    tiles : tuple of Tile
+        The shapes to choose from.
     """
     found = {}
-    for tile in CANDIDATES:
+    for tile in tiles:
         if tile.shared > limits.shared_opt_in:
             continue
         terms = k(tile) if callable(k) else k
@@ -136,6 +143,7 @@ class Planned:
     capacity : int
     whole : bool
         Whether a sum in one part is written where it belongs; if not, it takes room as well.
+    tiles : tuple of Tile
 
     Attributes
     ----------
@@ -143,18 +151,20 @@ class Planned:
         Numbers that the parts take together, at most.
     """
 
-    def __init__(self, shape: Callable[[int], Shape], limits: Limits, capacity: int, whole: bool = True) -> None:
-        self.shape, self.limits, self.whole = shape, limits, whole
+    def __init__(
+        self, shape: Callable[[int], Shape], limits: Limits, capacity: int, whole: bool = True, tiles: tuple[Tile, ...] = CANDIDATES
+    ) -> None:  # fmt: skip
+        self.shape, self.limits, self.whole, self.tiles = shape, limits, whole, tiles
         self.chosen: dict[int, Plan] = {}
         self.room = 0
         for n in {capacity, *(2**power for power in range(capacity.bit_length()) if 2**power < capacity)}:
             m, columns, _ = shape(n)
-            parts = plans(*shape(n), limits, whole=whole)[0].parts
+            parts = plans(*shape(n), limits, None, whole, tiles)[0].parts
             self.room = max(self.room, parts * m * columns if parts > 1 or not whole else 0)
 
     def options(self, n: int) -> list[Plan]:
         """The plans that there is room for, the fastest by the model first."""
-        return plans(*self.shape(n), self.limits, self.room, self.whole)
+        return plans(*self.shape(n), self.limits, self.room, self.whole, self.tiles)
 
     def use(self, n: int, plan: Plan) -> None:
         """Compute n samples by this one of `options(n)` from now on."""

@@ -9,6 +9,10 @@
 #include "gemm_patches.cuh"
 #include "nan.cuh"
 
+// Which way the convolution goes. TRANSPOSED and MERGED read the small image and write the large one: by classes of pixels that meet the same
+// taps (gemm_patches.cuh), or all classes at once, for few outputs: each class has rows of its own, with zeros for taps that it does not meet.
+enum { FORWARD = 0, TRANSPOSED = 1, MERGED = 2 };
+
 // What is done with a sum.
 enum { PLAIN = 0, RECTIFY = 1, POOL = 2 };
 
@@ -84,11 +88,36 @@ __device__ __forceinline__ void store_windows(
     }
 }
 
-// TRANSPOSED: x is the small image and y the large one, and the k x k kernel, stride and padding are of the convolution from y to x.
+// The same for all classes at once: row number phase * o + channel, and `pixel` counts pixels of the small image.
+template <class T>
+__device__ __forceinline__ void store_merged(
+    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, int row0, int o, int pixel, int pixels, int oh, int ow, int k,
+    int stride, int padding, const Axis& down, const Axis& along, bool rectify
+) {
+#pragma unroll
+    for (int i = 0; i < T::TM; ++i) {
+        const int row = row0 + at.row(i / 4) + i % 4, phase = row / o, channel = row % o;
+        if (phase >= stride * stride) continue;
+        const int begin_down = transposed_axis(oh, k, stride, padding, phase / stride).begin;
+        const int begin_along = transposed_axis(ow, k, stride, padding, phase % stride).begin;
+        const float add = bias != nullptr ? bias[channel] : 0.0f;
+#pragma unroll
+        for (int j = 0; j < T::TN; ++j) {
+            const int x = pixel + at.column(j / 4) + j % 4;
+            const Place2d to = place2d<false>(x, down.count, along.count);
+            const int line = begin_down + to.row * stride, column = begin_along + to.column * stride;
+            const float out = sum[i][j] + add;
+            if (x < pixels && line < oh && column < ow)
+                y[((static_cast<long long>(to.image) * o + channel) * oh + line) * ow + column] = rectify ? relu(out) : out;
+        }
+    }
+}
+
+// WAY: see above; k, stride and padding are of the convolution from the large image to the small one.
 // FEW: rows are ordered for few channels. AFTER: what is done with a sum; with POOL, y and winner are (n, o, oh / 2, ow / 2).
 // The grid's x counts tiles of channels first, then classes, then tiles of pixels; its y parts of `depth` rows, of which
 // each writes an y of its own (y + part * part_size) without bias, for add_parts to finish.
-template <int BM, int BN, int BK, int TM, int TN, int STAGES, bool TRANSPOSED, bool FEW, int AFTER>
+template <int BM, int BN, int BK, int TM, int TN, int STAGES, int WAY, bool FEW, int AFTER>
 __global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Tile<BM, BN, BK, TM, TN, STAGES>::BLOCKS)
 convolve(
     const float* __restrict__ x, const float* __restrict__ packed, const float* __restrict__ bias, float* __restrict__ y,
@@ -98,11 +127,16 @@ convolve(
     using T = Tile<BM, BN, BK, TM, TN, STAGES>;
     extern __shared__ float4 shared4[];
     float* shared = reinterpret_cast<float*>(shared4);
-    const int tiles = (o + BM - 1) / BM, classes = TRANSPOSED ? stride * stride : 1;
+    const int outputs = WAY == MERGED ? stride * stride * o : o;
+    const int tiles = (outputs + BM - 1) / BM, classes = WAY == TRANSPOSED ? stride * stride : 1;
     const int o0 = blockIdx.x % tiles * BM;
     const int phase = blockIdx.x / tiles % classes;
-    const Axis down = TRANSPOSED ? transposed_axis(oh, k, stride, padding, phase / stride) : forward_axis(oh, k, stride, padding);
-    const Axis along = TRANSPOSED ? transposed_axis(ow, k, stride, padding, phase % stride) : forward_axis(ow, k, stride, padding);
+    Axis down = forward_axis(oh, k, stride, padding), along = forward_axis(ow, k, stride, padding);
+    if (WAY == TRANSPOSED) {
+        down = transposed_axis(oh, k, stride, padding, phase / stride);
+        along = transposed_axis(ow, k, stride, padding, phase % stride);
+    }
+    if (WAY == MERGED) down = merged_axis(oh, k, stride, padding), along = merged_axis(ow, k, stride, padding);
     const int high = AFTER == POOL ? down.count / 2 : down.count, wide = AFTER == POOL ? along.count / 2 : along.count;
     const int pixel = blockIdx.x / tiles / classes * BN, pixels = n * high * wide * (AFTER == POOL ? 4 : 1);
     if (pixel >= pixels) return;
@@ -110,27 +144,30 @@ convolve(
     const int taps = down.taps * along.taps;
     const int rows = FEW ? c * taps : (c + BK - 1) / BK * BK * taps;
     const int first = blockIdx.y * depth, last = min(rows, first + depth);
-    const int pitch = (o + 3) / 4 * 4;
+    const int pitch = (outputs + 3) / 4 * 4;
     using A = AcrossPanel<T, BM, 4>;
     const A a(packed + static_cast<long long>(phase) * class_size, pitch, first, last, o0, pitch);
     const Images images{x, c, h, w, down, along};
+    const PatchPixels<T, AFTER == POOL> where(images, pixel, pixels, high, wide);
     const Place<T> at;
     float sum[TM][TN];
     const int steps = max(0, (last - first + BK - 1) / BK);
     if constexpr (FEW) {
         using B = TapPatches<T, AFTER == POOL>;
-        Tap* table = reinterpret_cast<Tap*>(shared + T::SHARED);
-        Panels<A, B> source{a, B(images, pixel, pixels, high, wide, first / BK, table, rows)};
+        Panels<A, B> source{a, B(images, where, first / BK, reinterpret_cast<Tap*>(shared + T::SHARED), rows)};
         multiply<T>(sum, source, steps, shared, at);
     } else {
         using B = ChannelPatches<T, AFTER == POOL>;
-        Panels<A, B> source{a, B(images, pixel, pixels, high, wide, first / BK)};
+        Panels<A, B> source{a, B(images, where, first / BK)};
         multiply<T>(sum, source, steps, shared, at);
     }
+    y += blockIdx.y * part_size;
     if constexpr (AFTER == POOL)
         store_windows<T>(sum, at, y, winner, bias, o0, o, pixel, pixels, high * wide);
+    else if constexpr (WAY == MERGED)
+        store_merged<T>(sum, at, y, bias, o0, o, pixel, pixels, oh, ow, k, stride, padding, down, along, AFTER == RECTIFY);
     else
-        store_pixels<T>(sum, at, y + blockIdx.y * part_size, bias, o0, o, pixel, pixels, oh, ow, down, along, AFTER == RECTIFY);
+        store_pixels<T>(sum, at, y, bias, o0, o, pixel, pixels, oh, ow, down, along, AFTER == RECTIFY);
 }
 
 // y (n, o, plane) = the sum of `parts` such arrays, one after the other, in order; + bias (o) where there is one, then max(., 0) where rectify is 1.

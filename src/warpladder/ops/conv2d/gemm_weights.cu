@@ -4,9 +4,9 @@
 #include "gemm_pixels.cuh"
 
 // x: (n, c, h, w). dy: (n, o, oh, ow). part: (parts, o, columns), columns as gemm_pixels.cuh has them.
-// The grid's x counts tiles, those of columns first; its y parts of `depth` pixels, a multiple of BK.
-template <int BM, int BN, int BK, int TM, int TN, int STAGES>
-__global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Tile<BM, BN, BK, TM, TN, STAGES>::BLOCKS)
+// FEW: c is below 4. The grid's x counts tiles, those of columns first; its y parts of `depth` pixels, a multiple of BK.
+template <int BM, int BN, int BK, int TM, int TN, int STAGES, bool FEW>
+__global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Tile<BM, BN, BK, TM, TN, STAGES>::ROOMY)
 correlate(
     const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ part, int n, int c, int h, int w, int o, int oh, int ow,
     int k, int stride, int padding, int depth
@@ -16,7 +16,7 @@ correlate(
     const int columns = k * k * padded_channels(c), tiles = (columns + BN - 1) / BN;
     const int o0 = blockIdx.x / tiles * BM, column0 = blockIdx.x % tiles * BN;
     const int first = blockIdx.y * depth, last = min(n * oh * ow, first + depth);
-    PixelPanels<T> source(Window{c, h, w, o, oh, ow, k, stride, padding}, x, dy, o0, column0, first, last);
+    PixelPanels<T, FEW> source(Window{c, h, w, o, oh, ow, k, stride, padding}, x, dy, o0, column0, first, last);
     const Place<T> at;
     float sum[TM][TN];
     multiply<T>(sum, source, (last - first + BK - 1) / BK, reinterpret_cast<float*>(shared4), at);

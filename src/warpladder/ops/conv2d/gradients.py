@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...device import Array, Launch, Limits
 from ..kernels import Launches, OnDevice, ceil_div
-from ..tiles import Planned
+from ..tiles import CANDIDATES, Planned
 from .products import Image
 
 WEIGHTS = Path(__file__).with_name("gemm_weights.cu")
@@ -15,6 +15,9 @@ GRADIENT = Path(__file__).with_name("gradient.cu")
 SPARSE = Path(__file__).with_name("sparse.cu")
 
 THREADS = 256
+
+#: Tiles for `correlate`, whose threads keep more than those of other products: in the others it would not have registers enough.
+TILES = tuple(tile for tile in CANDIDATES if tile.bn <= 2 * tile.threads and (tile.threads, tile.tm * tile.tn) != (256, 64))
 
 
 class IncomingGradient:
@@ -57,7 +60,7 @@ class WeightGradient:
         self.window, self.fold = (k, stride, padding), fold
         self.columns = columns(read[0], k)
         outputs, high, wide = written
-        self.plan = Planned(lambda n: (outputs, self.columns, n * high * wide), self.device.limits, capacity, whole=False)
+        self.plan = Planned(lambda n: (outputs, self.columns, n * high * wide), self.device.limits, capacity, whole=False, tiles=TILES)
         self.parts = owner.scratch((self.plan.room,))
 
     def launches(self, n: int, read: Array, gradient: Array, dw: Array, sums: Array, slabs: int, db: Array) -> Launches:
@@ -65,7 +68,7 @@ class WeightGradient:
         plan, outputs = self.plan(n), self.written[0]
         tile = plan.tile
         tiles = ceil_div(outputs, tile.bm) * ceil_div(self.columns, tile.bn)
-        product = self.device.kernel(WEIGHTS, f"correlate<{tile}>").bind(
+        product = self.device.kernel(WEIGHTS, f"correlate<{tile}, {'true' if self.read[0] < 4 else 'false'}>").bind(
             (tiles, plan.parts), tile.threads, read, gradient, self.parts, n, *self.read, *self.written, *self.window, plan.depth,
             shared=tile.shared,
         )  # fmt: skip

@@ -17,27 +17,32 @@ __device__ inline float folded(const float* w, int i, int j, int k, int fold) {
 
 // packed (classes, rows, pitch) from w (outputs, inputs, size, size), or (inputs, outputs, size, size) where swapped is 1.
 // Rows are (input / block, tap, input % block), zeros for inputs that do not exist; with block 0, (input, tap).
-// transposed: there are stride * stride classes, each with its own taps (gemm_patches.cuh), last tap first.
+// way: as gemm.cu's. TRANSPOSED has stride * stride classes, each with its own taps, last tap first; MERGED one, whose columns are
+// (phase, output) and whose taps are those of all phases, zeros where a phase does not meet one.
 // One thread for each number of packed.
 extern "C" __global__ void pack_weights(
-    const float* __restrict__ w, float* __restrict__ packed, int outputs, int inputs, int k, int fold, int swapped, int transposed, int stride,
-    int block, int class_size, int size
+    const float* __restrict__ w, float* __restrict__ packed, int outputs, int inputs, int k, int fold, int swapped, int way, int stride,
+    int padding, int block, int class_size, int size
 ) {
     const int index = blockIdx.x * blockDim.x + threadIdx.x;
     if (index >= size) return;
-    const int pitch = (outputs + 3) / 4 * 4;
-    const int phase = index / class_size, row = index % class_size / pitch, output = index % pitch;
-    const Axis plain{k, 1, 0, 0, 1, 0};
-    const Axis down = transposed ? transposed_axis(0, k, stride, 0, phase / stride) : plain;
-    const Axis along = transposed ? transposed_axis(0, k, stride, 0, phase % stride) : plain;
-    const int taps = down.taps * along.taps;
+    const int columns = way == 2 ? stride * stride * outputs : outputs, pitch = (columns + 3) / 4 * 4;
+    const int row = index % class_size / pitch, column = index % pitch, output = column % outputs;
+    const int phase = way == 2 ? column / outputs : index / class_size;
+    Axis down{k, 1, 0, 0, 1, 0}, along = down, reach_down = down, reach_along = down;
+    if (way) {
+        reach_down = down = transposed_axis(0, k, stride, padding, phase / stride % stride);
+        reach_along = along = transposed_axis(0, k, stride, padding, phase % stride);
+    }
+    if (way == 2) reach_down = reach_along = merged_axis(0, k, stride, padding);
+    const int taps = reach_down.taps * reach_along.taps;
     float value = 0.0f;
     if (taps > 0) {
         const int input = block ? row / (taps * block) * block + row % block : row / taps;
         const int tap = block ? row / block % taps : row % taps;
-        if (input < inputs && output < outputs) {
-            int i = tap / along.taps, j = tap % along.taps;
-            if (transposed) i = phase / stride + stride * (down.taps - 1 - i), j = phase % stride + stride * (along.taps - 1 - j);
+        int i = tap / reach_along.taps + reach_down.first - down.first, j = tap % reach_along.taps + reach_along.first - along.first;
+        if (input < inputs && column < columns && i >= 0 && i < down.taps && j >= 0 && j < along.taps) {
+            if (way) i = phase / stride + stride * (down.taps - 1 - i), j = phase % stride + stride * (along.taps - 1 - j);
             const int size_before = k - fold + 1;
             const int pair = swapped ? input * outputs + output : output * inputs + input;
             value = folded(w + static_cast<long long>(pair) * size_before * size_before, i, j, k, fold);

@@ -16,6 +16,11 @@ PACK = Path(__file__).with_name("pack.cu")
 #: Below this many input channels the rows of the product are ordered without padding (FEW in gemm.cu).
 FEW = 8
 
+#: Up to this many numbers for each pixel of the small image a transpose computes all classes at once.
+MERGED = 16
+
+WAYS = ("FORWARD", "TRANSPOSED", "MERGED")
+
 THREADS = 256
 
 Image = tuple[int, int, int]
@@ -41,23 +46,55 @@ class Geometry:
     swapped: bool = False
 
     @property
+    def way(self) -> str:
+        """FORWARD, TRANSPOSED or MERGED, as gemm.cu has them."""
+        if not self.transposed:
+            return "FORWARD"
+        return "MERGED" if self.stride > 1 and self.stride**2 * self.written[0] <= MERGED else "TRANSPOSED"
+
+    @property
     def few(self) -> bool:
         return self.read[0] < FEW and self.read[0] * self.taps <= 512
 
     @property
     def classes(self) -> int:
-        """Sets of written pixels that meet the same numbers of the kernel."""
-        return self.stride**2 if self.transposed else 1
+        """Sets of written pixels that are computed apart from one another."""
+        return self.stride**2 if self.way == "TRANSPOSED" else 1
 
     @property
     def taps(self) -> int:
-        """Pixels that a written one reads in each channel, at most."""
+        """Pixels that a written one, or those that are computed together, read in each channel, at most."""
+        if self.way == "MERGED":
+            reach = [self._reach(phase) for phase in range(min(self.stride, self.k))]
+            return (max(last for _, last in reach) - min(first for first, _ in reach)) ** 2
         return ceil_div(self.k, self.stride) ** 2 if self.transposed else self.k**2
+
+    def _reach(self, phase: int) -> tuple[int, int]:
+        """The taps of a phase, from the first to beyond the last (transposed_axis in gemm_patches.cuh)."""
+        taps, begin = ceil_div(self.k - phase, self.stride), (phase - self.padding) % self.stride
+        last = (begin + self.padding - phase) // self.stride + 1
+        return last - taps, last
 
     def rows(self, tile: Tile) -> int:
         """Terms of each sum, those included that are there to fill up a tile."""
         channels = self.read[0]
         return self.taps * (channels if self.few else ceil_div(channels, tile.bk) * tile.bk)
+
+    @property
+    def columns(self) -> int:
+        """Numbers that are computed for each pixel."""
+        return self.written[0] * (self.stride**2 if self.way == "MERGED" else 1)
+
+    def pixels(self, pool: bool) -> int:
+        """Pixels of an image, as the product counts them; of classes, those of the largest."""
+        _, high, wide = self.written
+        if pool:
+            return (high // 2) * (wide // 2) * 4
+        return ceil_div(high, self.stride) * ceil_div(wide, self.stride) if self.transposed else high * wide
+
+    def class_size(self, tile: Tile) -> int:
+        """Numbers of the packed weights of a class."""
+        return self.rows(tile) * ceil_div(self.columns, 4) * 4
 
 
 class Convolution:
@@ -73,11 +110,10 @@ class Convolution:
 
     def __init__(self, owner: OnDevice, geometry: Geometry, capacity: int) -> None:
         self.device, self.geometry = owner.device, geometry
-        channels, self.pixels = geometry.written[0], math.prod(geometry.written[1:])
-        self.plan = Planned(lambda n: (channels, n * self.pixels, geometry.rows), self.device.limits, capacity)
+        every = geometry.classes * geometry.pixels(pool=False)
+        self.plan = Planned(lambda n: (geometry.columns, n * every, geometry.rows), self.device.limits, capacity)
         self.parts = owner.scratch((self.plan.room,)) if self.plan.room else None
-        rows = max(geometry.rows(tile) for tile in CANDIDATES)
-        self.packed = owner.scratch((geometry.classes * rows * ceil_div(channels, 4) * 4,))
+        self.packed = owner.scratch((geometry.classes * max(geometry.class_size(tile) for tile in CANDIDATES),))
 
     def launches(
         self,
@@ -92,45 +128,36 @@ class Convolution:
     ) -> Launches:
         """y[:n] from x[:n], + bias, then ReLU and a 2 x 2 pool where they are wanted."""
         geometry, plan = self.geometry, self.plan(n)
-        tile, (channels, high, wide) = plan.tile, geometry.written
-        class_size = geometry.rows(tile) * ceil_div(channels, 4) * 4
-        size = geometry.classes * class_size
-        shape = geometry.k, geometry.stride, geometry.padding
-        pack = self.device.kernel(PACK, "pack_weights").bind(
-            ceil_div(size, THREADS), THREADS, w, self.packed, channels, geometry.read[0], geometry.k, geometry.fold, int(geometry.swapped),
-            int(geometry.transposed), geometry.stride, 0 if geometry.few else tile.bk, class_size, size,
-        )  # fmt: skip
-        whole = plan.parts == 1
+        tile, whole = plan.tile, plan.parts == 1
         after = ("POOL" if pool else "RECTIFY" if rectify else "PLAIN") if whole else "PLAIN"
-        kernel = self.device.kernel(GEMM, f"convolve<{tile}, {_cpp(geometry.transposed)}, {_cpp(geometry.few)}, {after}>")
-        count = n * (high // 2) * (wide // 2) * 4 if after == "POOL" else n * _largest(geometry, high) * _largest(geometry, wide)
-        tiles = ceil_div(channels, tile.bm) * geometry.classes * ceil_div(count, tile.bn)
-        part_size = n * channels * self.pixels
+        kernel = self.device.kernel(GEMM, f"convolve<{tile}, {geometry.way}, {'true' if geometry.few else 'false'}, {after}>")
+        count = n * geometry.pixels(after == "POOL")
+        tiles = ceil_div(geometry.columns, tile.bm) * geometry.classes * ceil_div(count, tile.bn)
         table = 8 * geometry.rows(tile) if geometry.few else 0
-        target = y if whole else self.parts
         product = kernel.bind(
-            (tiles, plan.parts), tile.threads, x, self.packed, bias if whole else None, target, winner if after == "POOL" else None, n,
-            *geometry.read, *geometry.written, *shape, class_size, plan.depth, part_size, shared=tile.shared + table,
+            (tiles, plan.parts), tile.threads, x, self.packed, bias if whole else None, y if whole else self.parts,
+            winner if after == "POOL" else None, n, *geometry.read, *geometry.written, geometry.k, geometry.stride, geometry.padding,
+            geometry.class_size(tile), plan.depth, n * math.prod(geometry.written), shared=tile.shared + table,
         )  # fmt: skip
-        return [pack, product] if whole else [pack, product, self._finish(n, plan, bias, y, rectify, pool, winner)]
+        found: Launches = [self._pack(tile, w), product]
+        return found if whole else [*found, self._finish(n, plan, bias, y, rectify, pool, winner)]
+
+    def _pack(self, tile: Tile, w: Array) -> Launch:
+        geometry = self.geometry
+        way, size = WAYS.index(geometry.way), geometry.classes * geometry.class_size(tile)
+        return self.device.kernel(PACK, "pack_weights").bind(
+            ceil_div(size, THREADS), THREADS, w, self.packed, geometry.written[0], geometry.read[0], geometry.k, geometry.fold,
+            int(geometry.swapped), way, geometry.stride, geometry.padding, 0 if geometry.few else tile.bk, geometry.class_size(tile), size,
+        )  # fmt: skip
 
     def _finish(self, n: int, plan: Plan, bias: Array | None, y: Array, rectify: bool, pool: bool, winner: Array | None) -> Launch:
         channels, high, wide = self.geometry.written
         if pool:
             size = n * channels * (high // 2) * (wide // 2)
             return self.device.kernel(GEMM, "add_parts_and_pool").bind(
-                ceil_div(size, THREADS), THREADS, self.parts, bias, y, winner, plan.parts, n * channels * self.pixels, size, channels, high // 2,
+                ceil_div(size, THREADS), THREADS, self.parts, bias, y, winner, plan.parts, n * channels * high * wide, size, channels, high // 2,
                 wide // 2, high, wide,
             )  # fmt: skip
-        size = n * channels * self.pixels
+        size = n * channels * high * wide
         add = self.device.kernel(GEMM, "add_parts")
-        return add.bind(ceil_div(size, THREADS), THREADS, self.parts, bias, y, plan.parts, size, channels, self.pixels, int(rectify))
-
-
-def _largest(geometry: Geometry, size: int) -> int:
-    """Pixels of the largest class along an axis."""
-    return ceil_div(size, geometry.stride) if geometry.transposed else size
-
-
-def _cpp(value: bool) -> str:
-    return "true" if value else "false"
+        return add.bind(ceil_div(size, THREADS), THREADS, self.parts, bias, y, plan.parts, size, channels, high * wide, int(rectify))
