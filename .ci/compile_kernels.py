@@ -9,13 +9,14 @@ import pkgutil
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
 
 import warpladder
-from warpladder import params, rungs
+from warpladder import machine, params, rungs
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.device import Resources, Source
@@ -33,7 +34,7 @@ from warpladder.trainers.kernelwise import where
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 
 PACKAGE = Path(warpladder.__file__).parent
-BATCHES = (64, 7)
+BATCH = 64
 
 
 def kernel_rungs() -> list[Rung]:
@@ -48,70 +49,80 @@ def dataset(net: Net, samples: int) -> Dataset:
     return Dataset("zeros", images, labels, images[:1], None if labels is None else labels[:1], 1 / 255)
 
 
-def bind(rung: Rung, net: Net, device: OfflineDevice) -> int:
-    """Prepare a rung's training steps, whole and partial batches, on a device that is not here; how many launches passed its checks."""
-    launches = 0
+def bind(rung: Rung, net: Net, device: OfflineDevice) -> None:
+    """Prepare a rung's training steps, of a whole batch and of a last one of 1, on a device that is not here: every launch is checked."""
     with mock.patch.object(where, "open_device", lambda name: device):
-        for batch in BATCHES:
-            state = State(params.initial(net, 0), np.zeros(net.param_count, np.float32))
-            with rung.build(net, TrainConfig(batch_size=batch), state) as trainer:
-                if not isinstance(trainer, KernelTrainer):
-                    continue
-                trainer.load(dataset(net, 2 * batch + 1))
+        state = State(params.initial(net, 0), np.zeros(net.param_count, np.float32))
+        with rung.build(net, TrainConfig(batch_size=BATCH), state) as trainer:
+            trainer.load(dataset(net, 2 * BATCH + 1))
+            if isinstance(trainer, KernelTrainer):
                 for step in range(3):
-                    launches += sum(len(trainer.program(part)) for part in trainer._slices(trainer._size(step)))
-    return launches
+                    for part in trainer._slices(trainer._size(step)):
+                        trainer.program(part)
 
 
-def faults(source: Source, name: str, arch: str, taken: Resources) -> Iterator[str]:
-    expected = source.local_memory.get(name.partition("<")[0])
+#: By file and kernel.
+Taken = dict[tuple[Path, str], Resources]
+
+
+def asked_for(arch: str) -> tuple[Taken, list[str]]:
+    """The kernels that the rungs use on a GPU of this architecture, and what is wrong with them."""
+    device, wrong = OfflineDevice(arch), []
+    for rung in kernel_rungs():
+        for make in ZOO:
+            try:
+                bind(rung, make(), device)
+            except Exception as error:
+                wrong.append(f"{rung.name} on {make().name} for {arch}: {type(error).__name__}: {error}")
+    return {key: kernel.resources for key, kernel in device.kernels.items()}, wrong
+
+
+def declared(path: Path, arch: str) -> tuple[Taken, list[str]]:
+    """The kernels of a file that are no templates, and the instances that it declares."""
+    source, taken, wrong = sources.read(path), {}, []
+    for group in (plain(source), *((name,) for name in source.instances)):
+        try:
+            found = compiled(source, group, arch).resources if group else {}
+        except WarpladderError as error:
+            wrong.append(f"{error} (for {arch})")
+        else:
+            taken |= {(path, name): resources for name, resources in found.items()}
+    return taken, wrong
+
+
+def local_memory(source: Source, name: str, arch: str, taken: Resources) -> Iterator[str]:
+    """A line where a kernel takes local memory and its file does not say why."""
     spilled = taken.spill_loads + taken.spill_stores
-    if (spilled or taken.local) and not expected:
-        yield f"{source.path}: {name} for {arch} takes {taken.local} bytes of local memory, {spilled} bytes of them spilled registers"
+    if (spilled or taken.local) and name.partition("<")[0] not in source.local_memory:
+        yield f"{source.path}: {name} for {arch} takes {taken.local} bytes of local memory; spilled registers take {spilled} bytes of loads and stores"
 
 
 def main() -> int:
     began = time.perf_counter()
-    wrong: list[str] = []
-    worst: dict[tuple[Path, str], Resources] = {}
-    instances: dict[Path, set[str]] = {}
-
-    for arch in LIMITS:
-        device = OfflineDevice(arch)
-        for rung in kernel_rungs():
-            for make in ZOO:
-                try:
-                    bind(rung, make(), device)
-                except WarpladderError as error:
-                    wrong.append(f"{rung.name} on {make().name} for {arch}: {error}")
-        for path, name in device.kernels:
-            instances.setdefault(path, set()).add(name)
-
-    included: set[Path] = set()
     files = sorted(PACKAGE.rglob("*.cu"))
-    for path in files:
-        source = sources.read(path)
-        included |= set(source.headers)
-        wanted = {*source.instances, *(name for name in instances.get(path, ()) if "<" in name)}
-        for template in sorted(templates(source) - {name.partition("<")[0] for name in wanted}):
-            wrong.append(f"{path}: no rung asks for an instance of {template}; declare one: // instance: {template}<...>")
-        for arch in source.archs:
-            for group in (plain(source), *((name,) for name in sorted(wanted))):
-                try:
-                    found = compiled(source, group, arch).resources if group else {}
-                except WarpladderError as error:
-                    wrong.append(f"{error} (for {arch})")
-                    continue
-                for name, taken in found.items():
-                    wrong += faults(source, name, arch, taken)
-                    before = worst.get((path, name))
-                    worst[path, name] = taken if before is None or taken.registers > before.registers else before
+    work = [(path, arch) for path in files for arch in sources.read(path).archs]
+    with ProcessPoolExecutor(machine.cores()) as pool:
+        used = zip(LIMITS, pool.map(asked_for, LIMITS), strict=True)
+        others = zip([arch for _, arch in work], pool.map(declared, *zip(*work, strict=True)), strict=True)
+        answers = [*used, *others]
 
+    wrong = [line for _, (_, lines) in answers for line in lines]
+    most: Taken = {}
+    for arch, (found, _) in answers:
+        for (path, name), taken in found.items():
+            wrong += local_memory(sources.read(path), name, arch, taken)
+            before = most.get((path, name))
+            most[path, name] = taken if before is None or taken.registers > before.registers else before
+    for path in files:
+        for template in sorted(templates(sources.read(path)) - {name.partition("<")[0] for file, name in most if file == path}):
+            wrong.append(f"{path}: no rung asks for an instance of {template}; declare one: // instance: {template}<...>")
+    included = {header for path in files for header in sources.read(path).headers}
     for header in sorted(set(HEADERS.glob("*.cuh")) - included):
         wrong.append(f"{header}: no kernel includes it")
-    for (path, name), taken in sorted(worst.items()):
+
+    for (path, name), taken in sorted(most.items()):
         print(f"{path.relative_to(PACKAGE)}: {name}: {taken.registers} registers, {taken.static_shared} bytes of shared memory")
-    print(f"{len(worst)} kernels of {len(files)} files, compiled in {time.perf_counter() - began:.1f} s")
+    print(f"{len(most)} kernels of {len(files)} files, compiled in {time.perf_counter() - began:.1f} s")
     for line in dict.fromkeys(wrong):
         print(f"WRONG: {line}", file=sys.stderr)
     return 1 if wrong else 0

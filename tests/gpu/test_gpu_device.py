@@ -17,7 +17,7 @@ import pytest
 from warpladder import gpu
 from warpladder.device import Array
 from warpladder.errors import DeviceError, KernelError, LaunchError, OutOfMemoryError
-from warpladder.gpu import cache, compile
+from warpladder.gpu import cache, compile, program
 from warpladder.gpu.device import GpuDevice
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
@@ -335,6 +335,8 @@ def test_a_second_device_object_takes_its_kernels_from_the_cache(path: Path, mon
     def never(*_: object) -> None:
         raise AssertionError("compiled again")
 
+    program._program.cache_clear()  # what this process has read already
+    program._binary.cache_clear()
     monkeypatch.setattr(cache, "compile", never)
     assert GpuDevice().kernel(path, "axpy").resources == first.resources
     entry = cache.folder()

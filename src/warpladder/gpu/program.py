@@ -48,7 +48,10 @@ def _program(source: Source, name: str, capability: Capability, arch: str) -> Pr
     found = signature(source, name)
     wanted = (found.name,) if "<" in found.name else plain(source)
     code = target(source, capability, arch)
-    return Program(source, found, compiled(source, wanted, code), (source.digest, wanted, code))
+    return Program(source, found, _binary(source, wanted, code), (source.digest, wanted, code))
+
+
+_binary = cache(compiled)  # read or compiled once in a process
 
 
 def plain(source: Source) -> tuple[str, ...]:
