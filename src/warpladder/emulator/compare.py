@@ -9,8 +9,8 @@ import numpy as np
 from ..tolerance import bound
 
 
-def rounding(found: np.ndarray, wanted: np.ndarray) -> bool:
-    """Whether rounding explains every difference: normwise, for sums as long as the array; whole numbers must be equal."""
+def rounding(found: np.ndarray, wanted: np.ndarray, length: int) -> bool:
+    """Whether rounding explains every difference: normwise, for sums of that length; whole numbers must be equal."""
     for (_, a), (_, b) in zip(_parts(found), _parts(wanted), strict=True):
         if a.dtype.kind != "f":
             same = np.array_equal(a, b)
@@ -19,7 +19,7 @@ def rounding(found: np.ndarray, wanted: np.ndarray) -> bool:
         else:
             finite = np.isfinite(b)
             same = np.array_equal(a[~finite], b[~finite], equal_nan=True)
-            limit = bound(b.dtype, b.size) * np.linalg.norm(b[finite].astype(np.float64))
+            limit = bound(b.dtype, length) * np.linalg.norm(b[finite].astype(np.float64))
             same = same and bool(np.linalg.norm(a[finite].astype(np.float64) - b[finite]) <= limit)
         if not same:
             return False

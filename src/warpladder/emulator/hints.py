@@ -8,7 +8,7 @@ HINTS = {
     "uninitialised": "write the element in every case before it is read, a 0 where there is no data; a guard (if (i < n)) around the store leaves a hole.",
     "out of bounds": "compare the index with the length before the access, if (i < n): the last block has threads left over, and the first ones no left neighbour.",
     "misaligned": "a wide access (float4, float2) wants an address that its size divides: start at a multiple of it, and pad rows to one.",
-    "launch": "a block has at most 1,024 threads along x, y and z together; use more blocks. A GPU runs nothing then, and only cudaGetLastError() says so.",
+    "launch": "cut the work into more and smaller blocks. A GPU runs nothing then, and only cudaGetLastError() says so.",
     "order": "look for two threads that write the same element. Where it is meant (places handed out by an atomic counter), check one order only, with --order.",
     "wrong result": "where nothing else is found it is the arithmetic: print from one thread and compare with the sum by hand.",
 }

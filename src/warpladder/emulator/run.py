@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import sys
 import threading
@@ -44,10 +45,11 @@ def run(description: Description, mode: str, orders: tuple[str, ...], seed: int,
         _quiet()
     if mode != "fast":
         return
+    longest = max((math.prod(shape) for shape, _ in worked_out.shapes.values()), default=1)  # no sum is likely to be longer
     for name, wanted in worked_out.expect.items():
-        _expect(name, results[orders[0]][name].reshape(-1), wanted.reshape(-1), write)
+        _expect(name, results[orders[0]][name].reshape(-1), wanted.reshape(-1), longest, write)
     for name in worked_out.shapes:
-        _agree(name, {order: result[name] for order, result in results.items()}, write)
+        _agree(name, {order: result[name] for order, result in results.items()}, longest, write)
 
 
 def _once(worked_out: Plan, source: Source, mode: str, order: str, seed: int, write: Write) -> dict[str, np.ndarray] | None:
@@ -87,14 +89,14 @@ def _quiet() -> None:
         os.dup2(nothing.fileno(), 1)
 
 
-def _expect(name: str, found: np.ndarray, wanted: np.ndarray, write: Write) -> None:
-    if not rounding(found, wanted):
+def _expect(name: str, found: np.ndarray, wanted: np.ndarray, longest: int, write: Write) -> None:
+    if not rounding(found, wanted, longest):
         where, is_now, should, count = first_difference(name, found, wanted)
         message = f"{where} is {is_now} and should be {should}; {count:,} of {wanted.size:,} numbers differ"
         write(kind="wrong result", message=message, places=[], array=name)
 
 
-def _agree(name: str, results: dict[str, np.ndarray], write: Write) -> None:
+def _agree(name: str, results: dict[str, np.ndarray], longest: int, write: Write) -> None:
     first, *others = results
     for order in others:
         found, wanted = results[order], results[first]
@@ -102,7 +104,7 @@ def _agree(name: str, results: dict[str, np.ndarray], write: Write) -> None:
             continue
         where, is_now, was, count = first_difference(name, found, wanted)
         what = f"{where} is {was} in {first} order and {is_now} in {order} order; {count:,} of {wanted.size:,} numbers differ"
-        if rounding(found, wanted):
+        if rounding(found, wanted, longest):
             write(remark=f"{what}, by no more than rounding explains")
         else:
             write(kind="order", message=what, places=[], array=name)
