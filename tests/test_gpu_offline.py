@@ -167,6 +167,8 @@ def test_what_a_source_declares(tmp_path: Path) -> None:
         ("// arch: sm_90a\n", (9, 0), "sm_90a"),
         ("// arch: sm_80, sm_90a\n", (9, 0), "sm_90a"),
         ("// arch: sm_80, sm_90a\n", (10, 0), "own"),
+        ("// arch: sm_100f\n", (10, 3), "sm_100f"),
+        ("// arch: sm_100f\n", (12, 0), None),
         ("// arch: sm_80\n", (12, 0), "own"),
         ("// arch: sm_80\n", (7, 5), None),
         ("// arch: sm_90a\n", (10, 0), None),

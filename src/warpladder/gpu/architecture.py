@@ -25,13 +25,13 @@ def native(capability: Capability, name: str) -> str:
 def target(source: Source, capability: Capability, arch: str) -> str:
     """What a source is compiled for on a GPU of this capability, whose own architecture is `arch`; `KernelError` where it is written for others.
 
-    sm_90a runs on 9.0 alone and sm_100f on its family; code for sm_80 also runs, compiled anew, on all that is later.
+    sm_90a runs on 9.0 alone, sm_100f on 10.0 and later 10s; what is written for sm_80 is compiled anew for whatever is later.
     """
     number = 10 * capability[0] + capability[1]
     declared = [re.fullmatch(r"sm_(\d+)([af]?)", each) for each in source.archs]
     known = [(int(match[1]), match[2]) for match in declared if match]
     for own, suffix in known:
-        if suffix and own == number:
+        if (suffix and own == number) or (suffix == "f" and own // 10 == capability[0] and own <= number):
             return f"sm_{own}{suffix}"
     if any(not suffix and own <= number for own, suffix in known):
         return arch
