@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from .errors import RungError
 from .peers import jax, sklearn, torch
-from .rungs import cupy, loops, naive, native, numpy, resident, streamed
+from .rungs import cupy, library, loops, naive, native, numpy, resident, streamed, tiled
 from .rungs.base import Rung
 
-LADDER: tuple[Rung, ...] = (loops.RUNG, numpy.RUNG, native.RUNG, cupy.RUNG, naive.RUNG, streamed.RUNG, resident.RUNG)
+LADDER: tuple[Rung, ...] = (
+    loops.RUNG,
+    numpy.RUNG,
+    native.RUNG,
+    cupy.RUNG,
+    naive.RUNG,
+    streamed.RUNG,
+    resident.RUNG,
+    tiled.RUNG,
+    library.RUNG,
+)
 PEERS: tuple[Rung, ...] = (torch.PEER, torch.CHANNELS_LAST, sklearn.PEER, jax.PEER, jax.GPU, jax.GPU_TF32, jax.GPU_BF16)
 
 

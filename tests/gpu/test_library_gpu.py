@@ -271,6 +271,22 @@ def test_proven_on_full_batches() -> None:
 
 
 @pytest.mark.parametrize("net", NETS, ids=lambda net: net.name)
+def test_a_hundred_runs_give_the_same_bits(device: Device, net: Net) -> None:
+    config = TrainConfig(batch_size=7, learning_rate=0.01, momentum=0.9)
+    drawn = case(net, config, seed=1, samples=17)
+    seen = set()
+    with RUNG.build(net, config, drawn.state) as trainer:
+        trainer.load(drawn.dataset)
+        for _ in range(100):
+            trainer.set_state(drawn.state)
+            log = trainer.run(drawn.order, 0, 3)
+            assert np.isfinite(log.loss).all()
+            state = trainer.state()
+            seen.add(state.params.tobytes() + state.velocity.tobytes() + log.loss.tobytes() + log.correct.tobytes())
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("net", NETS, ids=lambda net: net.name)
 def test_graphs_replay_the_same_bits(device: Device, net: Net) -> None:
     config = TrainConfig(batch_size=7, learning_rate=0.01, momentum=0.9)
     drawn = case(net, config, seed=1, samples=31)
