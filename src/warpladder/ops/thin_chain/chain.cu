@@ -43,7 +43,7 @@ struct Small {
 // Forward, the loss, and back to g. Eight warps; WARPS of them share ROWS samples, and divide the inputs; at most 32 samples a block.
 // order: null for samples as they stand; rows is not written then. lost, hits: (blocks,). small: (blocks, COUNT): sums over the block's samples of g1, and with two layers of g2 and of g2[o] h[i].
 template <int HIDDEN, int OUT, int ROWS, int WARPS, int WIDE, class Pixel>
-__global__ void __launch_bounds__(256) chain_forward(
+__global__ void __launch_bounds__(256, 2) chain_forward(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ label, const unsigned* __restrict__ order, const int* __restrict__ step,
     const float* __restrict__ w1, const float* __restrict__ b1, const float* __restrict__ w2, const float* __restrict__ b2, int* __restrict__ rows,
     float* __restrict__ g, float* __restrict__ small, double* __restrict__ lost, int* __restrict__ hits, int n, int inputs, int whole, int offset,
@@ -58,6 +58,7 @@ __global__ void __launch_bounds__(256) chain_forward(
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int begin = blockIdx.x * SAMPLES, count = min(SAMPLES, n - begin);
 
+    int wanted = 0;  // asked for now, needed at the end: its way from memory costs nothing
     if (threadIdx.x < SAMPLES) {
         int row = min(begin + static_cast<int>(threadIdx.x), n - 1);
         if (order != nullptr) {
@@ -66,6 +67,7 @@ __global__ void __launch_bounds__(256) chain_forward(
             if (threadIdx.x < count) rows[begin + threadIdx.x] = row;
         }
         row_of[threadIdx.x] = row;
+        wanted = label[row];
     }
     __syncthreads();
 
@@ -115,7 +117,7 @@ __global__ void __launch_bounds__(256) chain_forward(
             else out[s][o] = total;
         }
         if constexpr (HIDDEN > 0) {
-#pragma unroll
+#pragma unroll 1  // all of w2 at once would take more registers than there are
             for (int o = 0; o < OUT; ++o) {
                 float total = 0.0f;
 #pragma unroll
@@ -124,7 +126,6 @@ __global__ void __launch_bounds__(256) chain_forward(
             }
         }
         const Softmax soft = softmax(out[s], OUT);
-        const int wanted = label[row_of[s]];
         loss = there ? surprise(soft, out[s][wanted]) : 0.0f;
         hit = there && soft.best == wanted;
 #pragma unroll
@@ -132,7 +133,7 @@ __global__ void __launch_bounds__(256) chain_forward(
             const float gradient = (expf(out[s][o] - soft.largest) / soft.total - (o == wanted ? 1.0f : 0.0f)) / batch;
             out[s][o] = there ? gradient : 0.0f;
         }
-#pragma unroll
+#pragma unroll 1
         for (int i = 0; i < WIDTH; ++i) {
             float back = out[s][i % OUT];
             if constexpr (HIDDEN > 0) {
@@ -175,7 +176,7 @@ constexpr int AHEAD = 8;   // samples whose numbers a warp asks for before it us
 // Block (x, y) has 32 WIDE inputs and the samples of slab y, which its WARPS warps take in turns; the blocks beyond the inputs' (x >= tiles) finish
 // the small sums, a warp for each, and the last of them the log. With one slab dw1 is written, with more part (slabs, WIDTH * inputs).
 template <int HIDDEN, int OUT, int WARPS, int WIDE, int BACK, class Pixel>
-__global__ void __launch_bounds__(32 * WARPS) chain_gradient(
+__global__ void __launch_bounds__(32 * WARPS, WARPS > 8 || BACK ? 1 : 2) chain_gradient(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ rows, const float* __restrict__ g, float* __restrict__ part,
     float* __restrict__ dw1, int n, int inputs, int slab, int tiles, const float* __restrict__ small, const double* __restrict__ lost,
     const int* __restrict__ hits, int blocks, float* __restrict__ db1, float* __restrict__ dw2, float* __restrict__ db2, int* step, double* log_loss,
