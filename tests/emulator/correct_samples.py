@@ -115,6 +115,15 @@ def locked(b: Bench) -> None:
 
 
 @case
+def handshake(b: Bench) -> None:
+    if b.device.mode == "asan":
+        return  # it does not see volatile accesses, and would run the waiting thread for ever
+    out = b.device.empty((1,))
+    b.send("block", "handshake", 1, 64, b.put(X[:1]), out, b.zeros(1, dtype=np.int32))
+    equal(out, X[:1])
+
+
+@case
 def shuffles(b: Bench) -> None:
     out, x, lanes = b.device.empty((8, 32)), X[:32], np.arange(32)
     b.send("warps", "shuffles", 1, 32, b.put(x), out)
@@ -285,6 +294,13 @@ def atomics(b: Bench) -> None:
     equal(l, [64 << 40, 189])
     equal(f, [64, 32])
     equal(d, [16])
+
+
+@case
+def mixed(b: Bench) -> None:
+    seen, i, s, l = (b.zeros(1, dtype=kind) for kind in (np.int32, np.int32, np.uint16, np.uint64))
+    b.send("arithmetic", "mixed", 1, 40, seen, i, s, l)
+    assert [int(a.download()[0]) for a in (seen, i, s, l)] == [1, 40, 5, 7]
 
 
 @case

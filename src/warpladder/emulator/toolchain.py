@@ -31,13 +31,15 @@ KEPT_SECONDS = 30 * 86_400
 # DWARF 5 counts files from 0, and addr2line takes some lines of a source that comes from stdin to be stdin's.
 _ALWAYS = ("-std=gnu++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-strict-aliasing", "-gdwarf-4", "-pthread", "-w")
 _RUNTIME_FLAGS = {"fast": (), "check": ("-DEMU_CHECK",), "asan": ("-DEMU_ASAN",)}
+#: Call-outs before each access, which our own runtime answers; volatile ones apart.
+_CALLOUTS = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "--param=tsan-distinguish-volatile=1")
+_VOLATILE = re.compile(r"(?<!asm )(?<!asm)\bvolatile\b")
 _KERNEL_FLAGS = {
     # Nothing that changes a result: no -ffast-math. Multiply-adds are fused, as nvcc fuses them.
     "fast": ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math"),
-    # The sanitizers' calls are answered by our own runtime.
     "check": (
         "-DEMU_CHECK", "-O1", "-march=native", "-fno-math-errno", "-fno-trapping-math",
-        "-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "--param=tsan-distinguish-volatile=1",
+        *_CALLOUTS,
         "-fsanitize=bounds-strict,alignment,integer-divide-by-zero", "-fsanitize-recover=all",
     ),
     "asan": (
@@ -139,7 +141,8 @@ def library(text: str, mode: str, what: str) -> Path:
         With the compiler's first error, which names the kernel's file and line.
     """
     linked = runtime(mode)
-    flags = [*_ALWAYS, "-fwhole-program", *_KERNEL_FLAGS[mode], f"-I{HEADERS}", f"-I{HEADERS / 'cuda'}"]
+    polls = _CALLOUTS if mode == "fast" and _VOLATILE.search(text) else ()  # a thread that waits must let others run
+    flags = [*_ALWAYS, "-fwhole-program", *_KERNEL_FLAGS[mode], *polls, f"-I{HEADERS}", f"-I{HEADERS / 'cuda'}"]
     name = f"{re.sub(r'[^A-Za-z0-9]+', '-', what)}-{mode}-{_key(mode, text, linked.name, *flags)}"
     if (folder() / f"{name}.so").is_file():
         return _used(folder() / f"{name}.so")

@@ -79,3 +79,11 @@ extern "C" __global__ void tf32_product(const float* a, const float* b, float* c
     mma_tf32(d, left, right);
     for (int i = 0; i < 4; ++i) c[(g + 8 * (i >> 1)) * 8 + 2 * t + (i & 1)] = d[i];
 }
+
+// Atomic operations in a source that has volatile accesses too.
+extern "C" __global__ void mixed(volatile int* seen, int* i, unsigned short* s, unsigned long long* l) {
+    atomicAdd(i, 1);
+    atomicCAS(s, static_cast<unsigned short>(0), static_cast<unsigned short>(5));
+    atomicMax(l, 7ull);
+    if (threadIdx.x == 0) *seen = 1;
+}

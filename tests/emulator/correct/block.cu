@@ -121,3 +121,19 @@ extern "C" __global__ void locked(int* y) {
     __syncthreads();
     if (threadIdx.x == 0) y[0] = count;
 }
+
+// The first warp waits for a flag that the second one sets.
+extern "C" __global__ void handshake(const float* x, float* y, volatile int* flag) {
+    __shared__ float kept;
+    if (threadIdx.x == 32) {
+        kept = x[0];
+        __threadfence_block();
+        *flag = 1;
+    }
+    if (threadIdx.x == 0) {
+        while (*flag == 0) {
+        }
+        __threadfence_block();
+        y[0] = kept;
+    }
+}

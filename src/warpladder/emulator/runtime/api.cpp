@@ -129,8 +129,6 @@ EMU_EXPORT uint64_t emu_reduce(unsigned mask, uint64_t value, char operation, co
     return hand.value;
 }
 
-namespace emu { void poll(Thread& me, const void* address, unsigned size); }
-
 EMU_EXPORT void emu_atomic([[maybe_unused]] const void* address, [[maybe_unused]] unsigned size, [[maybe_unused]] int write, [[maybe_unused]] int scope) {
 #ifdef EMU_CHECK
     Thread& me = self();

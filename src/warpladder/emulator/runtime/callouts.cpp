@@ -17,23 +17,12 @@ using emu::checker;
 
 namespace emu {
 
-// A thread that reads the same again and again waits for another one.
-void poll(Thread& me, const void* address, unsigned size) {
-    uint64_t found = emu_load(address, size);
-    if (me.polled == address && me.found == found) {
-        if (++me.polls % 64 == 0) worker_here->yield(me);
-    } else {
-        if (me.polls >= 64) worker_here->progress();
-        me.polled = address, me.found = found, me.polls = 0;
-    }
-}
-
 static void volatile_access(void* address, unsigned size, bool write, const void* code) {
     if (!current) return;
     Thread& me = self();
     checker.access(address, size, write, 4, code);
     if (worker_here->here->holds(address)) return;
-    if (!write) poll(me, address, size);
+    if (!write) poll(me, address, size < 8 ? size : 8);
     checker.synchronise(me, address, write, 2);
 }
 

@@ -5,5 +5,6 @@
 #include "explain.cpp"
 #include "findings.cpp"
 #include "launch.cpp"
+#include "polling.cpp"
 #include "sync.cpp"
 #include "worker.cpp"
