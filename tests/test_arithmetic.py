@@ -17,6 +17,7 @@ VALUES = {"n": 1000, "blocks": 4, "rate": 0.5}
     [
         ("n", 1000), ("(n + 255) / 256", 4), ("n*blocks", 4000), ("1 << 20", 1 << 20), ("-7 / 2", -3), ("-7 % 2", -1), ("7 // 2", 3),
         ("1.0 / blocks", 0.25), ("rate", 0.5), ("1e-3", 1e-3), ("0x10", 16), ("true", True), (" +n ", 1000), (17, 17), (0.5, 0.5),
+        ("256 * sizeof(float)", 1024), ("sizeof( unsigned char )+sizeof(float4)", 17), ("0.5f", 0.5), ("1.f / 4.0F", 0.25), ("1e-3f", 1e-3), ("0x1f", 31),
     ],
 )  # fmt: skip
 def test_values(text: str | float, value: float) -> None:
@@ -36,6 +37,11 @@ def test_what_cannot_be_read(text: str) -> None:
 def test_names_are_explained() -> None:
     with pytest.raises(ConfigError, match="in 'm \\* 2': nothing says what m is; there are n, blocks, rate"):
         evaluate("m * 2", VALUES)
+
+
+def test_sizes_of_types_that_nobody_knows() -> None:
+    with pytest.raises(ConfigError, match=r"in 'sizeof\(Body\)': sizeof\(Body\) is the size of no built-in type"):
+        evaluate("sizeof(Body)", VALUES)
 
 
 @pytest.mark.parametrize("text", ["1 / 0", "1.0 / 0", "n % (blocks - 4)"])

@@ -56,6 +56,7 @@ def test_the_kernels_of_a_file_are_listed_with_a_command_to_begin_with(run: Run,
     code, out, err = run("saxpy.cu")
     assert (code, err) == (0, "")
     assert out.startswith("saxpy.cu has 1 kernel:\n\n  saxpy(const float* x, float* y, float a, int n)\n")
+    assert "\nThe file launches:\n\n  saxpy<<<4, 256>>>(nullptr, nullptr, 1.f, 0)\n" in out
     assert "warpladder check saxpy.cu --grid 4 --block 256 --arg x=1000 --arg y=1000 \\\n      --arg a=1 --arg n=1000\n" in out
     assert max(map(len, out.splitlines())) <= 84
     assert ".toml" not in out

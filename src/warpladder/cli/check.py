@@ -82,7 +82,7 @@ def check(context: click.Context, file: Path, mode: str, order: str, seed: int, 
 def _list(file: Path, as_json: bool) -> None:
     """The kernels of a file, and how one of them is checked."""
     from ..device.signature import names, signature, templates
-    from ..emulator.hostcode import device_code
+    from ..emulator.hostcode import device_code, host_code
     from ..errors import KernelError
 
     source = device_code(file)
@@ -100,6 +100,11 @@ def _list(file: Path, as_json: bool) -> None:
     for name in found:
         if name in instances:
             click.echo(f"  {name}<{instances[name]}>, a template: --kernel '{name}<...>' names an instance")
+    launched = re.findall(r"[\w:]+\s*(?:<[^<>;]*>)?\s*<<<[^;]*?>>>\s*\([^;]*?\)(?=\s*;)", host_code(file))
+    if launched:
+        click.echo("\nThe file launches:\n")
+        for launch in dict.fromkeys(" ".join(text.split()) for text in launched):
+            click.echo(f"  {launch}")
     click.echo("\nTo check one, say how it is launched and what it is given:\n")
     click.echo(_example(file, source, plain, found))
     click.echo(f"\n{ARRAYS}")

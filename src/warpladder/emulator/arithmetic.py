@@ -1,17 +1,23 @@
-"""Numbers written as a user writes them in C: `n`, `(n + 255) / 256`, `1 << 20`, `0.5`. Nothing is executed."""
+"""Numbers written as a user writes them in C: `n`, `(n + 255) / 256`, `1 << 20`, `256 * sizeof(float)`, `0.5f`. Nothing is executed."""
 
 from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Mapping
 
+from ..device.types import resolve
 from ..errors import ConfigError
 
 Number = int | float | bool
 
 #: What a number may not pass on the way, so that no expression takes long.
 _LARGEST = 2.0**64
+
+
+_SIZEOF = re.compile(r"\bsizeof\s*\(([\w:\s]+)\)")
+_FLOAT = re.compile(r"\b(\d+\.\d*|\d*\.?\d+[eE][+-]?\d+)[fF]\b")
 
 
 def _divide(a: Number, b: Number) -> Number:
@@ -46,7 +52,7 @@ def evaluate(text: str | Number, values: Mapping[str, Number]) -> Number:
     Parameters
     ----------
     text : str or number
-        Numbers, names, + - * / % << and parentheses; true and false. A number stands for itself.
+        Numbers, names, + - * / % << and parentheses; sizeof(float); true and false. A number stands for itself.
     values : mapping of str to number
         What the names stand for.
 
@@ -58,7 +64,8 @@ def evaluate(text: str | Number, values: Mapping[str, Number]) -> Number:
     if isinstance(text, (int, float)):
         return text
     try:
-        found = _value(ast.parse(text.strip(), mode="eval").body, values)
+        plain = _FLOAT.sub(r"\1", _SIZEOF.sub(_size, text.strip()))
+        found = _value(ast.parse(plain, mode="eval").body, values)
     except ConfigError as error:
         raise ConfigError(f"in '{text}': {error}") from None
     except ZeroDivisionError:
@@ -66,6 +73,13 @@ def evaluate(text: str | Number, values: Mapping[str, Number]) -> Number:
     except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
         raise ConfigError(f"cannot read '{text}': it takes numbers, names, + - * / % << and parentheses") from None
     return found
+
+
+def _size(match: re.Match[str]) -> str:
+    kind = resolve(match[1], "")
+    if kind is None:
+        raise ConfigError(f"{match[0]} is the size of no built-in type")
+    return str(kind.size)
 
 
 def _value(node: ast.expr, values: Mapping[str, Number]) -> Number:
