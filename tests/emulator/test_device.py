@@ -83,6 +83,30 @@ def test_a_launch_beyond_the_limits_is_refused(device, tmp_path):
     kernel.bind(1, 1024, x, shared=199_000).send()
 
 
+def test_launch_bounds_bind_here_too(device, tmp_path):
+    path = written(
+        tmp_path,
+        "namespace a { constexpr int WARP = 32;\n"
+        "template <typename T, int N> __global__ void __launch_bounds__(N * WARP, 2) k(T* x) { x[threadIdx.x] = 1; } }\n"
+        'extern "C" __global__ __launch_bounds__(64) void plain(float* x) { x[threadIdx.x] = 1; }\n',
+    )
+    x = device.zeros((1024,))
+    kernel = device.kernel(path, "a::k<float, 4>")
+    kernel.bind(1, 128, x).send()
+    with pytest.raises(LaunchError, match="129 threads a block, and the kernel, as compiled, with its launch bounds, takes 128"):
+        kernel.bind(1, 129, x)
+    with pytest.raises(LaunchError, match="launch bounds, takes 64"):
+        device.kernel(path, "plain").bind(1, 65, x)
+
+
+def test_more_static_shared_memory_than_a_kernel_gets_is_refused(device, tmp_path):
+    path = written(
+        tmp_path, "__global__ void k(float* x) { __shared__ float s[12289]; s[threadIdx.x] = 0; x[threadIdx.x] = s[threadIdx.x]; }"
+    )
+    with pytest.raises(KernelError, match=r"49,156 bytes of static shared memory, and a kernel gets 49,152"):
+        device.kernel(path, "k")
+
+
 def test_a_compile_error_names_the_kernels_line(device, tmp_path):
     path = written(tmp_path, "\n__global__ void k(float* x) {\n    x[0] = y;\n}\n")
     with pytest.raises(KernelError, match=r"kernel\.cu:3: .*'?y'? was not declared") as error:

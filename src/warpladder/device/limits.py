@@ -89,9 +89,8 @@ def check(kernel: str, grid: Dim3, block: Dim3, shared: int, limits: Limits, res
     elif any(size > most for size, most in zip(grid, limits.grid, strict=True)):
         reason = f"{limits.device} takes grids of at most {limits.grid}"
     elif threads > resources.threads_per_block:
-        compiled = (
-            f"as compiled, with {resources.registers} registers a thread and its launch bounds, takes {resources.threads_per_block:,}"
-        )
+        registers = f"{resources.registers} registers a thread and " if resources.registers else ""
+        compiled = f"as compiled, with {registers}its launch bounds, takes {resources.threads_per_block:,}"
         reason = f"{threads:,} threads a block, and the kernel, {compiled}"
     elif threads * resources.registers > limits.registers_per_block:
         reason = f"{threads:,} threads of {resources.registers} registers are more than the {limits.registers_per_block:,} of a block on {limits.device}"

@@ -24,6 +24,7 @@ _KERNEL = re.compile(
     r"(?:template\s*<(?P<template>[^{};]*?)>\s*)?(?:(?:extern\s*\"C\"|static|inline|void)\s+)*__global__\s+"
     rf"(?P<middle>(?:[\w\s]|\({_INSIDE}\))*?)\b(?P<name>[A-Za-z_]\w*)\s*\((?P<parameters>{_INSIDE})\)\s*\{{"
 )
+_BOUNDS = re.compile(rf"__launch_bounds__\s*\((?P<inside>{_INSIDE})\)")
 _DECLARED = re.compile(rf"__global__(?:[\w\s]|\({_INSIDE}\))*?\w+\s*\({_INSIDE}\)\s*;")
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
 _SCOPE = re.compile(r"\bnamespace\s+(?P<name>\w+(?:\s*::\s*\w+)*)\s*\{|[{}]")
@@ -55,10 +56,14 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signature:
-    """A kernel's name, with its namespace and its template arguments if it has any, and its parameters."""
+    """A kernel's name, with its namespace and its template arguments if it has any, and its parameters.
+
+    bounds : how many threads its __launch_bounds__ allow a block, as the source says it, with template arguments in their places; "" without.
+    """
 
     name: str
     parameters: tuple[Parameter, ...]
+    bounds: str = ""
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(map(str, self.parameters))})"
@@ -124,7 +129,8 @@ def signature(source: Source, name: str) -> Signature:
     types = _type_arguments(match["template"], given.rpartition(">")[0]) if given else {}
     text = match["parameters"].strip()
     parts = _split(text) if text not in ("", "void") else []
-    return Signature(full + name[len(plain) :] if given else full, tuple(_parameter(part, types, source, plain) for part in parts))
+    known = tuple(_parameter(part, types, source, plain) for part in parts)
+    return Signature(full + name[len(plain) :] if given else full, known, _bounds(match, given.rpartition(">")[0]))
 
 
 def code(source: Source) -> str:
@@ -176,6 +182,18 @@ def _type_arguments(template: str, given: str) -> dict[str, str]:
         if declared and declared[0] in ("typename", "class") and position < len(arguments):
             out[declared[-1]] = arguments[position]
     return out
+
+
+def _bounds(match: re.Match[str], given: str) -> str:
+    """The first number of a kernel's __launch_bounds__, an expression without the template's names."""
+    found = _BOUNDS.search(match["middle"])
+    if found is None:
+        return ""
+    bounds = _split(found["inside"])[0]
+    for declared, argument in zip(_split(match["template"]), _split(given), strict=False) if given else ():
+        name = re.escape(declared.partition("=")[0].split()[-1])
+        bounds = re.sub(rf"\b{name}\b", f"({argument})", bounds)
+    return bounds
 
 
 def _parameter(text: str, instead: Mapping[str, str], source: Source, kernel: str) -> Parameter:

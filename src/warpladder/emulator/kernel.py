@@ -89,7 +89,12 @@ class EmulatedKernel(Kernel):
     device: EmulatedDevice
 
     def __init__(self, device: EmulatedDevice, source: Source, signature: Signature, function: Function) -> None:
-        super().__init__(device, source, signature, Resources(static_shared=function.shared))
+        super().__init__(device, source, signature, Resources(static_shared=function.shared, threads_per_block=function.bounds))
+        if function.shared > device.limits.shared_per_block:
+            raise KernelError(
+                f"kernel {signature.name} of {source.path.name} has {function.shared:,} bytes of static shared memory, and a kernel gets "
+                f"{device.limits.shared_per_block:,}; more must be dynamic: extern __shared__"
+            )
         self.function = function
 
     def _launch(

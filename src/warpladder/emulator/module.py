@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ..device.signature import names, templates
+from ..device.signature import names, signature, templates
 from ..device.source import Source
 from .shared import rewritten
 from .toolchain import library, runtime
@@ -36,12 +36,14 @@ class Function:
     address : of the function that takes the arguments' addresses.
     layout : address of the module's shared variables.
     shared : bytes of the kernel's own static shared memory.
+    bounds : threads in a block, at most.
     library : the file that it is in.
     """
 
     address: int
     layout: int
     shared: int
+    bounds: int
     library: Path
 
 
@@ -53,11 +55,16 @@ def function(source: Source, name: str, mode: str) -> Function:
     loaded = _load(path, mode)
     entry = loaded[f"emu_kernel_{together.index(name)}"]
     layout = ctypes.cast(loaded.emu_layout(), ctypes.POINTER(Layout))
-    return Function(_address(entry), ctypes.addressof(layout.contents), _shared(layout.contents, name), path)
+    shared, bounds = _shared(layout.contents, name), loaded[f"emu_bounds_{together.index(name)}"]()
+    return Function(_address(entry), ctypes.addressof(layout.contents), shared, bounds, path)
 
 
 def _text(source: Source, kernels: tuple[str, ...]) -> str:
-    exports = "".join(f"EMU_KERNEL({number}, {name})\n" for number, name in enumerate(kernels))
+    exports = ""
+    for number, name in enumerate(kernels):
+        scope = name.partition("<")[0].rpartition("::")[0]
+        exports += f"EMU_KERNEL({number}, {name})\n"
+        exports += f"EMU_BOUNDS({number}, {f'using namespace {scope};' if scope else ''}, {signature(source, name).bounds or 1024})\n"
     return f'#include "emulator.h"\n{rewritten(source.text, str(source.path))}\n#line 1 "the list of kernels"\n{exports}EMU_MODULE\n'
 
 

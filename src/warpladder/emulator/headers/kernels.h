@@ -32,4 +32,5 @@ template <class... A, void (*kernel)(A...)> struct Call<kernel> {
 // Kept although nothing here calls it; -fwhole-program drops whatever else is not used.
 #define EMU_ENTRY __attribute__((externally_visible))
 #define EMU_KERNEL(number, ...) EMU_EXPORT EMU_ENTRY void emu_kernel_##number(void** arguments) { emu::Call<(&__VA_ARGS__)>::run(arguments); }
+#define EMU_BOUNDS(number, names, ...) EMU_EXPORT EMU_ENTRY int emu_bounds_##number() { names return int(__VA_ARGS__); }
 #define EMU_MODULE EMU_EXPORT EMU_ENTRY const emu::Layout* emu_layout() { return &emu::layout; }
