@@ -6,7 +6,6 @@ A CUDA rung stands here once for the emulator, and once more for the GPU where t
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import find_spec
 
 from warpladder.config import TrainConfig
 from warpladder.ladder import LADDER, PEERS
@@ -32,12 +31,18 @@ def _here() -> tuple[Rung, ...]:
     for rung in LADDER:
         if rung.unsupported(softmax(), TrainConfig()) is None:
             out.append(rung)
-        if "device" in rung.options and find_spec("warpladder.emulator.device"):
+        if "device" in rung.options and rung.name not in INSTANCES:
             out.append(emulated(rung))
     return tuple(out)
 
 
+#: Rungs whose kernels are templates: each net has instances of its own, and on the emulator each takes seconds to compile.
+INSTANCES = ("gemm", "graph")
+
 HERE = _here()
+
+#: Those on the emulator, for tests of a few nets.
+TEMPLATED = tuple(emulated(rung) for rung in LADDER if rung.name in INSTANCES)
 
 #: The names of those that need no setting to run here.
 NAMES = [rung.name for rung in HERE if rung in LADDER]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from magnitudes import longest_chain, magnitudes
-from rungs_here import HERE
+from rungs_here import HERE, TEMPLATED
 from strategies import ZOO, Case, case, cases
 from warpladder import nets, params
 from warpladder.config import TrainConfig
@@ -122,6 +122,13 @@ def clear_of_switches(net: Net, config: TrainConfig, samples: int) -> Case:
 @rungs
 @pytest.mark.parametrize("net", ZOO, ids=lambda net: net.name)
 def test_steps_of_the_zoo(rung: Rung, net: Net) -> None:
+    config = TrainConfig(batch_size=2, learning_rate=1e-5, momentum=0.9, nesterov=True, weight_decay=1e-2)
+    assert compare_epoch(rung, clear_of_switches(net, config, samples=3)) == 2
+
+
+@pytest.mark.parametrize("rung", TEMPLATED, ids=lambda rung: rung.name)
+@pytest.mark.parametrize("net", [nets.mlp((1, 8, 8)), nets.cnn((1, 8, 8)), nets.autoencoder((1, 8, 8))], ids=lambda net: net.name)
+def test_steps_of_kernels_with_instances(rung: Rung, net: Net) -> None:
     config = TrainConfig(batch_size=2, learning_rate=1e-5, momentum=0.9, nesterov=True, weight_decay=1e-2)
     assert compare_epoch(rung, clear_of_switches(net, config, samples=3)) == 2
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .errors import RungError
 from .peers import jax, sklearn, torch
-from .rungs import cupy, library, loops, naive, native, numpy, resident, streamed, tiled
+from .rungs import cupy, gemm, graph, library, loops, naive, native, numpy, resident, streamed, tiled
 from .rungs.base import Rung
 
 LADDER: tuple[Rung, ...] = (
@@ -16,7 +16,9 @@ LADDER: tuple[Rung, ...] = (
     streamed.RUNG,
     resident.RUNG,
     tiled.RUNG,
+    gemm.RUNG,
     library.RUNG,
+    graph.RUNG,
 )
 PEERS: tuple[Rung, ...] = (torch.PEER, torch.CHANNELS_LAST, sklearn.PEER, jax.PEER, jax.GPU, jax.GPU_TF32, jax.GPU_BF16)
 
