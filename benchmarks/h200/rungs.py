@@ -44,7 +44,7 @@ from warpladder.trainers.kernelwise.trainer import KernelTrainer
 
 ROUNDS = 5
 QUEUE = 500  # launches that a stream holds without making the host wait
-RUNGS = ("naive", "streamed", "resident", "cupy")
+RUNGS = ("naive", "streamed", "resident", "cupy", "tiled", "gemm", "library", "graph")
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ CASES = (
     Case("cnn", nets.cnn(), "mnist", 64, 200),
     Case("autoencoder, batch 1", nets.autoencoder(), "cifar10", 1, 500),
     Case("autoencoder, batch 64", nets.autoencoder(), "cifar10", 64, 10),
+    Case("autoencoder, batch 256", nets.autoencoder(), "cifar10", 256, 4),
 )
 
 
@@ -248,10 +249,12 @@ def load(name: str, data_dir: str | None) -> Dataset:
 @click.command()
 @click.option("--data-dir", metavar="DIR", help="Folder with mnist/ and cifar10/.")
 @click.option("--case", "wanted", multiple=True, help="Only these.")
+@click.option("--peers", "peer_names", default="", help="Peers to time as well, with commas between them.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path(__file__).parent, help="Where rungs.json goes.")
-def main(data_dir: str | None, wanted: tuple[str, ...], out: Path) -> None:
+def main(data_dir: str | None, wanted: tuple[str, ...], peer_names: str, out: Path) -> None:
     """Time the GPU rungs and write rungs.json."""
     sets = {name: load(name, data_dir) for name in {case.data for case in CASES}}
+    peers = tuple(name for name in peer_names.split(",") if name)
     commit = subprocess.run(("git", "rev-parse", "--short", "HEAD"), capture_output=True, text=True).stdout.strip()
     found: dict[str, Any] = {"machine": gpu.facts(), "commit": commit, "cases": {}}
 
@@ -259,23 +262,21 @@ def main(data_dir: str | None, wanted: tuple[str, ...], out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
         (out / "rungs.json").write_text(json.dumps(found, indent=1))
 
-    click.echo(f"{'':24}{'naive':>24}{'streamed':>24}{'resident':>24}{'cupy':>12}   us a step, measured (predicted)")
     for case in CASES:
         if wanted and case.name not in wanted:
             continue
         alone = parts(case, sets[case.data])
         wished = predict(alone)
-        got = measure(case, sets[case.data], RUNGS)
+        got = measure(case, sets[case.data], (*RUNGS, *peers))
         found["cases"][case.name] = {"batch": case.batch, "steps": case.steps, "parts": alone, "predicted": wished, "measured": got}
         keep()
-        cells = []
-        for name in RUNGS:
+        click.echo(f"{case.name}: us a step, measured (predicted)")
+        for name in (*RUNGS, *peers):
             step = got[name].get("step_seconds")
-            text = got[name]["reason"][:20] if step is None else f"{step * 1e6:.1f}"
-            cells.append(f"{text} ({wished[name] * 1e6:.1f})" if name in wished else text)
-        click.echo(f"{case.name:24}{cells[0]:>24}{cells[1]:>24}{cells[2]:>24}{cells[3]:>12}   " + ", ".join(
-            f"{key} {value * 1e6:.1f}" if key != "launches" else f"{value} launches" for key, value in alone.items()
-        ) + f"; {got.get('timeline', {}).get('overlap', 0):.0%} of copying hidden")  # fmt: skip
+            told = got[name]["reason"] if step is None else f"{step * 1e6:10.1f}"
+            click.echo(f"  {name:18} {told}" + (f" ({wished[name] * 1e6:.1f})" if name in wished else ""))
+        told = ", ".join(f"{key} {value * 1e6:.1f}" if key != "launches" else f"{value} launches" for key, value in alone.items())
+        click.echo(f"  a naive step: {told}; streamed: {got.get('timeline', {}).get('overlap', 0):.0%} of copying hidden")
     if not wanted:
         for name, work in (
             ("s1", lambda: s1(sets["mnist"])),

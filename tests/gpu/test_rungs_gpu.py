@@ -17,7 +17,7 @@ from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
 
-GPU_RUNGS = [rung for rung in LADDER if rung.name == "cupy" or "device" in rung.options]
+GPU_RUNGS = [rung for rung in LADDER if rung.name in ("cupy", "library") or "device" in rung.options]
 rungs = pytest.mark.parametrize("rung", GPU_RUNGS, ids=lambda rung: rung.name)
 ALL = [make() for make in ZOO]
 
