@@ -114,7 +114,7 @@ def main() -> int:
             before = most.get((path, name))
             most[path, name] = taken if before is None or taken.registers > before.registers else before
     for path in files:
-        for template in sorted(templates(sources.read(path)) - {name.partition("<")[0] for file, name in most if file == path}):
+        for template in sorted(set(templates(sources.read(path))) - {name.partition("<")[0] for file, name in most if file == path}):
             wrong.append(f"{path}: no rung asks for an instance of {template}; declare one: // instance: {template}<...>")
     included = {header for path in files for header in sources.read(path).headers}
     for header in sorted(set(HEADERS.glob("*.cuh")) - included):
