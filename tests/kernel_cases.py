@@ -13,8 +13,9 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
+from kernel_chains import head_cases, whole_cases
 from kernel_layers import layer_cases
 from kernel_losses import LOSSES
 from kernel_steps import accumulate_cases, gather_cases, update_cases
@@ -46,23 +47,31 @@ def every_case() -> list[KernelCase]:
     """The cases of every implementation that stands in a table; what several tables share comes once, and one without cases is an error."""
     out: dict[str, list[KernelCase]] = {}
     for table in tables().values():
-        for key, op in table.layers.items():
-            out.setdefault(f"{op.__name__} {'+'.join(kind.__name__ for kind in key)}", _listed(op.__name__, layer_cases(key, op)))
-        for kind, loss in table.losses.items():
-            out.setdefault(loss.__name__, _listed(loss.__name__, LOSSES[kind](table)))
-        for entry, runs in (
-            (table.update, update_cases(table)),
-            (table.gather, gather_cases(table)),
-            (table.accumulate, accumulate_cases(table)),
-        ):
-            out.setdefault(entry.__name__, _listed(entry.__name__, runs))
+        for entry in fields(table):
+            for name, runs in ENTRIES[entry.name](table):
+                if name not in out:
+                    out[name] = [KernelCase(f"{name} {what}", run) for what, run in runs]
+                    assert out[name], f"no case covers {name}: the lists in kernel_*.py hold nothing that it takes"
     return [case for found in out.values() for case in found]
 
 
-def _listed(entry: str, runs: Runs) -> list[KernelCase]:
-    found = [KernelCase(f"{entry} {what}".strip(), run) for what, run in runs]
-    assert found, f"no case covers {entry}: give LAYERS in kernel_layers.py layers that it takes"
-    return found
+Named = list[tuple[str, Runs]]
+
+
+def _layers(table: KernelTable) -> Named:
+    return [(f"{op.__name__} {'+'.join(kind.__name__ for kind in key)}", layer_cases(key, op)) for key, op in table.layers.items()]
+
+
+#: How what stands in each entry of a table is covered; a new entry wants cases of its own.
+ENTRIES: dict[str, Callable[[KernelTable], Named]] = {
+    "layers": _layers,
+    "losses": lambda table: [(loss.__name__, LOSSES[kind](table)) for kind, loss in table.losses.items()],
+    "update": lambda table: [(table.update.__name__, update_cases(table))],
+    "gather": lambda table: [(table.gather.__name__, gather_cases(table))],
+    "accumulate": lambda table: [(table.accumulate.__name__, accumulate_cases(table))],
+    "heads": lambda table: [(head.__name__, head_cases(head)) for head in table.heads],
+    "whole": lambda table: [(whole.__name__, whole_cases(whole)) for whole in table.whole],
+}
 
 
 @contextmanager

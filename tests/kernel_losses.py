@@ -27,7 +27,7 @@ def _cross_entropy(device: Device, table: KernelTable, capacity: int, n: int, cl
     x, label = nan(capacity, classes), np.full(capacity, -1, np.int32)
     dx = nan(capacity, classes)
     arrays = device.array(x, "x"), device.array(label, "target"), device.array(dx, "dx")
-    log = _log(device)
+    log = log_of(device)
     op = table.losses[CrossEntropyLoss](device, *arrays, log, block)
     launched: set[str] = set()
     for step, parts in enumerate(([n], [n, max(1, n // 2)])):
@@ -47,7 +47,7 @@ def _cross_entropy(device: Device, table: KernelTable, capacity: int, n: int, cl
             close(found[: len(rows)], wanted[rows], scale[rows], bound("float32", classes), "dx")
             untouched(found, len(rows), "dx")
         close_to = bound("float32", classes + batch) * (1 + 2 * abs(logits.astype(float)).max())
-        _logged(log, step, cross_entropy.forward(logits.astype(float), labels), close_to, cross_entropy.correct(logits, labels))
+        logged(log, step, cross_entropy.forward(logits.astype(float), labels), close_to, cross_entropy.correct(logits, labels))
     return launched
 
 
@@ -62,7 +62,7 @@ def _mse(device: Device, table: KernelTable, capacity: int, n: int, shape: Shape
     size = int(np.prod(shape))
     x, target, dx = nan(capacity, size), nan(capacity, *shape), nan(capacity, size)
     arrays = device.array(x, "x"), device.array(target, "target"), device.array(dx, "dx")
-    log = _log(device)
+    log = log_of(device)
     op = table.losses[MSELoss](device, *arrays, log, block)
     launched: set[str] = set()
     for step, parts in enumerate(([n], [n, max(1, n // 2)])):
@@ -79,7 +79,7 @@ def _mse(device: Device, table: KernelTable, capacity: int, n: int, shape: Shape
             close(found[: len(rows)], wanted[rows], scale[rows], bound("float32", 3), "dx")
             untouched(found, len(rows), "dx")
         loss = mse.forward(out.astype(float), images.astype(float))
-        _logged(log, step, loss, bound("float32", size * batch) * loss, 0)
+        logged(log, step, loss, bound("float32", size * batch) * loss, 0)
     return launched
 
 
@@ -89,7 +89,7 @@ LOSSES: dict[Any, Callable[[KernelTable], Runs]] = {
 }  # fmt: skip
 
 
-def _log(device: Device) -> Log:
+def log_of(device: Device) -> Log:
     """A log of three steps, the last of which nobody may write."""
     return Log(
         device.array(np.zeros(1, np.int32), "step"),
@@ -98,7 +98,7 @@ def _log(device: Device) -> Log:
     )
 
 
-def _logged(log: Log, step: int, loss: float, limit: float, correct: int) -> None:
+def logged(log: Log, step: int, loss: float, limit: float, correct: int) -> None:
     found = log.loss.download()
     assert abs(found[step] - loss) <= limit, f"the loss of step {step} is {found[step]}, not {loss}"
     assert np.isnan(found[step + 1 :]).all()

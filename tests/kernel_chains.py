@@ -1,0 +1,125 @@
+"""What takes several parts of a step at once, as kernels: a net's last layer with its loss, and all of a small net's step."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from kernel_layers import LAYERS
+from kernel_losses import log_of, logged
+from kernel_tools import BATCHES, Runs, close, nan, send, untouched
+from magnitudes import longest_chain, magnitudes
+from strategies import Case, case
+from warpladder import nets, params
+from warpladder.config import TrainConfig
+from warpladder.device import Device
+from warpladder.nets import CrossEntropyLoss, Layer, Linear, Net, Shape
+from warpladder.ops.base import Buffers
+from warpladder.ops.cross_entropy import reference as cross_entropy
+from warpladder.ops.kernels import Head, WholeStep
+from warpladder.ops.linear import reference as linear
+from warpladder.tolerance import bound
+from warpladder.trainers.reference import ReferenceTrainer
+
+#: Small nets of the ladder, of odd sizes and of sizes that four divides, of several classes.
+NETS = (
+    nets.softmax((1, 5, 7), 3),
+    nets.softmax((1, 6, 4)),
+    nets.mlp10((1, 6, 4), 16),
+    nets.mlp10((1, 3, 5)),
+    nets.mlp((1, 3, 5)),
+    nets.cnn((1, 7, 8)),
+)
+
+#: More samples than launches for small batches take.
+MANY = 1031
+
+
+def head_cases(head: type[Head]) -> Runs:
+    fitting = [(layer, shape) for layer, shape in LAYERS[Linear] if head.takes(layer, CrossEntropyLoss())]
+    for position, (layer, in_shape) in enumerate(fitting):
+        capacity, n = BATCHES[position % len(BATCHES)]
+        for want_dx, count in ((True, n), (False, MANY if position == 0 else n)):
+            room = max(capacity, count)
+            name = f"{layer} on {in_shape}, {count} of {room}{'' if want_dx else ', no dx'}"
+            yield name, lambda device, a=(head, layer, in_shape, room, count, want_dx): _head(device, *a)  # type: ignore[misc]
+
+
+def _head(device: Device, head: type[Head], layer: Layer, in_shape: Shape, capacity: int, n: int, want_dx: bool) -> set[str]:
+    """A step of one batch, then the second slice of another."""
+    random = np.random.default_rng(n)
+    classes, inputs = layer.out_shape(in_shape)[0], in_shape[0]
+    w, b = random.normal(size=(classes, inputs)).astype(np.float32), random.normal(size=classes).astype(np.float32)
+    x, label = nan(capacity, inputs), np.full(capacity, -1, np.int32)
+    x[:n], label[:n] = random.normal(size=(n, inputs)), random.integers(0, classes, n)
+    host = {"x": x, "dx": nan(capacity, inputs), "w": w, "b": b, "dw": nan(*w.shape), "db": nan(*b.shape)}
+    arrays = {name: device.array(array, name) for name, array in host.items()}
+    log = log_of(device)
+    bound_head = head(
+        device, Buffers(y=None, **{**arrays, "dx": arrays["dx"] if want_dx else None}), device.array(label, "target"), log, 256
+    )
+    x64, w64 = x[:n].astype(float), w.astype(float)
+    logits = linear.forward(x64, w64, b.astype(float))
+    limit = bound("float32", inputs + classes + n)
+    launched: set[str] = set()
+    for step, (batch, parts) in enumerate(((n, [(True, True)]), (2 * n, [(True, False), (False, True)]))):
+        for first, last in parts:  # the same samples twice make the batch of two slices
+            launched |= send(bound_head.forward(n, batch)) | send(bound_head.backward(n, batch, first, last))
+            d = cross_entropy.backward(logits, label[:n]) * (n / batch)
+            sizes = abs(d) + 2 * np.eye(classes)[label[:n]] / batch
+            truth = linear.backward(x64, w64, d)
+            terms = linear.backward(abs(x64), abs(w64), sizes)
+            for name, wanted, scale in zip(("dx", "dw", "db"), truth, terms, strict=True):
+                if name != "dx" or want_dx:
+                    close(arrays[name].download()[: len(wanted)], wanted, scale, limit, name)
+        untouched(arrays["dx"].download(), n if want_dx else 0, "dx")
+        loss = cross_entropy.forward(logits, label[:n])
+        logged(log, step, loss, limit * (1 + 2 * abs(logits).max()), cross_entropy.correct(logits, label[:n]) * batch // n)
+    return launched
+
+
+def whole_cases(whole: type[WholeStep]) -> Runs:
+    fitting = [net for net in NETS if whole.takes(net)]
+    for position, net in enumerate(fitting):
+        for samples, batch, as_bytes in ((11, 4, position % 2 == 0), (MANY, None, position % 2 == 1)):
+            config = TrainConfig(batch_size=batch)
+            name = f"{net.name} on {net.in_shape}, {samples} samples{' as bytes' if as_bytes else ''} by {batch or samples}"
+            yield name, lambda device, a=(whole, net, config, samples, as_bytes): _whole(device, *a)  # type: ignore[misc]
+
+
+def _whole(device: Device, whole: type[WholeStep], net: Net, config: TrainConfig, samples: int, as_bytes: bool) -> set[str]:
+    """Every step of an epoch at the same parameters."""
+    drawn, reference = _clear(net, config, samples, as_bytes)
+    batch, slots = config.batch(samples), params.slots(net)
+    w = {
+        slot.name: device.array(array, slot.name) for slot, array in zip(slots, params.views(net, drawn.state.params).values(), strict=True)
+    }
+    dw = {slot.name: device.array(nan(*slot.shape), f"gradient of {slot.name}") for slot in slots}
+    data, log = drawn.dataset, log_of(device)
+    assert data.train_y is not None
+    source, labels = device.array(data.train_x, "source"), device.array(data.train_y.astype(np.int32), "labels")
+    op = whole(device, net, source, data.scale, labels, device.array(drawn.order.words, "order"), log, batch, batch, w, dw, 256)
+    launched: set[str] = set()
+    for step in range(drawn.steps):
+        x, y = reference.batch(drawn.order.indices(step * batch, min((step + 1) * batch, samples)))
+        launched |= send(op.launches(len(x), len(x), 0, True, True))
+        limit, sizes = bound("float32", longest_chain(net, len(x))), magnitudes(reference, x, y)
+        loss, correct, wanted = reference.gradients(x, y)
+        for (name, truth), scale in zip(params.views(net, wanted).items(), params.views(net, sizes.grads).values(), strict=True):
+            close(dw[name].download(), truth, scale, limit, f"the gradient of {name}")
+        logged(log, step, loss, limit * sizes.loss, correct)
+    return launched
+
+
+def _clear(net: Net, config: TrainConfig, samples: int, as_bytes: bool) -> tuple[Case, ReferenceTrainer]:
+    """Random samples among which none is so close to a switch that rounding could throw it."""
+    limit = bound("float32", longest_chain(net, config.batch(samples)))
+    for seed in range(100):
+        drawn = case(net, config, seed, samples, as_bytes)
+        reference = ReferenceTrainer(net, config, drawn.state)
+        reference.load(drawn.dataset)
+        x, y = reference.batch(np.arange(samples))
+        if magnitudes(reference, x, y).closest.min(initial=math.inf) > limit:
+            return drawn, reference
+    raise AssertionError(f"no samples are clear of the switches of {net.name}")
