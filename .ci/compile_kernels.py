@@ -94,7 +94,8 @@ def local_memory(source: Source, name: str, arch: str, taken: Resources) -> Iter
     """A line where a kernel takes local memory and its file does not say why."""
     spilled = taken.spill_loads + taken.spill_stores
     if (spilled or taken.local) and name.partition("<")[0] not in source.local_memory:
-        yield f"{source.path}: {name} for {arch} takes {taken.local} bytes of local memory; spilled registers take {spilled} bytes of loads and stores"
+        spills = f", of it spilled registers ({spilled} bytes of loads and stores)" if spilled else ""
+        yield f"{source.path}: {name} for {arch} takes {taken.local} bytes of local memory{spills}; avoid it, or say why: // local memory: kernel: reason"
 
 
 def main() -> int:
