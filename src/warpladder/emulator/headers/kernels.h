@@ -27,10 +27,16 @@ template <class... A, void (*kernel)(A...)> struct Call<kernel> {
     EMU_UNSEEN static void run(void** arguments) { with(arguments, std::index_sequence_for<A...>{}); }
 };
 
+// What __launch_bounds__ says of the threads in a block; what may follow, blocks in a multiprocessor and in a cluster, has no bearing here.
+template <class... Others>
+constexpr int most_threads(int threads, Others...) {
+    return threads;
+}
+
 }  // namespace emu
 
 // Kept although nothing here calls it; -fwhole-program drops whatever else is not used.
 #define EMU_ENTRY __attribute__((externally_visible))
 #define EMU_KERNEL(number, ...) EMU_EXPORT EMU_ENTRY void emu_kernel_##number(void** arguments) { emu::Call<(&__VA_ARGS__)>::run(arguments); }
-#define EMU_BOUNDS(number, names, ...) EMU_EXPORT EMU_ENTRY int emu_bounds_##number() { names return int(__VA_ARGS__); }
+#define EMU_BOUNDS(number, names, ...) EMU_EXPORT EMU_ENTRY int emu_bounds_##number() { names return emu::most_threads(__VA_ARGS__); }
 #define EMU_MODULE EMU_EXPORT EMU_ENTRY const emu::Layout* emu_layout() { return &emu::layout; }
