@@ -15,7 +15,7 @@ def cut(height: int, width: int, most: int) -> tuple[int, int]:
     found = {}
     for pieces in range(ceil_div(width, most), width + 1):
         across = ceil_div(width, pieces)
-        if across < min(8, width, most):
+        if found and across < 8:
             break
         down = ceil_div(height, ceil_div(height, min(height, most // across)))
         tiles = ceil_div(width, across) * ceil_div(height, down)
