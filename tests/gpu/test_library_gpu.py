@@ -228,7 +228,9 @@ def test_the_softmax(device: Device, n: int, classes: int) -> None:
         wanted = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     assert np.isnan(found[1]).all() if n > 2 else True, "NaN was swallowed"
     rows = np.isfinite(x).all(axis=1)
-    assert np.allclose(found[rows], wanted[rows], rtol=1e-5, atol=1e-5)
+    # logits of 1e30 lose their differences where the maximum and the logarithm are added before they are subtracted, as cuDNN does for many classes
+    rounding = 1e-5 + 2.0**-23 * abs(x[rows].astype(float)).max(axis=1, keepdims=True)
+    assert (abs(found[rows] - wanted[rows]) <= rounding + 1e-5 * abs(wanted[rows])).all()
 
 
 def test_the_loss_beside_ours(device: Device) -> None:

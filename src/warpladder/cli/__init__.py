@@ -12,6 +12,7 @@ from .check import check
 from .climb import climb
 from .data import data
 from .evaluate import evaluate
+from .gemm import gemm
 from .nets import nets
 from .predict import predict
 from .profile import profile
@@ -51,7 +52,7 @@ def group(ctx: click.Context) -> None:
         ctx.exit(BAD_INPUT)
 
 
-for _command in (climb, train, profile, evaluate, predict, nets, rungs, data, check):
+for _command in (climb, train, profile, evaluate, predict, nets, rungs, data, check, gemm):
     group.add_command(_command)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..device import Array, Device, Launch
 from ..ops.kernels import ceil_div
-from ..ops.tiles import choose
+from ..ops.tiles import plans
 
 HERE = Path(__file__).parent
 PIPELINED = HERE.parent / "ops" / "linear" / "gemm.cu"
@@ -63,7 +63,7 @@ class Pipelined(Level):
 
     def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
         (m, k), n = a.shape, b.shape[1]
-        plan = choose(m, n, k, device.limits)
+        plan = plans(m, n, k, device.limits)[0]
         tile, parts = plan.tile, plan.parts
         kernel = device.kernel(PIPELINED, f"gemm<{tile}, 0, 4>")  # A along k, B across it by four
         blocks = ceil_div(m, tile.bm) * ceil_div(n, tile.bn)
