@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .toolchain import HEADERS
+from .toolchain import HEADERS, RUNTIME
 
 Location = tuple[str, int]
+
+_FOREIGN = (HEADERS, RUNTIME, Path("/usr/include"), Path("/usr/lib"), Path("/usr/local/include"))
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,14 @@ def _lines(library: Path, addresses: list[int]) -> list[Location]:
         return [("?", 0)] * len(addresses)
     out: list[Location] = []
     for chain in _chains(said):
-        mine = [place for place in chain if HEADERS not in Path(place[0]).parents]
+        mine = [place for place in chain if not foreign(place[0])]
         out.append((mine or chain or [("?", 0)])[0])
     return out
+
+
+def foreign(file: str) -> bool:
+    """Whether a file is the emulator's or the compiler's, and not the user's."""
+    return any(root in Path(file).parents for root in _FOREIGN)
 
 
 def _chains(said: str) -> Iterator[list[Location]]:

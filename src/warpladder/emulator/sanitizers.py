@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .toolchain import HEADERS, RUNTIME
+from .reports import foreign
 
 _ADDRESS = re.compile(r"ERROR: AddressSanitizer: (?P<what>[\w-]+)")
 _ACCESS = re.compile(r"^(?P<doing>READ|WRITE) of size (?P<size>\d+)", re.MULTILINE)
@@ -39,13 +39,8 @@ def _undefined(match: re.Match[str]) -> Found:
 
 
 def _outside(said: str, what: str) -> Found:
-    own = (HEADERS, RUNTIME)
     frames = [(match["file"], int(match["line"])) for match in _FRAME.finditer(said)]
-    places = [
-        (file, line)
-        for file, line in frames
-        if Path(file).name != "the list of kernels" and not any(root in Path(file).parents for root in own)
-    ]
+    places = [place for place in frames if not foreign(place[0]) and Path(place[0]).name != "the list of kernels"]
     access, region = _ACCESS.search(said), _REGION.search(said)
     doing = f"{'reads' if access['doing'] == 'READ' else 'writes'} {_bytes(access['size'])}" if access else "uses memory"
     where = f" of what AddressSanitizer calls {what}"
