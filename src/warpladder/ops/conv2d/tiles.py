@@ -12,7 +12,7 @@ BANKS = 32  # of shared memory, each 4 bytes wide; a warp's loads from one bank 
 @cache
 def cut(height: int, width: int, most: int) -> tuple[int, int]:
     """Height and width of the tiles, `most` pixels at most, that cover an image with the fewest warps; of equals those with the least halo."""
-    found = {}
+    found: dict[tuple[int, int], tuple[int, int]] = {}
     for pieces in range(ceil_div(width, most), width + 1):
         across = ceil_div(width, pieces)
         if found and across < 8:
