@@ -16,7 +16,7 @@ from warpladder.ops.base import Buffers
 from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.conv2d.gemm import GemmConv2d
 from warpladder.ops.conv2d.gradients import TILES, WeightGradient, WinnersGradient
-from warpladder.ops.conv2d.products import Convolution, Geometry
+from warpladder.ops.conv2d.products import Convolution, Geometry, pack
 from warpladder.ops.kernels import KernelOp, OnDevice
 from warpladder.ops.linear.gemm import GemmLinear
 from warpladder.ops.linear.products import Product
@@ -122,7 +122,7 @@ def test_every_tile_convolves(tile: Tile) -> None:
         using(part.plan, n, tile, parts)
         part.parts = device.array(nan(part.plan(n).parts * truth.size))
         y = device.array(nan(*truth.shape))
-        send(part.launches(n, device.array(x), device.array(w), device.array(b), y))
+        send([pack(n, device.array(w), part, None), *part.launches(n, device.array(x), device.array(b), y)])
         close(y.download(), truth, scale, bound("float32", 82), f"{parts} parts")
 
 

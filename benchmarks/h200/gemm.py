@@ -251,9 +251,9 @@ def directions(owner: Any, n: int, c: int, size: int, o: int, padding: int, fold
 
 
 def launches_of(part: Any, n: int, read: Any, written: Any, w: Any, b: Any, sums: Any) -> list[Call]:
-    """All launches of a direction, packing and finishing among them."""
+    """All launches of a direction, finishing among them; packed weights are whatever stands in memory."""
     if isinstance(part, Convolution):
-        return list(part.launches(n, read, w, None, written))
+        return list(part.launches(n, read, None, written))
     dw = w if w is not None else _Sized()
     return list(part.launches(n, read, written, dw, sums, 1, b if b is not None else _Sized()))
 

@@ -49,8 +49,9 @@ class Tile:
 
     @property
     def efficiency(self) -> float:
-        """Share of the issued instructions that are multiply-adds, about: a wider thread loads less for each."""
-        return {128: 0.88, 64: 0.84, 32: 0.75, 16: 0.6}[self.tm * self.tn]
+        """Share of the issued instructions that are multiply-adds, about: a wider thread loads less for each, a flat tile copies more."""
+        flat = 0.8 if self.bn > 2 * self.threads else 1.0
+        return {128: 0.88, 64: 0.84, 32: 0.75, 16: 0.6}[self.tm * self.tn] * flat
 
     def __str__(self) -> str:
         return f"{self.bm}, {self.bn}, {self.bk}, {self.tm}, {self.tn}, {self.stages}"
@@ -76,14 +77,21 @@ CANDIDATES = (
 )
 
 #: Parts that a sum may be cut into, where there are too few tiles to fill the device.
-PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+PARTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256)
 
 
-#: Cycles that a launch takes before and after its work, and a block to fill its first stages.
-LAUNCH, FILLING = 3000, 1200
+#: Cycles that a launch takes before and after its work, that a block takes to fill its first stages, and that a number takes from shared memory.
+LAUNCH, FILLING, WAIT = 3000, 1500, 32
+
+#: Cycles of a multiprocessor's shared memory that one number takes on its way there: 16 bytes a thread; neighbours in an image, 4 bytes a
+#: thread; transposed, where a warp's 32 come from four lines. And what a warp takes to read four numbers a thread.
+ACROSS, PATCHES, ALONG, READ = 1 / 20, 1 / 10, 1 / 5, 3
+
+#: Of A's and of B's numbers.
+Copies = tuple[float, float]
 
 #: Bytes a cycle: that a multiprocessor gets from the second-level cache, and that all of them together read and write.
-LOADED, ADDED = 16, 2000
+LOADED, ADDED = 16, 1500
 
 
 @dataclass(frozen=True)
@@ -101,7 +109,8 @@ class Plan:
 
 
 def plans(
-    m: int, n: int, k: int | Callable[[Tile], int], limits: Limits, room: int | None = None, whole: bool = True, tiles: tuple[Tile, ...] = CANDIDATES
+    m: int, n: int, k: int | Callable[[Tile], int], limits: Limits, room: int | None = None, whole: bool = True,
+    tiles: tuple[Tile, ...] = CANDIDATES, copies: Copies = (ACROSS, ACROSS),
 ) -> list[Plan]:  # fmt: skip
     """Every way to compute C (m, n) with sums of k terms on a device, the fastest by the model first.
 
@@ -117,6 +126,8 @@ def plans(
         Whether a sum in one part is finished; if not, there is always a second launch.
     tiles : tuple of Tile
         The shapes to choose from.
+    copies : pair of float
+        What it costs to copy a number of A and of B.
     """
     found = {}
     for tile in tiles:
@@ -127,7 +138,7 @@ def plans(
             depth = ceil_div(ceil_div(terms, cut), tile.bk) * tile.bk
             plan = Plan(tile, depth, ceil_div(terms, depth))
             if room is None or plan.parts == 1 or plan.parts * m * n <= room:
-                found[plan] = cycles(plan, m, n, limits.multiprocessors, whole)
+                found[plan] = cycles(plan, m, n, limits.multiprocessors, whole, copies)
     return sorted(found, key=lambda plan: found[plan])
 
 
@@ -143,7 +154,7 @@ class Planned:
     capacity : int
     whole : bool
         Whether a sum in one part is written where it belongs; if not, it takes room as well.
-    tiles : tuple of Tile
+    tiles, copies : as `plans`
 
     Attributes
     ----------
@@ -152,19 +163,20 @@ class Planned:
     """
 
     def __init__(
-        self, shape: Callable[[int], Shape], limits: Limits, capacity: int, whole: bool = True, tiles: tuple[Tile, ...] = CANDIDATES
+        self, shape: Callable[[int], Shape], limits: Limits, capacity: int, whole: bool = True, tiles: tuple[Tile, ...] = CANDIDATES,
+        copies: Copies = (ACROSS, ACROSS),
     ) -> None:  # fmt: skip
-        self.shape, self.limits, self.whole, self.tiles = shape, limits, whole, tiles
+        self.shape, self.limits, self.whole, self.tiles, self.copies = shape, limits, whole, tiles, copies
         self.chosen: dict[int, Plan] = {}
         self.room = 0
         for n in {capacity, *(2**power for power in range(capacity.bit_length()) if 2**power < capacity)}:
             m, columns, _ = shape(n)
-            parts = plans(*shape(n), limits, None, whole, tiles)[0].parts
+            parts = plans(*shape(n), limits, None, whole, tiles, copies)[0].parts
             self.room = max(self.room, parts * m * columns if parts > 1 or not whole else 0)
 
     def options(self, n: int) -> list[Plan]:
         """The plans that there is room for, the fastest by the model first."""
-        return plans(*self.shape(n), self.limits, self.room, self.whole, self.tiles)
+        return plans(*self.shape(n), self.limits, self.room, self.whole, self.tiles, self.copies)
 
     def use(self, n: int, plan: Plan) -> None:
         """Compute n samples by this one of `options(n)` from now on."""
@@ -176,17 +188,19 @@ class Planned:
         return self.chosen[n]
 
 
-def cycles(plan: Plan, m: int, n: int, multiprocessors: int, whole: bool = True) -> float:
+def cycles(plan: Plan, m: int, n: int, multiprocessors: int, whole: bool = True, copies: Copies = (ACROSS, ACROSS)) -> float:
     """What a product takes, in cycles: the busiest multiprocessor's multiply-adds or loads, the start of a launch, the adding up of the parts."""
     tile = plan.tile
     blocks = ceil_div(m, tile.bm) * ceil_div(n, tile.bn) * plan.parts
     each = ceil_div(blocks, multiprocessors) if blocks < 8 * multiprocessors else blocks / multiprocessors + 0.5
-    warps = min(tile.resident, each) * tile.threads / 32
-    sums = tile.tm * tile.tn
-    hidden = warps / (warps + 3 * 64 / sums)  # the share of its waits that a scheduler fills with other warps and independent sums
-    multiplying = tile.bm * tile.bn / (128 * tile.efficiency * hidden)
-    loading = 4 * (tile.bm + tile.bn) / LOADED
-    busy = each * (plan.depth * max(multiplying, loading) + FILLING / min(tile.resident, each))
+    together = min(tile.resident, each)
+    warps = ceil_div(int(together * tile.threads), 128)  # of each of the four schedulers
+    sums = warps * tile.tm * tile.tn
+    hidden = sums / (sums + 45)  # of a scheduler's waits: those that other warps, or independent sums, fill
+    multiplying = max(sums / (tile.efficiency * hidden), WAIT)
+    loading = 4 * together * (tile.bm + tile.bn) / LOADED
+    sharing = together * (tile.bm * copies[0] + tile.bn * copies[1] + tile.threads / 32 * (tile.tm + tile.tn) / 4 * READ)
+    busy = each / together * (plan.depth * max(multiplying, loading, sharing) + FILLING / together)
     if plan.parts == 1 and whole:
         return LAUNCH + busy
-    return LAUNCH + busy + LAUNCH + 40 * plan.parts + 4 * (plan.parts + 1) * m * n / ADDED
+    return LAUNCH + busy + LAUNCH + 40 * plan.parts + 4 * (2 * plan.parts + 1) * m * n / ADDED

@@ -9,7 +9,7 @@ from ...nets import Conv2d, Layer, MaxPool2d, ReLU, Shape, Upsample2d
 from ..base import Buffers
 from ..kernels import KernelOp, Launches
 from .gradients import IncomingGradient, WeightGradient, WinnersGradient
-from .products import Convolution, Geometry
+from .products import Convolution, Geometry, pack
 
 
 class GemmConv2d(KernelOp):
@@ -38,6 +38,7 @@ class GemmConv2d(KernelOp):
         window = (k + fold - 1, fold, k - 1 - conv.padding) if folded else (k, conv.stride, conv.padding)
         self.forward_pass = Convolution(self, Geometry(small, written, *window, transposed=folded, fold=fold), capacity)
         self.winner: Array | None = None
+        self.backward_pass: Convolution | None = None
         if buffers.dy is None:
             return
         if self.pool:
@@ -64,7 +65,8 @@ class GemmConv2d(KernelOp):
 
     def forward(self, n: int) -> Launches:
         t = self.buffers
-        return self.forward_pass.launches(n, t.x, t.w, t.b, t.y, self.rectify, self.pool, self.winner)
+        packed = pack(n, t.w, self.forward_pass, self.backward_pass)
+        return [packed, *self.forward_pass.launches(n, t.x, t.b, t.y, self.rectify, self.pool, self.winner)]
 
     def backward(self, n: int) -> Launches:
         t = self.buffers
@@ -74,6 +76,6 @@ class GemmConv2d(KernelOp):
         found, gradient, slabs = self.incoming.launches(n, t.dy, t.y if self.rectify else None, self.winner)
         read, other = (gradient, t.x) if self.folded else (t.x, gradient)
         found += self.weight_gradient.launches(n, read, other, t.dw, self.incoming.sums, slabs, t.db)
-        if t.dx is not None:
-            found += self.backward_pass.launches(n, gradient, t.w, None, t.dx)
+        if self.backward_pass is not None:
+            found += self.backward_pass.launches(n, gradient, None, t.dx)
         return found

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...device import Array, Launch, Limits
 from ..kernels import Launches, OnDevice, ceil_div
-from ..tiles import CANDIDATES, Planned
+from ..tiles import ALONG, CANDIDATES, Planned
 from .products import Image
 
 WEIGHTS = Path(__file__).with_name("gemm_weights.cu")
@@ -60,7 +60,7 @@ class WeightGradient:
         self.window, self.fold = (k, stride, padding), fold
         self.columns = columns(read[0], k)
         outputs, high, wide = written
-        self.plan = Planned(lambda n: (outputs, self.columns, n * high * wide), self.device.limits, capacity, whole=False, tiles=TILES)
+        self.plan = Planned(lambda n: (outputs, self.columns, n * high * wide), self.device.limits, capacity, False, TILES, (ALONG, ALONG))
         self.parts = owner.scratch((self.plan.room,))
 
     def launches(self, n: int, read: Array, gradient: Array, dw: Array, sums: Array, slabs: int, db: Array) -> Launches:
@@ -142,7 +142,9 @@ def _finish(
     owner: OnDevice, part: Array, dw: Array, parts: int, sums: Array, db: Array, slabs: int, shape: tuple[int, int, int, int]
 ) -> Launch:
     """dw and db from the sums of parts; shape: o, c, k and fold of finish_weights."""
-    turns = min(8, 1 << (parts.bit_length() - 1))
+    numbers, turns = dw.size + db.size, 1
+    while turns < min(32, parts) and numbers * turns < 1024 * owner.device.limits.multiprocessors:  # few sums are shared by many threads
+        turns *= 2
     kernel = owner.device.kernel(WEIGHTS, "finish_weights")
-    blocks = ceil_div(dw.size + db.size, THREADS // turns)
+    blocks = ceil_div(numbers, THREADS // turns)
     return kernel.bind(blocks, (THREADS // turns, turns), part, dw, sums, db, parts, slabs, *shape, db.size)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...device import Array, Launch
 from ..kernels import Launches, OnDevice, ceil_div
-from ..tiles import CANDIDATES, Plan, Planned, Tile
+from ..tiles import ACROSS, CANDIDATES, PATCHES, Plan, Planned, Shape, Tile
 
 GEMM = Path(__file__).with_name("gemm.cu")
 PACK = Path(__file__).with_name("pack.cu")
@@ -111,7 +111,11 @@ class Convolution:
     def __init__(self, owner: OnDevice, geometry: Geometry, capacity: int) -> None:
         self.device, self.geometry = owner.device, geometry
         every = geometry.classes * geometry.pixels(pool=False)
-        self.plan = Planned(lambda n: (geometry.columns, n * every, geometry.rows), self.device.limits, capacity)
+
+        def shape(n: int) -> Shape:
+            return geometry.columns, n * every, geometry.rows
+
+        self.plan = Planned(shape, self.device.limits, capacity, copies=(ACROSS, PATCHES))
         self.parts = owner.scratch((self.plan.room,)) if self.plan.room else None
         self.packed = owner.scratch((geometry.classes * max(geometry.class_size(tile) for tile in CANDIDATES),))
 
@@ -119,14 +123,13 @@ class Convolution:
         self,
         n: int,
         x: Array,
-        w: Array,
         bias: Array | None,
         y: Array,
         rectify: bool = False,
         pool: bool = False,
         winner: Array | None = None,
     ) -> Launches:
-        """y[:n] from x[:n], + bias, then ReLU and a 2 x 2 pool where they are wanted."""
+        """y[:n] from x[:n] and the packed weights, + bias, then ReLU and a 2 x 2 pool where they are wanted."""
         geometry, plan = self.geometry, self.plan(n)
         tile, whole = plan.tile, plan.parts == 1
         after = ("POOL" if pool else "RECTIFY" if rectify else "PLAIN") if whole else "PLAIN"
@@ -139,16 +142,18 @@ class Convolution:
             winner if after == "POOL" else None, n, *geometry.read, *geometry.written, geometry.k, geometry.stride, geometry.padding,
             geometry.class_size(tile), plan.depth, n * math.prod(geometry.written), shared=tile.shared + table,
         )  # fmt: skip
-        found: Launches = [self._pack(tile, w), product]
-        return found if whole else [*found, self._finish(n, plan, bias, y, rectify, pool, winner)]
+        return [product] if whole else [product, self._finish(n, plan, bias, y, rectify, pool, winner)]
 
-    def _pack(self, tile: Tile, w: Array) -> Launch:
-        geometry = self.geometry
-        way, size = WAYS.index(geometry.way), geometry.classes * geometry.class_size(tile)
-        return self.device.kernel(PACK, "pack_weights").bind(
-            ceil_div(size, THREADS), THREADS, w, self.packed, geometry.written[0], geometry.read[0], geometry.k, geometry.fold,
-            int(geometry.swapped), way, geometry.stride, geometry.padding, 0 if geometry.few else tile.bk, geometry.class_size(tile), size,
-        )  # fmt: skip
+    def packing(self, n: int) -> tuple[Array, int, int, int]:
+        """How the product of n images reads the weights: where, which way, channels of a step, numbers of a class."""
+        geometry, tile = self.geometry, self.plan(n).tile
+        return self.packed, WAYS.index(geometry.way), 0 if geometry.few else tile.bk, geometry.class_size(tile)
+
+    def threads(self, n: int) -> int:
+        """That pack the weights."""
+        geometry, tile = self.geometry, self.plan(n).tile
+        inputs = geometry.read[0] if geometry.few else ceil_div(geometry.read[0], tile.bk) * tile.bk
+        return inputs * (geometry.written[0] + -geometry.columns % 4)
 
     def _finish(self, n: int, plan: Plan, bias: Array | None, y: Array, rectify: bool, pool: bool, winner: Array | None) -> Launch:
         channels, high, wide = self.geometry.written
@@ -161,3 +166,14 @@ class Convolution:
         size = n * channels * high * wide
         add = self.device.kernel(GEMM, "add_parts")
         return add.bind(ceil_div(size, THREADS), THREADS, self.parts, bias, y, plan.parts, size, channels, high * wide, int(rectify))
+
+
+def pack(n: int, w: Array, forward: Convolution, backward: Convolution | None) -> Launch:
+    """Packs a layer's weights for n images: for its forward pass, and for its input gradient where there is one."""
+    geometry, half = forward.geometry, forward.threads(n)
+    others = backward.packing(n) if backward is not None else (None, 0, 0, 0)
+    threads = half + (backward.threads(n) if backward is not None else 0)
+    return forward.device.kernel(PACK, "pack_weights").bind(
+        ceil_div(threads, THREADS), THREADS, w, geometry.written[0], geometry.read[0], geometry.k, geometry.fold, geometry.stride,
+        geometry.padding, *forward.packing(n), *others, half,
+    )  # fmt: skip

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...device import Array, Device, Launch
 from ..kernels import Launches, OnDevice, ceil_div
-from ..tiles import Planned
+from ..tiles import ACROSS, ALONG, Planned
 
 GEMM = Path(__file__).with_name("gemm.cu")
 
@@ -32,7 +32,8 @@ class Product:
         self, owner: OnDevice, shape: Callable[[int], tuple[int, int, int]], capacity: int, a_along: bool, b_along: bool
     ) -> None:  # fmt: skip
         self.device, self.shape, self.a_along, self.b_along = owner.device, shape, a_along, b_along
-        self.plan = Planned(shape, self.device.limits, capacity)
+        copies = ALONG if a_along else ACROSS, ALONG if b_along else ACROSS
+        self.plan = Planned(shape, self.device.limits, capacity, copies=copies)
         self.parts = owner.scratch((self.plan.room,)) if self.plan.room else None
 
     def product(self, samples: int, a: Array, b: Array, c: Array, bias: Array | None = None, rectify: bool = False) -> tuple[Launch, int]:
