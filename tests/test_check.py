@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -344,3 +346,31 @@ def _command(process: str) -> str:
         return Path(f"/proc/{process}/cmdline").read_text()
     except OSError:
         return ""
+
+
+# The tutorial.
+
+PAGE = Path(__file__).parent.parent / "docs" / "check.md"
+
+
+@emulated
+def test_the_tutorial_shows_what_is_printed(run: Run, tmp_path: Path) -> None:
+    sources, outputs = (
+        re.findall(rf"^```{kind}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL) for kind in ("cuda", "text")
+    )
+    launch = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("warpladder check reduce.cu --grid"))
+    file = tmp_path / "reduce.cu"
+    file.write_text(sources[0])
+    assert f"$ warpladder check reduce.cu\n{run('reduce.cu')[1]}" == outputs[0]
+    outs = []
+    barrier = sources[0].replace("            __syncthreads();\n        }\n", "        }\n        __syncthreads();\n")
+    race = barrier.replace("    for (int stride", "    __syncthreads();\n    for (int stride")
+    head, loop = sources[0].index("    if (i < n)"), sources[0].index("    if (threadIdx.x == 0)")
+    mended = sources[0][:head] + sources[1] + sources[0][loop:]
+    for text in (sources[0], barrier, race, mended):
+        file.write_text(text)
+        outs.append(run(*shlex.split(launch)[2:])[1])
+    assert outs[0] == outputs[1]
+    assert outs[1].endswith(outputs[2])
+    assert outs[2].partition("Remark")[0] == outputs[3].partition("Remark")[0]  # what lies in memory that nobody wrote is never the same
+    assert outs[3] == outputs[4]
