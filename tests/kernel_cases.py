@@ -1,4 +1,4 @@
-"""Every kernel behind every table, at ragged shapes, against the reference: cases that run on any device.
+"""Every kernel behind every table, and of the ladder of matrix products, at ragged shapes, against the reference: cases that run on any device.
 
 The cases follow the tables: whatever layers an entry computes, alone or several in one pass, a chain of such layers is
 made up for it. What an op writes holds NaN before, and so does every row that it must not read.
@@ -18,12 +18,14 @@ from dataclasses import dataclass, field, fields
 from kernel_chains import head_cases, whole_cases
 from kernel_layers import layer_cases
 from kernel_losses import LOSSES
+from kernel_products import product_cases
 from kernel_steps import accumulate_cases, gather_cases, update_cases
 from kernel_tools import Runs
 from stand_in import libraries
 from warpladder import ops
 from warpladder.device import Device
 from warpladder.emulator import EmulatedDevice
+from warpladder.gemm import LEVELS
 from warpladder.ops import library
 from warpladder.ops.kernels import KernelTable
 
@@ -44,7 +46,10 @@ def tables() -> dict[str, KernelTable]:
 
 
 def every_case() -> list[KernelCase]:
-    """The cases of every implementation that stands in a table; what several tables share comes once, and one without cases is an error."""
+    """The cases of every level of the ladder of products, and of every implementation that stands in a table.
+
+    What several tables share comes once, and one without cases is an error.
+    """
     out: dict[str, list[KernelCase]] = {}
     for table in tables().values():
         for entry in fields(table):
@@ -52,6 +57,8 @@ def every_case() -> list[KernelCase]:
                 if name not in out:
                     out[name] = [KernelCase(f"{name} {what}", run) for what, run in runs]
                     assert out[name], f"no case covers {name}: the lists in kernel_*.py hold nothing that it takes"
+    for level in LEVELS:
+        out[level.name] = [KernelCase(f"gemm {level.name} {what}", run) for what, run in product_cases(level)]
     return [case for found in out.values() for case in found]
 
 

@@ -16,10 +16,12 @@ from warpladder.device import Device
 from warpladder.errors import ConfigError, OutOfMemoryError, RungError
 from warpladder.ladder import find
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU
+from warpladder.ops.kernels import KernelTable
+from warpladder.ops.linear.cuda import NaiveLinear
 from warpladder.ops.naive import TABLE
 from warpladder.ops.resident import TABLE as FUSED
 from warpladder.rungs.base import Rung
-from warpladder.trainers.base import Trainer
+from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.kernelwise import trainer as kernelwise
 from warpladder.trainers.kernelwise.feeds import FEEDS, StreamedFeed
@@ -68,10 +70,10 @@ def test_every_tensor_starts_on_a_boundary_and_comes_back_as_it_went(device: Dev
 
 
 def test_the_longest_run_of_layers_that_a_table_has_is_taken() -> None:
-    class Two(TABLE.layers[(Linear,)]):  # type: ignore[misc]
+    class Two(NaiveLinear):
         pass
 
-    table = kernelwise.KernelTable(
+    table = KernelTable(
         {**TABLE.layers, (Conv2d, ReLU): Two, (Conv2d, ReLU, MaxPool2d): Two}, TABLE.losses, TABLE.update, TABLE.gather, TABLE.accumulate
     )
     found = [(group.first, group.last, group.op) for group in groups(nets.cnn(), table)]
@@ -81,7 +83,7 @@ def test_the_longest_run_of_layers_that_a_table_has_is_taken() -> None:
 
 
 def test_a_layer_that_a_table_lacks_is_named() -> None:
-    table = kernelwise.KernelTable({(Linear,): TABLE.layers[(Linear,)]}, TABLE.losses, TABLE.update, TABLE.gather, TABLE.accumulate)
+    table = KernelTable({(Linear,): TABLE.layers[(Linear,)]}, TABLE.losses, TABLE.update, TABLE.gather, TABLE.accumulate)
     with pytest.raises(RungError, match=r"Conv2d .layer 0 of net 'cnn'"):
         groups(nets.cnn(), table)
 
@@ -127,7 +129,7 @@ def test_batches_larger_than_the_buffers(net: Net, feed: str, device: Device, mo
     config = TrainConfig(batch_size=5, learning_rate=1e-5, momentum=0.9, weight_decay=1e-2, clip_value=1.0)
     drawn = clear_of_switches(net, config, samples=8)
 
-    def build(net: Net, config: TrainConfig, state: kernelwise.State) -> Trainer:
+    def build(net: Net, config: TrainConfig, state: State) -> Trainer:
         return KernelTrainer(net, config, state, device, FUSED, feed)
 
     with build(net, config, drawn.state) as trainer:

@@ -25,7 +25,7 @@ def unsupported(net: Net, config: TrainConfig) -> str | None:
 RUNG = Rung(
     name="gemm",
     title="register tiles, implicit im2col",
-    idea="Layers are products of matrices: a thread keeps a tile of sums in registers, convolutions unfold on the way to shared memory, bias, ReLU and pooling ride along.",
+    idea="Layers are products of matrices, with sums in registers: convolutions unfold on their way to shared memory; bias, ReLU and pooling ride along.",
     build=build,
     unsupported=unsupported,
     options=KERNEL_OPTIONS,
