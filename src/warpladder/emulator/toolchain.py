@@ -30,6 +30,8 @@ KEPT_SECONDS = 30 * 86_400
 
 # DWARF 5 counts files from 0, and addr2line takes some lines of a source that comes from stdin to be stdin's.
 _ALWAYS = ("-std=gnu++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-strict-aliasing", "-gdwarf-4", "-pthread", "-w")
+#: The switch of stacks pushes where a function without calls would keep its variables.
+_NO_RED_ZONE = ("-mno-red-zone",) if platform.machine() in ("x86_64", "AMD64") else ()
 _RUNTIME_FLAGS = {"fast": (), "check": ("-DEMU_CHECK",), "asan": ("-DEMU_ASAN",)}
 #: Call-outs before each access, which our own runtime answers; volatile ones apart.
 _CALLOUTS = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "--param=tsan-distinguish-volatile=1")
@@ -119,7 +121,7 @@ _temporary: list[tempfile.TemporaryDirectory] = []
 @cache
 def runtime(mode: str) -> Path:
     """The library that kernels of this mode are linked with."""
-    command = [*_ALWAYS, "-O2", *_RUNTIME_FLAGS[mode], "-shared", str(RUNTIME / "runtime.cpp")]
+    command = [*_ALWAYS, "-O2", "-ftls-model=initial-exec", *_NO_RED_ZONE, *_RUNTIME_FLAGS[mode], "-shared", str(RUNTIME / "runtime.cpp")]
     name = f"runtime-{mode}-{_key(mode, *command)}.so"
     return _made(name, [*command, f"-Wl,-soname,{name}"], "the emulator's own runtime")
 

@@ -13,7 +13,7 @@ template <class T> using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, std
 
 // A thread that finds the same value at the same address again and again polls: others must run.
 EMU_INLINE void polled(const void* address, uint64_t found) {
-    ThreadView& me = *current;
+    Thread& me = *current;
     if (me.polled == address && me.found == found) {
         if (++me.polls % 64 == 0) emu_yield();
     } else {

@@ -28,14 +28,31 @@ struct BlockView {
     bool calm;
 };
 
-// What a kernel sees of its thread; the runtime's Thread begins with it.
-struct ThreadView {
+struct Stack;
+enum class State : unsigned { ready, at_barrier, at_cluster, at_grid, at_warp, done };
+
+// Runs on the lanes of a collective when the last one has arrived: pointers for those that take part, null for the others.
+using Combine = void (*)(void** payloads);
+
+// What is needed at every barrier fills one line of the cache.
+struct alignas(64) Thread {
     uint3 index;
     unsigned linear;
     BlockView* block;
+
+    Stack* stack;              // on which it waits,
+    void* context;             // and how to go on there
+    const char *waits, *file;  // for what it waits, and where
+    int line;
+    State state;
+
     const void* polled;  // what the thread read last with an atomic operation, and found there how often:
     uint64_t found;      // a thread that finds the same again and again waits for another one
     unsigned polls;
+
+    unsigned mask;  // of the collective that it waits in
+    void* payload;
+    Combine combine;  // null for __syncwarp
 };
 
 // One __shared__ variable of a module. Places are linked as the module is loaded; offsets count from the block's shared memory.
@@ -70,10 +87,7 @@ struct Launch {
 };
 
 // The thread that runs now on this OS thread. In a checked build kernels ask the runtime, which hides the access from the checker.
-extern thread_local ThreadView* current __attribute__((tls_model("initial-exec"), visibility("default")));
-
-// Runs on the lanes of a collective when the last one has arrived: pointers for those that take part, null for the others.
-using Combine = void (*)(void** payloads);
+extern thread_local Thread* current __attribute__((tls_model("initial-exec"), visibility("default")));
 
 }  // namespace emu
 

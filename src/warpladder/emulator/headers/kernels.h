@@ -17,7 +17,7 @@ template <class... A, void (*kernel)(A...)> struct Call<kernel> {
         for (unsigned next = block.begun;;) {
             kernel(arguments...);
             if (!block.calm || next == count) return;
-            current = reinterpret_cast<ThreadView*>(first + size_t(order[next]) * stride);
+            current = reinterpret_cast<Thread*>(first + size_t(order[next]) * stride);
             block.begun = ++next;
         }
     }

@@ -38,7 +38,7 @@ void Checker::begin(Run& run) {
     threads_per_block_ = run.block.x * run.block.y * run.block.z;
     views_.clear();
     sync_points_.clear();
-    last_ = nullptr;
+    std::fill_n(recent_, RECENT, nullptr);
     launch_stamp_ = ++stamp_;
     for (unsigned i = 0; i < launch.views; ++i) {
         const View& view = launch.view[i];
@@ -214,36 +214,22 @@ bool Checker::conflict(Thread& me, const Access& earlier, const Access& now, boo
 
 void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t size, bool write, int atomic, uint32_t code) {
     ThreadClock& mine = clock(me);
-    unsigned grain = region.cells->grain();
+    unsigned grain = region.cells->grain(), every = (1u << grain) - 1;
     Access now{number_of(me), mine.epoch, mine.clock, code, 0, uint8_t(atomic)};
     uintptr_t end = std::min(address + size, region.high);
-    Block* owner = nullptr;
-    if (region.shared) {
-        owner = &block_of(me);
-        if (!owner->memory.holds(reinterpret_cast<void*>(address)))
-            for (Block* other : owner->group->blocks)
-                if (other->memory.holds(reinterpret_cast<void*>(address))) owner = other;
-    }
-    uint32_t stamp = owner ? owner->clocks.stamp : launch_stamp_;
-    for (uintptr_t at = address / grain * grain; at < end; at += grain) {
+    uint32_t stamp = region.shared ? owner_of(me, address).clocks.stamp : launch_stamp_;
+    for (uintptr_t at = address & ~uintptr_t(grain - 1); at < end; at += grain) {
         Cell& cell = (*region.cells)[at];
         if (cell.stamp != stamp) {
             cell = Cell{};
             cell.stamp = stamp;
         }
-        unsigned all = (1u << grain) - 1;
-        if (at < address) all &= all << (address - at);
-        if (at + grain > end) all &= ((1u << grain) - 1) >> (at + grain - end);
-        now.bytes = uint8_t(all);
+        unsigned bytes = every;
+        if (at < address) bytes &= every << (address - at);
+        if (at + grain > end) bytes &= every >> (at + grain - end);
+        now.bytes = uint8_t(bytes);
         bool reads = !write || (atomic >= 1 && atomic <= 3);
-        if (reads && region.shared && (cell.written & all) != all) unread(me, region, at, code);
-        if (reads && region.written) {
-            for (unsigned byte = 0; byte < grain; ++byte)
-                if (all >> byte & 1 && !region.written[at + byte - region.written_low]) {
-                    unread(me, region, at, code);
-                    break;
-                }
-        }
+        if (reads && !known_written(region, cell, at, bytes)) unread(me, region, at, code);
         if (conflict(me, cell.write, now, region.shared)) race(me, region, at, cell.write, "write", now, write ? "write" : "read");
         if (write) {
             for (auto& read : cell.read)
@@ -252,16 +238,40 @@ void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t siz
                     break;
                 }
             cell.write = now;
-            cell.written |= uint8_t(all);
-            if (region.written) memset(region.written + (std::max(at, address) - region.written_low), 1, std::min(at + grain, end) - std::max(at, address));
+            cell.written |= uint8_t(bytes);
+            if (region.written)
+                for (unsigned byte = 0; byte < grain; ++byte)
+                    if (bytes >> byte & 1) region.written[at + byte - region.written_low] = 1;
         } else {
-            // The first reader, and the last one of another warp: somebody will be left who is no warp mate of the next writer.
-            Access &first = cell.read[0], &second = cell.read[1];
-            auto warp = [&](const Access& a) { return (a.thread - 1) / threads_per_block_ << 6 | (a.thread - 1) % threads_per_block_ / 32; };
-            if (!first.thread || first.thread == now.thread || ordered(me, first)) first = now;
-            else if (!second.thread || warp(now) != warp(first) || warp(second) == warp(first)) second = now;
+            remember_read(me, cell, now);
         }
     }
+}
+
+// The first reader, and the last one of another warp: whoever writes next, one of them is no warp mate of his.
+void Checker::remember_read(Thread& me, Cell& cell, const Access& now) {
+    Access &first = cell.read[0], &second = cell.read[1];
+    auto warp = [](const Access& access) { return (access.thread - 1) / 32; };
+    if (!first.thread || first.thread == now.thread || (first.epoch != now.epoch && ordered(me, first))) first = now;
+    else if (!second.thread || warp(now) != warp(first) || warp(second) == warp(first)) second = now;
+}
+
+bool Checker::known_written(const Region& region, const Cell& cell, uintptr_t at, unsigned bytes) {
+    if (region.shared) return (cell.written & bytes) == bytes;
+    if (!region.written) return true;
+    const unsigned char* written = region.written + (at - region.written_low);
+    for (unsigned byte = 0; bytes >> byte; ++byte)
+        if (bytes >> byte & 1 && !written[byte]) return false;
+    return true;
+}
+
+// The block to whose shared memory an address belongs.
+Block& Checker::owner_of(Thread& me, uintptr_t address) {
+    Block& block = block_of(me);
+    if (block.memory.holds(reinterpret_cast<void*>(address))) return block;
+    for (Block* other : block.group->blocks)
+        if (other->memory.holds(reinterpret_cast<void*>(address))) return *other;
+    return block;
 }
 
 void Checker::access(const void* pointer, size_t size, bool write, int atomic, const void* code_address) {
@@ -270,8 +280,10 @@ void Checker::access(const void* pointer, size_t size, bool write, int atomic, c
     uintptr_t address = uintptr_t(pointer);
     if (worker_here->here->holds(pointer)) return;
     uint32_t code = uint32_t(uintptr_t(code_address) - run_->base);
-    Region* region = last_;
-    if (!region || address < region->low || address >= region->high || region->shared) region = last_ = find(me, address);
+    Region* region = nullptr;
+    for (Region* recent : recent_)
+        if (recent && address - recent->low < recent->high - recent->low) region = recent;
+    if (!region) region = recent_[forgotten_++ % RECENT] = find(me, address);
     if (!region || address + size > region->high) outside(me, address, size, write, code);
     remember(me, *region, address, size, write, atomic, code);
 }

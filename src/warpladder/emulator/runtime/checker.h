@@ -49,6 +49,9 @@ class Checker {
     bool ordered(Thread& me, const Access& earlier);
     bool conflict(Thread& me, const Access& earlier, const Access& now, bool shared);
     void remember(Thread& me, Region& region, uintptr_t address, size_t size, bool write, int atomic, uint32_t code);
+    void remember_read(Thread& me, Cell& cell, const Access& now);
+    static bool known_written(const Region& region, const Cell& cell, uintptr_t at, unsigned bytes);
+    static Block& owner_of(Thread& me, uintptr_t address);
     void race(Thread& me, Region& region, uintptr_t address, const Access& earlier, const char* was, const Access& now, const char* is);
     void report_unread(bool shared_only);
     void unread(Thread& me, Region& region, uintptr_t address, uint32_t code);
@@ -61,7 +64,9 @@ class Checker {
     Run* run_ = nullptr;
     std::vector<Region> views_;
     Region module_;
-    Region* last_ = nullptr;
+    static constexpr unsigned RECENT = 4;
+    Region* recent_[RECENT] = {};  // where accesses were
+    unsigned forgotten_ = 0;
     uint32_t stamp_ = 0, launch_stamp_ = 0, threads_per_block_ = 1;
     std::unordered_map<uintptr_t, SyncPoint> sync_points_;
 

@@ -6,5 +6,5 @@
 #include "findings.cpp"
 #include "launch.cpp"
 #include "polling.cpp"
-#include "sync.cpp"
 #include "worker.cpp"
+#include "sync.cpp"

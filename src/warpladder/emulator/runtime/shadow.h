@@ -40,14 +40,17 @@ struct Cell {
 // Cells of `grain` bytes for a range of memory.
 class Cells {
   public:
-    Cells(uintptr_t low, size_t bytes, unsigned grain) : first_(low / grain), grain_(grain), memory_((bytes / grain + 2) * sizeof(Cell)) {}
-    unsigned grain() const { return grain_; }
-    Cell& operator[](uintptr_t address) const { return static_cast<Cell*>(memory_.at())[address / grain_ - first_]; }
+    // grain: 1, 2 or 4
+    Cells(uintptr_t low, size_t bytes, unsigned grain)
+        : first_(low / grain), shift_(grain / 2), memory_((bytes / grain + 2) * sizeof(Cell)), cells_(static_cast<Cell*>(memory_.at())) {}
+    unsigned grain() const { return 1u << shift_; }
+    Cell& operator[](uintptr_t address) const { return cells_[(address >> shift_) - first_]; }
 
   private:
     uintptr_t first_;
-    unsigned grain_;
+    unsigned shift_;
     Lazy memory_;
+    Cell* cells_;
 };
 
 // An array: a kernel's argument, a __shared__ variable, or the module's own data.

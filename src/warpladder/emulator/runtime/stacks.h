@@ -19,78 +19,72 @@ extern "C" void __asan_unpoison_memory_region(const volatile void* low, size_t s
 
 namespace emu {
 
-#ifdef EMU_PORTABLE_SWITCH
-using Context = ucontext_t;
-#else
-using Context = void*;  // the stack pointer; what it points to says the rest
-#endif
-
-// A stack with what is left of the work on it while another one runs.
 struct Stack {
     char* low = nullptr;
     size_t size = 0;
-    Context context{};
+    size_t skip = 0;       // bytes at the top that are left free, so that the tops of many stacks do not share a place of the cache
     void* fake = nullptr;  // AddressSanitizer's own
+#ifdef EMU_PORTABLE_SWITCH
+    ucontext_t registers;
+#endif
     bool holds(const void* address) const { return size_t(static_cast<const char*>(address) - low) < size; }
 };
 
+// A context says how to go on with what was left on a stack.
 #ifdef EMU_PORTABLE_SWITCH
 
-inline void change(Stack& from, Stack& to) { swapcontext(&from.context, &to.context); }
+// Leaves the stack `from`, and goes on in `to`; where this one was left is written to `left`.
+inline void change(Stack& from, void*& left, void* to) {
+    left = &from.registers;
+    swapcontext(&from.registers, static_cast<ucontext_t*>(to));
+}
 
-inline void prepare_context(Stack& stack, void (*entry)()) {
-    getcontext(&stack.context);
-    stack.context.uc_stack.ss_sp = stack.low;
-    stack.context.uc_stack.ss_size = stack.size;
-    stack.context.uc_link = nullptr;
-    makecontext(&stack.context, entry, 0);
+// The context in which a function begins on a stack.
+inline void* prepared(Stack& stack, void (*entry)()) {
+    getcontext(&stack.registers);
+    stack.registers.uc_stack.ss_sp = stack.low;
+    stack.registers.uc_stack.ss_size = stack.size - stack.skip;
+    stack.registers.uc_link = nullptr;
+    makecontext(&stack.registers, entry, 0);
+    return &stack.registers;
 }
 
 #else
 
-// Keeps what a called function must keep, and goes on where the other stack was left. An indirect jump, for a return would be mispredicted.
-extern "C" void emu_change(void** from, void* to);
-asm(R"(
-    .text
-    .type emu_change, @function
-emu_change:
-    push %rbp
-    push %rbx
-    push %r12
-    push %r13
-    push %r14
-    push %r15
-    mov %rsp, (%rdi)
-    mov %rsi, %rsp
-    pop %r15
-    pop %r14
-    pop %r13
-    pop %r12
-    pop %rbx
-    pop %rbp
-    pop %rdx
-    jmp *%rdx
-    .size emu_change, .-emu_change
-)");
-inline void change(Stack& from, Stack& to) { emu_change(&from.context, to.context); }
+// As above; a context is a stack pointer, and the address to go on at stands there. All registers count as lost, so that the
+// compiler keeps just those that it needs: how much memory a waiting thread leaves behind is what a switch costs.
+inline __attribute__((always_inline)) void change(Stack&, void*& left, void* to) {
+    void** place = &left;
+    asm volatile(
+        "lea 1f(%%rip), %%rax\n\t"
+        "push %%rax\n\t"
+        "mov %%rsp, (%0)\n\t"
+        "mov %1, %%rsp\n\t"
+        "pop %%rax\n\t"
+        "jmp *%%rax\n"
+        "1:"
+        : "+D"(place), "+S"(to)
+        :
+        : "rax", "rbx", "rcx", "rdx", "rbp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5",
+          "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "memory", "cc");
+}
 
-inline void prepare_context(Stack& stack, void (*entry)(), size_t skip) {
-    void** top = reinterpret_cast<void**>(stack.low + stack.size - 64 - skip);
+inline void* prepared(Stack& stack, void (*entry)()) {
+    void** top = reinterpret_cast<void**>(stack.low + stack.size - 64 - stack.skip);
     *--top = nullptr;  // no return address: the entry never returns
     *--top = reinterpret_cast<void*>(entry);
-    for (int kept = 0; kept < 6; ++kept) *--top = nullptr;
-    stack.context = top;
+    return top;
 }
 
 #endif
 
-inline void switch_stacks(Stack& from, Stack& to) {
+inline __attribute__((always_inline)) void switch_stacks(Stack& from, void*& left, [[maybe_unused]] Stack& to, void* context) {
 #ifdef EMU_ASAN
     __sanitizer_start_switch_fiber(&from.fake, to.low, to.size);
-    change(from, to);
+    change(from, left, context);
     __sanitizer_finish_switch_fiber(from.fake, nullptr, nullptr);
 #else
-    change(from, to);
+    change(from, left, context);
 #endif
 }
 
@@ -107,18 +101,13 @@ class Stacks {
     ~Stacks() {
         for (auto& stack : all_) munmap(stack->low - PAGE, SIZE + PAGE);
     }
-    // A stack on which `entry` begins at the next switch to it; null where the system gives no more memory.
-    Stack* take(void (*entry)()) {
+    // A stack that is free; null where the system gives no more memory.
+    Stack* take() {
         if (free_.empty() && !grow()) return nullptr;
         Stack* stack = free_.back();
         free_.pop_back();
 #ifdef EMU_ASAN
         __asan_unpoison_memory_region(stack->low, stack->size);  // of frames that were left without a return
-#endif
-#ifdef EMU_PORTABLE_SWITCH
-        prepare_context(*stack, entry);
-#else
-        prepare_context(*stack, entry, all_.size() * 7 % 64 * 64);  // tops at different places of the cache
 #endif
         return stack;
     }
@@ -142,6 +131,7 @@ class Stacks {
         all_.push_back(std::make_unique<Stack>());
         all_.back()->low = static_cast<char*>(memory) + PAGE;
         all_.back()->size = SIZE;
+        all_.back()->skip = all_.size() * 7 % 64 * 64;
         free_.push_back(all_.back().get());
         return true;
     }

@@ -10,7 +10,12 @@ void Worker::barrier(Thread& me, const char* name, const char* file, int line, i
     if (block.arrived == 0) block.site = &me, block.mixed = false;
     else if (line != block.site->line || (file != block.site->file && strcmp(file, block.site->file))) block.mixed = true;
     block.votes += unsigned(predicate);
-    if (++block.arrived == block.live) {
+    if (++block.arrived == block.live) complete_barrier(block);
+    suspend(me);
+}
+
+// Everybody is here: at the same barrier, and nobody has left?
+__attribute__((noinline)) void Worker::complete_barrier(Block& block) {
         if (block.live != block.count) fail(divergence(block, "some threads have left the kernel without reaching a barrier at which others wait"));
         if (block.mixed) fail(divergence(block, "threads of one block wait at different barriers"));
         progress();
@@ -19,8 +24,6 @@ void Worker::barrier(Thread& me, const char* name, const char* file, int line, i
         if (run->launch.order == shuffled) std::shuffle(block.arrangement.begin(), block.arrangement.end(), block.random);
         block.released = 0;
         checker.barrier(block);
-    }
-    suspend(me);
 }
 
 void Worker::cluster_barrier(Thread& me, const char* file, int line) {

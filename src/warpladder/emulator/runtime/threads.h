@@ -11,18 +11,7 @@ namespace emu {
 
 struct Worker;
 
-enum class State : unsigned char { ready, at_barrier, at_cluster, at_grid, at_warp, done };
 enum Order : unsigned { forward, reverse, shuffled };
-
-struct Thread : ThreadView {
-    Stack* stack;  // on which it waits
-    State state;
-    const char *waits, *file;  // for what, and where
-    int line;
-    unsigned mask;
-    void* payload;
-    Combine combine;  // of the collective that it waits in; null for __syncwarp
-};
 
 struct Warp {
     unsigned exist, waiting, done;  // a bit for each lane

@@ -4,7 +4,7 @@
 
 namespace emu {
 
-thread_local ThreadView* current = nullptr;
+thread_local Thread* current = nullptr;
 
 void Worker::work(Run& now) {
     run = &now;
@@ -74,19 +74,23 @@ void Worker::seat(Block& block, uint3 index, dim3 size, Cluster* group) {
     checker.begin(block);
 }
 
+static void* begun(Stack& stack) {
+    return prepared(stack, [] { worker_here->begin_stack(); });
+}
+
 void Worker::run_seated() {
     turn = 0;
     stacks.reset();
     beginning = next();
     current = beginning;
-    entered = stacks.take([] { worker_here->begin_stack(); });
+    entered = stacks.take();
     if (!entered) return run->fail({"out of memory", "no memory for a thread's stack", "", "", "", {}});
-    switch_stacks(main, *entered);
+    switch_stacks(main, main_context, *entered, begun(*entered));
 }
 
 void Worker::leave() {
-    Stack nowhere;
-    switch_stacks(nowhere, main);
+    void* nowhere;
+    switch_stacks(*here, nowhere, main, main_context);
     __builtin_unreachable();
 }
 
@@ -107,7 +111,8 @@ void Worker::begin_stack() {
         thread->state = State::ready;
         if (thread->stack) {  // it waited, and has a stack of its own
             stacks.give(mine);
-            switch_stacks(*mine, *thread->stack);
+            void* nowhere;
+            switch_stacks(*mine, nowhere, *thread->stack, thread->context);
             __builtin_unreachable();
         }
         run->launch.kernel(run->launch.arguments);
@@ -116,7 +121,8 @@ void Worker::begin_stack() {
     }
 }
 
-Thread* Worker::next() {
+inline Thread* Worker::next() {
+    if (resident == 1) return blocks[0]->next();
     for (size_t tried = 0; tried < resident; ++tried) {
         if (Thread* thread = blocks[turn]->next()) return thread;
         turn = turn + 1 == resident ? 0 : turn + 1;
@@ -124,20 +130,22 @@ Thread* Worker::next() {
     return nullptr;
 }
 
-void Worker::suspend(Thread& me) {
+inline __attribute__((always_inline)) void Worker::suspend(Thread& me) {
     Thread* thread = next();
-    if (!thread) thread = stuck();
+    if (!thread) [[unlikely]] thread = stuck();
     current = thread;
     if (thread != &me) {
         Stack* to = thread->stack;
-        if (!to) {
-            to = entered = stacks.take([] { worker_here->begin_stack(); });
+        void* context = thread->context;
+        if (!to) [[unlikely]] {
+            to = entered = stacks.take();
             beginning = thread;
-            if (!to) current = &me, fail({"out of memory", "no memory for the stacks of so many waiting threads", "", "", "", {}});
+            if (!to) current = &me, no_stack();
+            context = begun(*to);
         }
         thread->state = State::ready;
         me.stack = here;
-        switch_stacks(*me.stack, *to);
+        switch_stacks(*me.stack, me.context, *to, context);
         here = me.stack;
     }
     me.state = State::ready;
@@ -203,6 +211,10 @@ void Worker::yield(Thread& me) {
 void Worker::progress() {
     if (idle >= 1000) --run->idle;
     idle = 0;
+}
+
+void Worker::no_stack() {
+    fail({"out of memory", "no memory for the stacks of so many waiting threads", "", "", "", {}});
 }
 
 void Worker::fail(Report report) {

@@ -15,6 +15,7 @@ struct Worker {
     unsigned turn = 0;     // whose threads run
     size_t unfinished = 0;  // blocks
     Stack main;            // where work() runs
+    void* main_context = nullptr;
     Stack* here = nullptr;  // which stack runs now
     Stacks stacks;
     Stack* entered = nullptr;     // a stack that begins, and
@@ -44,8 +45,9 @@ struct Worker {
     Thread* stuck();
     void suspend(Thread& me);
     void finish(Thread& me);
-    void release(Block& block);
+    void complete_barrier(Block& block);
     bool complete(Block& block, Thread& leader, Thread* me, Combine combine);
+    [[noreturn]] void no_stack();
     [[noreturn]] void leave();
 };
 
