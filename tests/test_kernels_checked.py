@@ -16,6 +16,7 @@ from kernel_cases import KernelCase, emulated, every_case
 from warpladder.device import Device, source
 from warpladder.device.signature import names
 from warpladder.emulator import asan, why_not
+from warpladder.gemm import LEVELS
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -50,6 +51,7 @@ def kernels(launched: dict[str, set[str]]) -> dict[str, set[str]]:
 def test_every_kernel_of_the_package_is_launched_by_some_case(kernels: dict[str, set[str]]) -> None:
     there = {name for file in (PACKAGE / "ops").rglob("*.cu") for name in names(source.read(file))}
     assert there - set().union(*kernels.values()) == set()
+    assert {level.path for level in LEVELS} >= set((PACKAGE / "gemm").rglob("*.cu"))
 
 
 def test_kernels_under_the_address_sanitizer(kernels: dict[str, set[str]]) -> None:
