@@ -14,8 +14,9 @@ from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.nets import Conv2d, Layer, Linear, MaxPool2d, ReLU, Shape, Upsample2d
 from warpladder.ops.base import Buffers
 from warpladder.ops.conv2d import reference as conv2d
+from warpladder.ops.conv2d.few import WinnersGradient
 from warpladder.ops.conv2d.gemm import GemmConv2d
-from warpladder.ops.conv2d.gradients import TILES, WeightGradient, WinnersGradient
+from warpladder.ops.conv2d.gradients import TILES, WeightGradient
 from warpladder.ops.conv2d.products import Convolution, Geometry, pack
 from warpladder.ops.kernels import KernelOp, OnDevice
 from warpladder.ops.linear.gemm import GemmLinear
@@ -58,6 +59,8 @@ CONVOLUTIONS: list[tuple[tuple[Layer, ...], Shape]] = [
     ((Conv2d(6, 3), R, P), (3, 9, 8)),
     ((Conv2d(5, 3, padding=1), R, P), (9, 5, 7)),  # rows and columns that the pool leaves out
     ((Conv2d(33, 3, padding=1), R, P), (3, 16, 12)),
+    ((Conv2d(70, 3), R), (1, 9, 12)),  # more outputs than a block has
+    ((Conv2d(6, 2, stride=2, padding=1),), (5, 7, 4)),
     ((Conv2d(5, 2, padding=2), R, P), (5, 9, 12)),
     ((U, Conv2d(7, 3, padding=1), R), (12, 4, 3)),
     ((U, Conv2d(3, 3, padding=1)), (9, 4, 4)),  # all classes at once

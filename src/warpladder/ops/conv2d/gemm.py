@@ -8,7 +8,8 @@ from ...device import Array, Device
 from ...nets import Conv2d, Layer, MaxPool2d, ReLU, Shape, Upsample2d
 from ..base import Buffers
 from ..kernels import KernelOp, Launches
-from .gradients import IncomingGradient, WeightGradient, WinnersGradient
+from .few import FewConvolution, FewGradient, WinnersGradient
+from .gradients import IncomingGradient, WeightGradient
 from .products import Convolution, Geometry, pack
 
 
@@ -36,23 +37,30 @@ class GemmConv2d(KernelOp):
         k = conv.kernel_size
         # The transposed convolution's window reaches over every pixel that an enlarged one touches.
         window = (k + fold - 1, fold, k - 1 - conv.padding) if folded else (k, conv.stride, conv.padding)
-        self.forward_pass = Convolution(self, Geometry(small, written, *window, transposed=folded, fold=fold), capacity)
         self.winner: Array | None = None
+        self.few: FewGradient | WinnersGradient | None = None
+        self.forward_pass: Convolution | FewConvolution
+        if not folded and buffers.dx is None and FewConvolution.takes(small, k, conv.stride):
+            self.forward_pass = FewConvolution(self, small, written, k, conv.padding)
+        else:
+            self.forward_pass = Convolution(self, Geometry(small, written, *window, transposed=folded, fold=fold), capacity)
         self.backward_pass: Convolution | None = None
         if buffers.dy is None:
             return
         if self.pool:
             self.winner = self.scratch((capacity, *buffers.y.shape[1:]), np.uint8)
-        self.winners = None
-        if self.pool and buffers.dx is None and WinnersGradient.takes(small, *window, device.limits):
-            self.winners = WinnersGradient(self, small, written, k, conv.padding, capacity)
-            return
+        if not folded and buffers.dx is None:
+            if self.pool and WinnersGradient.takes(small, *window, device.limits):
+                self.few = WinnersGradient(self, small, written, k, conv.padding, capacity)
+            elif not self.pool and FewGradient.takes(small, k):
+                self.few = FewGradient(self, small, written, *window, capacity)
+            if self.few is not None:
+                return
         self.incoming = IncomingGradient(self, written, capacity, self.pool)
         self.weight_gradient = WeightGradient(self, written if folded else small, small if folded else written, *window, fold, capacity)
         if buffers.dx is not None:
-            self.backward_pass = Convolution(
-                self, Geometry(written, small, *window, transposed=not folded, fold=fold, swapped=True), capacity
-            )
+            transpose = Geometry(written, small, *window, transposed=not folded, fold=fold, swapped=True)
+            self.backward_pass = Convolution(self, transpose, capacity)
 
     @classmethod
     def takes(cls, layers: tuple[Layer, ...], in_shape: Shape) -> bool:
@@ -64,16 +72,20 @@ class GemmConv2d(KernelOp):
         return True
 
     def forward(self, n: int) -> Launches:
-        t = self.buffers
+        t, after = self.buffers, (self.rectify, self.pool, self.winner)
+        if isinstance(self.forward_pass, FewConvolution):
+            return self.forward_pass.launches(n, t.x, t.w, t.b, t.y, *after)
         packed = pack(n, t.w, self.forward_pass, self.backward_pass)
-        return [packed, *self.forward_pass.launches(n, t.x, t.b, t.y, self.rectify, self.pool, self.winner)]
+        return [packed, *self.forward_pass.launches(n, t.x, t.b, t.y, *after)]
 
     def backward(self, n: int) -> Launches:
-        t = self.buffers
-        if self.winners is not None:
+        t, y = self.buffers, self.buffers.y if self.rectify else None
+        if isinstance(self.few, FewGradient):
+            return self.few.launches(n, t.x, t.dy, y, t.dw, t.db)
+        if isinstance(self.few, WinnersGradient):
             assert self.winner is not None
-            return self.winners.launches(n, t.x, t.dy, self.winner, t.dw, t.db)
-        found, gradient, slabs = self.incoming.launches(n, t.dy, t.y if self.rectify else None, self.winner)
+            return self.few.launches(n, t.x, t.dy, self.winner, t.dw, t.db)
+        found, gradient, slabs = self.incoming.launches(n, t.dy, y, self.winner)
         read, other = (gradient, t.x) if self.folded else (t.x, gradient)
         found += self.weight_gradient.launches(n, read, other, t.dw, self.incoming.sums, slabs, t.db)
         if self.backward_pass is not None:

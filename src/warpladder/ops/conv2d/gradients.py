@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from ...device import Array, Launch, Limits
+from ...device import Array, Launch
 from ..kernels import Launches, OnDevice, ceil_div
 from ..tiles import ALONG, CANDIDATES, Planned
 from .products import Image
 
 WEIGHTS = Path(__file__).with_name("gemm_weights.cu")
 GRADIENT = Path(__file__).with_name("gradient.cu")
-SPARSE = Path(__file__).with_name("sparse.cu")
 
 THREADS = 256
 
@@ -73,64 +71,7 @@ class WeightGradient:
             shared=tile.shared,
         )  # fmt: skip
         shape = outputs, self.read[0], self.window[0], self.fold
-        return [product, _finish(self.owner, self.parts, dw, plan.parts, sums, db, slabs, shape)]
-
-
-class WinnersGradient:
-    """dw and db of a convolution with few inputs, a ReLU and a 2 x 2 pool, straight from the pool's gradient.
-
-    read : (c, h, w), its input.
-    written : (o, oh, ow), its own output, before the pool.
-    """
-
-    @dataclass(frozen=True)
-    class Cut:
-        """Warps in a block, images in a part, and how many ranges of how many windows an image is cut into."""
-
-        warps: int
-        slab: int
-        ranges: int
-        windows: int
-
-    def __init__(self, owner: OnDevice, read: Image, written: Image, k: int, padding: int, capacity: int) -> None:
-        self.owner, self.device, self.read, self.written, self.k, self.padding = owner, owner.device, read, written, k, padding
-        most = max(self._parts(n) for n in {*range(1, min(capacity, 2 * self.device.limits.multiprocessors) + 1), capacity})
-        self.parts = owner.scratch((most * written[0] * columns(read[0], k),))
-        self.sums = owner.scratch((most, written[0]))
-
-    @classmethod
-    def takes(cls, read: Image, k: int, stride: int, padding: int, limits: Limits) -> bool:
-        """Whether a thread can keep an output's weights, and a block an image."""
-        return stride == 1 and read[0] * k * k <= 32 and cls._shared(read, padding, 8) <= limits.shared_opt_in
-
-    @staticmethod
-    def _shared(read: Image, padding: int, warps: int) -> int:
-        c, h, w = read
-        return 4 * c * (h + 2 * padding) * (w + 2 * padding) + warps * 32 * 33 * 5
-
-    def _cut(self, n: int) -> Cut:
-        processors, (o, high, wide) = self.device.limits.multiprocessors, self.written
-        windows = (high // 2) * (wide // 2)
-        if n >= processors:
-            return self.Cut(min(8, ceil_div(o, 32)), ceil_div(n, 2 * processors), 1, windows)
-        warps = min(2, ceil_div(o, 32))
-        ranges = min(ceil_div(windows, 32), ceil_div(2 * processors, n * ceil_div(o, 32 * warps)))
-        each = ceil_div(ceil_div(windows, ranges), 32) * 32
-        return self.Cut(warps, 1, ceil_div(windows, each), each)
-
-    def _parts(self, n: int) -> int:
-        cut = self._cut(n)
-        return ceil_div(n, cut.slab) * cut.ranges
-
-    def launches(self, n: int, x: Array, dy: Array, winner: Array, dw: Array, db: Array) -> Launches:
-        """Fill dw and db; dy and winner are the pool's."""
-        cut, parts, o = self._cut(n), self._parts(n), self.written[0]
-        kernel = self.device.kernel(SPARSE, f"correlate_winners<{self.read[0]}, {self.k}>")
-        product = kernel.bind(
-            (parts, ceil_div(o, 32 * cut.warps)), 32 * cut.warps, x, dy, winner, self.parts, self.sums, n, *self.read[1:], *self.written,
-            self.padding, cut.slab, cut.ranges, cut.windows, shared=self._shared(self.read, self.padding, cut.warps),
-        )  # fmt: skip
-        return [product, _finish(self.owner, self.parts, dw, parts, self.sums, db, parts, (o, self.read[0], self.k, 1))]
+        return [product, finish(self.owner, self.parts, dw, plan.parts, sums, db, slabs, shape)]
 
 
 def columns(channels: int, k: int) -> int:
@@ -138,10 +79,10 @@ def columns(channels: int, k: int) -> int:
     return k * k * ceil_div(channels, 4) * 4
 
 
-def _finish(
+def finish(
     owner: OnDevice, part: Array, dw: Array, parts: int, sums: Array, db: Array, slabs: int, shape: tuple[int, int, int, int]
 ) -> Launch:
-    """dw and db from the sums of parts; shape: o, c, k and fold of finish_weights."""
+    """dw and db from the sums of parts, and of the first `slabs` rows of sums; shape: o, c, k and fold of finish_weights."""
     numbers, turns = dw.size + db.size, 1
     while turns < min(32, parts) and numbers * turns < 1024 * owner.device.limits.multiprocessors:  # few sums are shared by many threads
         turns *= 2

@@ -1,0 +1,123 @@
+"""Convolutions of few inputs, a picture's colours: kernels that keep all that an output needs in a thread's registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...device import Array, Limits
+from ..kernels import Launches, OnDevice, ceil_div
+from .gradients import columns, finish
+from .products import Image
+
+FEW = Path(__file__).with_name("few.cu")
+SPARSE = Path(__file__).with_name("sparse.cu")
+
+#: Weights of an output at most: a thread keeps them all.
+MOST = 32
+
+#: Outputs of a block at most and at least, threads of a block.
+OUTPUTS, LEAST, THREADS = 64, 8, 128
+
+
+class FewConvolution:
+    """The forward pass of a convolution of stride 1 with at most MOST weights for each output."""
+
+    def __init__(self, owner: OnDevice, read: Image, written: Image, k: int, padding: int) -> None:
+        self.device, self.read, self.written, self.k, self.padding = owner.device, read, written, k, padding
+
+    @staticmethod
+    def takes(read: Image, k: int, stride: int) -> bool:
+        return stride == 1 and read[0] * k * k <= MOST
+
+    def launches(self, n: int, x: Array, w: Array, bias: Array, y: Array, rectify: bool, pool: bool, winner: Array | None) -> Launches:
+        """y[:n] from x[:n], + bias, then ReLU and a 2 x 2 pool where they are wanted."""
+        (c, h, width), (o, high, wide) = self.read, self.written
+        windows = n * ((high // 2) * (wide // 2) if pool else ceil_div(high, 2) * ceil_div(wide, 2))
+        chunk = OUTPUTS
+        while chunk > LEAST and ceil_div(windows, THREADS) * ceil_div(o, chunk) < 4 * self.device.limits.multiprocessors:
+            chunk //= 2
+        after = "POOL" if pool else "RECTIFY" if rectify else "PLAIN"
+        kernel = self.device.kernel(FEW, f"convolve_few<{c}, {self.k}, {after}>")
+        grid = ceil_div(windows, THREADS), ceil_div(o, chunk)
+        return [kernel.bind(grid, THREADS, x, w, bias, y, winner, n, h, width, o, high, wide, self.padding, chunk)]
+
+
+class FewGradient:
+    """dw and db of a convolution with at most MOST weights for each output, and of the ReLU after it, if there is one."""
+
+    def __init__(self, owner: OnDevice, read: Image, written: Image, k: int, stride: int, padding: int, capacity: int) -> None:
+        self.owner, self.read, self.written, self.window = owner, read, written, (k, stride, padding)
+        self.slabs = min(capacity, ceil_div(4 * owner.device.limits.multiprocessors, written[0]))
+        self.parts = owner.scratch((self.slabs * written[0] * columns(read[0], k),))
+        self.sums = owner.scratch((self.slabs, written[0]))
+
+    @staticmethod
+    def takes(read: Image, k: int) -> bool:
+        return read[0] * k * k <= MOST
+
+    def launches(self, n: int, x: Array, dy: Array, y: Array | None, dw: Array, db: Array) -> Launches:
+        """Fill dw and db. y: of a ReLU, None without one."""
+        (c, h, w), (o, high, wide), (k, stride, padding) = self.read, self.written, self.window
+        slab = ceil_div(n, self.slabs)
+        slabs = ceil_div(n, slab)
+        kernel = self.owner.device.kernel(FEW, f"correlate_few<{c}, {k}>")
+        product = kernel.bind((o, slabs), 256, x, dy, y, self.parts, self.sums, n, h, w, o, high, wide, stride, padding, slab)
+        return [product, finish(self.owner, self.parts, dw, slabs, self.sums, db, slabs, (o, c, k, 1))]
+
+
+class WinnersGradient:
+    """dw and db of a convolution with few inputs, a ReLU and a 2 x 2 pool, straight from the pool's gradient.
+
+    read : (c, h, w), its input.
+    written : (o, oh, ow), its own output, before the pool.
+    """
+
+    @dataclass(frozen=True)
+    class Cut:
+        """Warps in a block, images in a part, and how many ranges of how many windows an image is cut into."""
+
+        warps: int
+        slab: int
+        ranges: int
+        windows: int
+
+    def __init__(self, owner: OnDevice, read: Image, written: Image, k: int, padding: int, capacity: int) -> None:
+        self.owner, self.device, self.read, self.written, self.k, self.padding = owner, owner.device, read, written, k, padding
+        most = max(self._parts(n) for n in {*range(1, min(capacity, 2 * self.device.limits.multiprocessors) + 1), capacity})
+        self.parts = owner.scratch((most * written[0] * columns(read[0], k),))
+        self.sums = owner.scratch((most, written[0]))
+
+    @classmethod
+    def takes(cls, read: Image, k: int, stride: int, padding: int, limits: Limits) -> bool:
+        """Whether a thread can keep an output's weights, and a block an image."""
+        return stride == 1 and read[0] * k * k <= MOST and cls._shared(read, padding, 8) <= limits.shared_opt_in
+
+    @staticmethod
+    def _shared(read: Image, padding: int, warps: int) -> int:
+        c, h, w = read
+        return 4 * c * (h + 2 * padding) * (w + 2 * padding) + warps * 32 * 33 * 5
+
+    def _cut(self, n: int) -> Cut:
+        processors, (o, high, wide) = self.device.limits.multiprocessors, self.written
+        windows = (high // 2) * (wide // 2)
+        if n >= processors:
+            return self.Cut(min(8, ceil_div(o, 32)), ceil_div(n, 2 * processors), 1, windows)
+        warps = min(2, ceil_div(o, 32))
+        ranges = min(ceil_div(windows, 32), ceil_div(2 * processors, n * ceil_div(o, 32 * warps)))
+        each = ceil_div(ceil_div(windows, ranges), 32) * 32
+        return self.Cut(warps, 1, ceil_div(windows, each), each)
+
+    def _parts(self, n: int) -> int:
+        cut = self._cut(n)
+        return ceil_div(n, cut.slab) * cut.ranges
+
+    def launches(self, n: int, x: Array, dy: Array, winner: Array, dw: Array, db: Array) -> Launches:
+        """Fill dw and db; dy and winner are the pool's."""
+        cut, parts, o = self._cut(n), self._parts(n), self.written[0]
+        kernel = self.device.kernel(SPARSE, f"correlate_winners<{self.read[0]}, {self.k}>")
+        product = kernel.bind(
+            (parts, ceil_div(o, 32 * cut.warps)), 32 * cut.warps, x, dy, winner, self.parts, self.sums, n, *self.read[1:], *self.written,
+            self.padding, cut.slab, cut.ranges, cut.windows, shared=self._shared(self.read, self.padding, cut.warps),
+        )  # fmt: skip
+        return [product, finish(self.owner, self.parts, dw, parts, self.sums, db, parts, (o, self.read[0], self.k, 1))]
