@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from functools import cache
@@ -149,7 +150,8 @@ def library(text: str, mode: str, what: str) -> Path:
     if (folder() / f"{name}.so").is_file():
         return _used(folder() / f"{name}.so")
     # Compiled and linked in two steps: linking under -fsanitize=thread would bring the sanitizer's own runtime.
-    built = _made(f"{name}.o", [*flags, "-c", "-x", "c++", "-"], what, text)
+    # The object is this process's own: another one that makes the same library removes its own when it is done.
+    built = _made(f"{name}-{os.getpid()}-{threading.get_ident()}.o", [*flags, "-c", "-x", "c++", "-"], what, text)
     sanitizers = ["-fsanitize=address,undefined"] if mode == "asan" else []
     try:
         return _made(f"{name}.so", ["-shared", str(built), str(linked), "-Wl,-rpath,$ORIGIN", *sanitizers], what)
