@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from warpladder.emulator.hostcode import without
+from warpladder.emulator.toolchain import why_not
 from warpladder.errors import KernelError
 
 PROGRAM = r"""
@@ -47,6 +50,12 @@ extern "C" void launch(float* x, int n) { mine::add<<<n, 256>>>(x, x, n); }
 auto host = [](int n) { return n; };
 static float on_host[3] = {1, 2, 3};
 
+static Mat* made = make(3);
+static const int COUNT = make_count(1), SIZE = 4;
+const int TILES = ceil_div(100, TILE);
+static int on_host_only = 3;
+int make_count(int x) { return x; }
+
 int main(int argc, char** argv)
 {
     dim3 grid(4);
@@ -65,7 +74,7 @@ def test_the_device_code_stays_and_the_host_code_goes() -> None:
         "#include <cstdio>", "#define TILE 16", "#define INSIDE 7", "enum class Kind { A, B };",
         "struct Point { float x; HD float doubled() { return 2 * x; } };",
         "__constant__ float weights[3] = {1.f, 2.f, 3.f};", "HD T square(T x) { return x * x; }",
-        "constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }", "static float on_host[3] = {1, 2, 3};", "struct Net { Net(); int a, b; };",
+        "constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }", "const int TILES = ceil_div(100, TILE);", "struct Net { Net(); int a, b; };",
         "__global__ void __launch_bounds__(256, 2) add(const float* x, float* y, int n)", "} // namespace mine", "__device__ int after;",
         'extern "C" { __device__ float half_of(float x) { return x / 2; } }',
     ):  # fmt: skip
@@ -114,3 +123,24 @@ def test_a_header_is_placed_where_it_is_included() -> None:
         without(text, "k.cu")
     with pytest.raises(KernelError, match=r"^k\.cu:4: "):
         without(text.replace("<mma.h>", "<math.h>") + "\n#include <mma.h>\n", "k.cu")
+
+
+def test_headers_that_nobody_finds_are_left_out() -> None:
+    text = "#include <gputk_that_is_nowhere.h>\n#include <cmath>\n__device__ int x;\n"
+    assert (
+        without(text, "k.cu")
+        == ("\n" if why_not() is None else "#include <gputk_that_is_nowhere.h>\n") + "#include <cmath>\n__device__ int x;\n"
+    )
+
+
+PIECES = st.sampled_from([
+    "{", "}", ";", "(", ")", '"', "'", "//", "/*", "*/", "\n", "#define M \\\n", "#if 1\n", "\n#endif\n", "namespace n ", 'extern "C" ', "struct S ", "int f() ",
+    "__global__ void k(int n) ", "__device__ ", "const int x = f()", "template <int N> ", "= ", "<<<1, 2>>>", 'R"(', "operator()", ": a{1}, b{2} ",
+])  # fmt: skip
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(PIECES, max_size=30).map("".join))
+def test_any_text_keeps_its_lines(text: str) -> None:
+    left = without(text, "k.cu")
+    assert all(new in (old, " ") for old, new in zip(text, left, strict=True))

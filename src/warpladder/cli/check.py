@@ -100,7 +100,7 @@ def _list(file: Path, as_json: bool) -> None:
     for name in found:
         if name in instances:
             click.echo(f"  {name}<{instances[name]}>, a template: --kernel '{name}<...>' names an instance")
-    launched = re.findall(r"[\w:]+\s*(?:<[^<>;]*>)?\s*<<<[^;]*?>>>\s*\([^;]*?\)(?=\s*;)", host_code(file))
+    launched = re.findall(r"[\w:]+\s*(?:<[^<>;]*>)?\s*<<\s*<[^;]*?>>\s*>\s*\([^;]*?\)(?=\s*;)", host_code(file))
     if launched:
         click.echo("\nThe file launches:\n")
         for launch in dict.fromkeys(" ".join(text.split()) for text in launched):

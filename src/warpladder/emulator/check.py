@@ -122,18 +122,20 @@ def _child(
     for entry in entries:
         if "error" in entry:
             kind = getattr(errors, entry["error"], WarpladderError)
-            raise kind(entry["message"] + _unmarked(entry["message"], description.source))
+            raise kind(entry["message"] + _left_out(entry["message"], description.source))
     if not entries or "end" not in entries[-1]:
         entries.append(_death(process, mode))
     return entries, process.stdout
 
 
-def _unmarked(message: str, path: Path) -> str:
-    """Where the compiler misses a function that was taken for the host's: what it lacks."""
-    missing = re.search(r"[‘'](\w+)[’'] was not declared", message)
-    if missing is None or not re.search(rf"\b{missing[1]}\s*\(", host_code(path)):
-        return ""
-    return f"; {missing[1]} stands there without __device__, as a function of the host"
+def _left_out(message: str, path: Path) -> str:
+    """Where the compiler misses a name: which function was taken for the host's, or which headers are not here."""
+    missing = re.search(r"[‘'](\w+)[’'] (?:was not declared|does not name a type|has not been declared)", message)
+    host = host_code(path) if missing else ""
+    if missing and re.search(rf"\b{missing[1]}\s*\(", host):
+        return f"; {missing[1]} stands there without __device__, as a function of the host"
+    headers = re.findall(r"#\s*include\s*([<\"][^>\"]+[>\"])", host)
+    return f"; {', '.join(headers)} {'was' if len(headers) == 1 else 'were'} left out" if headers else ""
 
 
 def _death(process: subprocess.CompletedProcess[str], mode: str) -> dict[str, Any]:

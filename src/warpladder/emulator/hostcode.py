@@ -1,18 +1,23 @@
 """What of a .cu file runs on the host, taken out: a checker of kernels needs no main, no cudaMalloc and no <<< >>>.
 
-At the top level and in namespaces, every function goes that is neither __global__ nor __device__ nor constexpr, and with
-it every variable and struct that uses the CUDA runtime. Line breaks stay, so that every line keeps its number.
+At the top level and in namespaces three things go: functions that are neither __global__ nor __device__ nor constexpr; variables that
+the device cannot see, or that are made by such functions; structs that use the CUDA runtime. So do headers that nobody finds. Line
+breaks stay, so that every line keeps its number.
 """
 
 from __future__ import annotations
 
 import re
+import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from ..device import Source
 from ..device import source as sources
 from ..errors import KernelError
+from .toolchain import compiler, why_not
 
 #: What the emulator has of the toolkit's headers.
 EMULATED = Path(__file__).resolve().parent / "headers" / "cuda"
@@ -36,7 +41,9 @@ _ASIDE = re.compile(
 )
 _DIRECTIVE = re.compile(r"(^[ \t]*#(?:[^\n]*\\\n)*[^\n]*)|[^\n]", re.MULTILINE)
 _RUNTIME = re.compile(r"<<<|\bcuda[A-Z]\w*|\bcu(?:blas|dnn|fft|rand|sparse|solver)\w*|\bthrust\s*::")
-_DEVICE = re.compile(r"__global__|__device__|__constant__|__shared__|\bconstexpr\b")
+_DEVICE = re.compile(r"__global__|__device__|__constant__|__managed__|__shared__|\bconstexpr\b")
+#: Declarations that make no variable.
+_TYPE = re.compile(r"\s*(?:;|(?:typedef|using|struct|class|union|enum|template|static_assert)\b)")
 
 
 def device_code(path: Path) -> Source:
@@ -66,7 +73,8 @@ def without(text: str, file: str) -> str:
     KernelError
         Where a header is included that no emulator of ours can stand in for.
     """
-    text = _INCLUDE.sub(lambda match: _header(match, text, file), text)
+    there = _there(frozenset(match["name"] for match in _INCLUDE.finditer(text)))
+    text = _INCLUDE.sub(lambda match: _header(match, text, file, there), text)
     bare = _ASIDE.sub(lambda match: _blank(match[0]), text)
     marks = [match["name"] for match in _MACRO.finditer(text) if _DEVICE.search(match["body"])]
     device = re.compile("|".join([_DEVICE.pattern, *(rf"\b{name}\b" for name in marks)]))
@@ -76,13 +84,25 @@ def without(text: str, file: str) -> str:
     return "".join(out)
 
 
-def _header(match: re.Match[str], text: str, file: str) -> str:
+def _header(match: re.Match[str], text: str, file: str, there: frozenset[str]) -> str:
     name = re.sub(r"\.(h|hpp|cuh|inl)$", "", match["name"])
     if DEVICE_HEADERS.fullmatch(name):
         raise KernelError(
             f"{_place(text, match.start(), file)}: <{match['name']}> cannot be emulated; put the kernels that do without it into a file of their own"
         )
-    return "" if HOST_HEADERS.fullmatch(name) and not (EMULATED / match["name"]).is_file() else match[0]
+    host = HOST_HEADERS.fullmatch(name) and not (EMULATED / match["name"]).is_file()
+    return "" if host or match["name"] not in there else match[0]
+
+
+@cache
+def _there(headers: frozenset[str]) -> frozenset[str]:
+    """Those of the headers that the compiler finds; all of them where there is no compiler that could be asked."""
+    if not headers or why_not() is not None:
+        return headers
+    asked = "".join(f"#if __has_include(<{header}>)\n@{header}\n#endif\n" for header in sorted(headers))
+    command = [*compiler().command, f"-I{EMULATED}", "-E", "-P", "-x", "c++", "-"]
+    said = subprocess.run(command, input=asked, capture_output=True, text=True).stdout
+    return frozenset(line[1:].strip() for line in said.splitlines() if line.startswith("@"))
 
 
 def _place(text: str, position: int, file: str) -> str:
@@ -98,34 +118,44 @@ def _blank(text: str) -> str:
 
 
 def _host_parts(bare: str, device: re.Pattern[str]) -> list[tuple[int, int]]:
-    """Where the declarations begin and end that are the host's. `bare` is the text without comments, strings and directives."""
-    found, start, position = [], 0, 0
-    while position < len(bare):
-        letter = bare[position]
-        if letter == "{":
-            head = bare[start:position]
-            if re.search(r"\bnamespace\b[\w\s:]*$|\bextern\s*$", head):
-                start = position = position + 1
-                continue
-            position = _closing(bare, position)
-            if not _is_function(head):  # struct, enum, initialiser: the declaration goes on until its semicolon
-                continue
-            while member := re.match(r"\s*(?:,[^{};]*)?\{", bare[position:]):  # what stood in the braces was a constructor's member
-                position = _closing(bare, position + member.end() - 1)
-            if not device.search(head):
-                found.append((start, position))
-            start = position
-        elif letter == ";":
-            position += 1
-            declared = bare[start:position]
-            if _RUNTIME.search(declared) and not device.search(declared):
-                found.append((start, position))
-            start = position
-        elif letter == "}":  # the end of a namespace
-            start = position = position + 1
-        else:
-            position += 1
-    return [(first + len(bare[first:last]) - len(bare[first:last].lstrip()), last) for first, last in found]
+    """Where the host's declarations begin and end. `bare` is the text without comments, strings and directives."""
+    found = list(_declarations(bare))
+    heads = [head for _, _, head in found if head and not device.search(head)]
+    names = {match[1] for head in heads if (match := re.search(r"(\w+)\s*\(", head))}
+    calls = re.compile(rf"\b(?:{'|'.join(sorted(names)) or '$^'})\s*\(")
+
+    def host(declared: str, head: str) -> bool:
+        if device.search(head or declared):
+            return False
+        if head or _RUNTIME.search(declared):
+            return True
+        return not _TYPE.match(declared) and (not re.search(r"\bconst\b", declared) or bool(calls.search(declared)))
+
+    return [(first, last) for first, last, head in found if host(bare[first:last], head)]
+
+
+def _declarations(bare: str) -> Iterator[tuple[int, int, str]]:
+    """Where each declaration at the top level or in a namespace begins and ends; of functions that are defined, what stands before the body."""
+    position = 0
+    while True:
+        begin, mark = re.compile(r"\S").search(bare, position), re.compile(r"[{};]").search(bare, position)
+        if begin is None or mark is None:
+            return
+        first = begin.start()
+        position, head = mark.end(), bare[first : mark.start()]
+        if mark[0] == "}" or (mark[0] == "{" and re.search(r"\bnamespace\b[\w\s:]*$|\bextern\s*$", head)):
+            continue  # a namespace ends or begins
+        if mark[0] == "{" and _is_function(head):
+            position = _closing(bare, mark.start())
+            while member := re.compile(r"\s*(?:,[^{};]*)?\{").match(bare, position):  # what stood in the braces was a constructor's member
+                position = _closing(bare, member.end() - 1)
+            yield first, position, head
+            continue
+        while mark is not None and mark[0] == "{":  # struct, enum, initialiser: on until the semicolon
+            position = _closing(bare, mark.start())
+            mark = re.compile(r"[{};]").search(bare, position)
+        position = mark.end() if mark is not None and mark[0] == ";" else position
+        yield first, position, ""
 
 
 def _is_function(head: str) -> bool:
@@ -139,8 +169,8 @@ def _is_function(head: str) -> bool:
 def _closing(bare: str, position: int) -> int:
     """Just behind the brace that closes the one at `position`, or the end of the text."""
     depth = 0
-    for brace in re.finditer(r"[{}]", bare[position:]):
+    for brace in re.compile(r"[{}]").finditer(bare, position):
         depth += 1 if brace[0] == "{" else -1
         if depth == 0:
-            return position + brace.end()
+            return brace.end()
     return len(bare)
