@@ -326,7 +326,7 @@ def tensor_cores(b: Bench) -> None:
 
 def every_order(mode: str, run: Callable[[Bench], None]) -> None:
     """A case in a mode, in all orders; raises what is wrong."""
-    for order, seed in ORDERS:
+    for order, seed in ORDERS[:: 2 if mode == "asan" else 1]:
         run(Bench(EmulatedDevice(mode=mode, order=order, seed=seed)))
 
 
