@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from strategies import Case, case
 from test_steps import bits, clear_of_switches, compare_epoch
 from warpladder import nets, params
 from warpladder.config import TrainConfig
-from warpladder.device import Device
+from warpladder.device import Call, Device, Stream
 from warpladder.errors import ConfigError, OutOfMemoryError, RungError
 from warpladder.ladder import find
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU
@@ -22,7 +24,7 @@ from warpladder.ops.naive import TABLE
 from warpladder.ops.resident import TABLE as FUSED
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, Trainer
-from warpladder.trainers.graphed import GraphedTrainer
+from warpladder.trainers.graphed import GraphedTrainer, Overlapped
 from warpladder.trainers.kernelwise import trainer as kernelwise
 from warpladder.trainers.kernelwise.feeds import FEEDS, StreamedFeed
 from warpladder.trainers.kernelwise.network import groups, in_place, sizes
@@ -203,3 +205,42 @@ def test_labels_beyond_the_batch_do_not_matter(device: Device) -> None:
     with built(device, drawn, "sync") as trainer:
         log = trainer.run(drawn.order, 0, 1)
         assert log.size.tolist() == [1] and np.isfinite(log.loss).all()
+
+
+class Told(Stream):
+    """A stream that tells what it is asked for."""
+
+    def __init__(self, name: str, told: list[str]) -> None:
+        self.name, self.told = name, told
+
+    def record(self) -> Any:
+        return self.name
+
+    def wait(self, event: Any) -> None:
+        self.told.append(f"{self.name} waits for {event}")
+
+    def synchronize(self) -> None:
+        raise AssertionError("nothing is waited for on the host")
+
+
+class Named(Call):
+    def __init__(self, name: str, aside: bool = False) -> None:
+        self.what, self.aside = name, aside
+
+    @property
+    def name(self) -> str:
+        return self.what
+
+    def send(self, stream: Stream | None = None) -> None:
+        assert isinstance(stream, Told)
+        stream.told.append(f"{self.what} on {stream.name}")
+
+
+def test_calls_that_may_run_aside_are_waited_for_at_the_end() -> None:
+    told: list[str] = []
+    device = mock.Mock(new_stream=lambda: Told("side", told))
+    Overlapped(device, [Named("dy"), Named("dw", aside=True), Named("dx")]).send(Told("main", told))
+    assert told == ["dy on main", "side waits for main", "dw on side", "dx on main", "main waits for side"]
+    told.clear()
+    Overlapped(device, [Named("dy"), Named("dx")]).send(Told("main", told))
+    assert told == ["dy on main", "dx on main"]

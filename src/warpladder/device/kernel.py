@@ -21,7 +21,10 @@ class Call(ABC):
     """Work for a device: prepared once, sent any number of times.
 
     name : for people.
+    aside : whether nothing before the end of its part of a step reads what it writes, so that it may run beside the calls after it.
     """
+
+    aside = False
 
     @property
     @abstractmethod

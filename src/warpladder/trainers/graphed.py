@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..config import TrainConfig
-from ..device import Device, Graph
+from ..device import Call, Device, Graph, Stream
 from ..errors import ConfigError
 from ..nets import Net
 from ..ops.kernels import KernelTable
 from .base import State
-from .kernelwise.feeds import Feed, ResidentFeed
+from .kernelwise.feeds import Feed, ResidentFeed, Slice
 from .kernelwise.trainer import KernelTrainer
 
 if TYPE_CHECKING:
@@ -18,6 +18,28 @@ if TYPE_CHECKING:
 
 #: Launches in a graph at most: building one takes some microseconds for each, and the first epoch pays for it.
 NODES = 4096
+
+
+class Overlapped(Call):
+    """Calls in order, but for those that may run aside: they go to a second stream, which is waited for at the end.
+
+    A weight's gradient is needed by nobody but the update, and one layer's alone seldom fills a GPU.
+    """
+
+    name = "overlapped calls"
+
+    def __init__(self, device: Device, calls: list[Call]) -> None:
+        self.device, self.calls = device, calls
+        self.side = device.new_stream()
+
+    def send(self, stream: Stream | None = None) -> None:
+        main = stream or self.device.stream
+        for call in self.calls:
+            if call.aside:
+                self.side.wait(main.record())
+            call.send(self.side if call.aside else main)
+        if any(call.aside for call in self.calls):
+            main.wait(self.side.record())
 
 
 class GraphedTrainer(KernelTrainer):
@@ -57,9 +79,16 @@ class GraphedTrainer(KernelTrainer):
     def _graph(self, size: int, count: int) -> Graph:
         found = self.graphs.get((size, count))
         if found is None:
-            step = [launch for part in self._slices(size) for launch in self.program(part)]
+            step = [call for part in self._slices(size) for call in self._overlapped(part)]
             found = self.graphs[size, count] = self.device.graph(step * count)
         return found
+
+    def _overlapped(self, part: Slice) -> list[Call]:
+        """The calls of a slice; where gradients are used, all have been computed."""
+        calls = self.program(part)
+        using = sum(len(stage.launches) for stage in self.stages(part) if stage.phase in ("sum", "update"))
+        end = len(calls) - using
+        return [Overlapped(self.device, calls[:end]), *calls[end:]]
 
     def close(self) -> None:
         self.graphs = {}

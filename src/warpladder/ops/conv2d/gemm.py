@@ -7,7 +7,7 @@ import numpy as np
 from ...device import Array, Device
 from ...nets import Conv2d, Layer, MaxPool2d, ReLU, Shape, Upsample2d
 from ..base import Buffers
-from ..kernels import KernelOp, Launches
+from ..kernels import KernelOp, Launches, aside
 from .few import FewConvolution, FewGradient, WinnersGradient
 from .gradients import IncomingGradient, WeightGradient
 from .products import Convolution, Geometry, pack
@@ -87,7 +87,7 @@ class GemmConv2d(KernelOp):
             return self.few.launches(n, t.x, t.dy, self.winner, t.dw, t.db)
         found, gradient, slabs = self.incoming.launches(n, t.dy, y, self.winner)
         read, other = (gradient, t.x) if self.folded else (t.x, gradient)
-        found += self.weight_gradient.launches(n, read, other, t.dw, self.incoming.sums, slabs, t.db)
+        found += aside(self.weight_gradient.launches(n, read, other, t.dw, self.incoming.sums, slabs, t.db))
         if self.backward_pass is not None:
             found += self.backward_pass.launches(n, gradient, None, t.dx)
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...device import Device
 from ...nets import Layer, ReLU
 from ..base import Buffers
-from ..kernels import KernelOp, Launches, ceil_div
+from ..kernels import KernelOp, Launches, aside, ceil_div
 from .products import GEMM, THREADS, Product, add_gradients
 from .thin import MOST, Thin
 
@@ -56,9 +56,10 @@ class Wide:
             )
         ]
         product, parts = self.dw.product(n, t.dy, t.x, t.dw)
-        found.append(product)
+        gradients: Launches = [product]
         if parts > 1 or slabs > 1:
-            found.append(add_gradients(self.device, (self.dw.parts, t.dw, parts, t.dw.size), (self.sums, t.db, slabs, self.outputs)))
+            gradients.append(add_gradients(self.device, (self.dw.parts, t.dw, parts, t.dw.size), (self.sums, t.db, slabs, self.outputs)))
+        found += aside(gradients)
         if t.dx is not None:
             found += self.dx.launches(n, t.dy, t.w, t.dx)
         return found
