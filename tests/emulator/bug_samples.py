@@ -36,7 +36,6 @@ class Bug:
     kind, array : what the checker must report.
     also : kinds that may be reported besides.
     asan : whether AddressSanitizer or UBSan must stop it too.
-    lines : whether the report names lines of the kernel that are marked with an arrow.
     """
 
     kernel: str
@@ -47,7 +46,6 @@ class Bug:
     array: str = ""
     asan: bool = False
     shared: int = 0
-    lines: bool = True
     also: tuple[str, ...] = ()
 
     @property
@@ -126,8 +124,8 @@ BUGS = (
     Bug("atomic_too_narrow", 8, 32, (ints(256), zeros(1, np.int32)), "race", "total"),
     Bug("neighbours_border", 4, 32, (floats(128),), "race", "x"),
     Bug("fence_of_one", 8, 32, (floats(256), zeros(256), zeros(1, np.uint32), zeros(32)), "race", "part"),
-    Bug("flag_that_nobody_sets", 2, 32, (zeros(1, np.int32),), "deadlock", lines=False),
-    Bug("lock_taken_twice", 1, 1, (zeros(1, np.int32), zeros(1, np.int32)), "deadlock", lines=False),
+    Bug("flag_that_nobody_sets", 2, 32, (zeros(1, np.int32),), "deadlock"),
+    Bug("lock_taken_twice", 1, 1, (zeros(1, np.int32), zeros(1, np.int32)), "deadlock"),
     Bug("divide_by_zero", 1, 32, (ints(32), zeros(32, np.int32), 0), "trap", asan=True),
     Bug("assertion", 1, 32, (ints(32), zeros(32, np.int32)), "trap"),
     Bug("trapped", 1, 32, (ints(32), zeros(32, np.int32)), "trap"),

@@ -2,7 +2,7 @@
 
 // The flag is set by a thread that itself waits for the flag.
 extern "C" __global__ void flag_that_nobody_sets(int* flag) {
-    while (atomicAdd(flag, 0) == 0) {
+    while (atomicAdd(flag, 0) == 0) {  // <-
     }
     if (threadIdx.x == 0) atomicExch(flag, 1);
 }
@@ -11,7 +11,7 @@ extern "C" __global__ void flag_that_nobody_sets(int* flag) {
 extern "C" __global__ void lock_taken_twice(int* lock, int* counter) {
     while (atomicCAS(lock, 0, 1) != 0) {
     }
-    while (atomicCAS(lock, 0, 1) != 0) {
+    while (atomicCAS(lock, 0, 1) != 0) {  // <-
     }
     *counter += 1;
     atomicExch(lock, 0);

@@ -48,6 +48,7 @@ struct alignas(64) Thread {
 
     const void* polled;  // what the thread read last with an atomic operation, and found there how often:
     uint64_t found;      // a thread that finds the same again and again waits for another one
+    const void* polls_at;  // where in the code
     unsigned polls;
 
     unsigned mask;  // of the collective that it waits in

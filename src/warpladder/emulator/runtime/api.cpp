@@ -133,7 +133,7 @@ EMU_EXPORT void emu_atomic([[maybe_unused]] const void* address, [[maybe_unused]
 #ifdef EMU_CHECK
     Thread& me = self();
     checker.access(address, size, write, scope + 1, __builtin_return_address(0));
-    poll(me, address, size);
+    poll(me, address, size, __builtin_return_address(0));
     checker.synchronise(me, address, write, scope);
 #endif
 }
@@ -148,7 +148,10 @@ EMU_EXPORT uint64_t emu_load(const void* address, unsigned size) {
     return bits;
 }
 EMU_EXPORT void emu_store(void* address, unsigned size, uint64_t bits) { memcpy(address, &bits, size); }
-EMU_EXPORT void emu_yield() { worker_of(self()).yield(self()); }
+EMU_EXPORT void emu_yield() {
+    self().polls_at = __builtin_return_address(0);
+    worker_of(self()).yield(self());
+}
 EMU_EXPORT void emu_progress() { worker_here->progress(); }
 
 EMU_EXPORT void emu_trap(const char* what, const char* file, int line) {

@@ -22,7 +22,7 @@ static void volatile_access(void* address, unsigned size, bool write, const void
     Thread& me = self();
     checker.access(address, size, write, 4, code);
     if (worker_here->here->holds(address)) return;
-    if (!write) poll(me, address, size < 8 ? size : 8);
+    if (!write) poll(me, address, size < 8 ? size : 8, code);
     checker.synchronise(me, address, write, 2);
 }
 
@@ -37,7 +37,10 @@ struct Type {
 
 static std::string plain(const char* quoted) {  // the compiler writes 'float [16]'
     std::string name = quoted;
-    return name.size() > 1 && name[0] == '\'' ? name.substr(1, name.size() - 2) : name;
+    if (name.size() > 1 && name[0] == '\'') name = name.substr(1, name.size() - 2);
+    for (const char* word : {"const ", "struct "})
+        if (name.rfind(word, 0) == 0) name = name.substr(strlen(word));
+    return name;
 }
 
 }  // namespace emu

@@ -24,15 +24,24 @@ static bool same_place(const Thread& a, const Thread& b) {
     return a.state == b.state && (a.state == State::done || a.state == State::ready || (a.line == b.line && !strcmp(a.file, b.file) && !strcmp(a.waits, b.waits)));
 }
 
-static std::string doing(const Thread& thread, int place) {
-    switch (thread.state) {
-        case State::done: return "left the kernel";
-        case State::ready: return "poll memory that nobody changes";
-        default: return std::string("wait at ") + thread.waits + " {" + std::to_string(place) + "}";
+// What a thread waits for, with its place in the source, which is added to the places.
+static std::string doing(Worker& worker, const Thread& thread, bool one, std::vector<Where>& places) {
+    if (thread.state == State::done) return "left the kernel";
+    std::string s = one ? "s" : "", here = " {" + std::to_string(places.size()) + "}";
+    if (thread.state != State::ready) {
+        places.push_back({thread.file, thread.line});
+        return "wait" + s + " at " + thread.waits + here;
     }
+    std::string what = "memory";
+    const Launch& launch = worker.run->launch;
+    for (unsigned i = 0; i < launch.views; ++i)
+        if (uintptr_t(thread.polled) - launch.view[i].low < launch.view[i].bytes) what = "array " + std::string(launch.view[i].name);
+    if (!thread.polls_at) return "poll" + s + " " + what;
+    places.push_back({nullptr, 0, thread.polls_at});
+    return "poll" + s + " " + what + ", which nobody changes, at" + here;
 }
 
-// Groups of a block's threads by what they do: "192 threads wait at __syncthreads() {0}, 64 left the kernel, (0, 0, 0) and (1, 0, 0) among them".
+// Groups of a block's threads by what they do: "192 threads, the first of them (0, 0, 0), wait at __syncthreads() {0}; ..."
 static std::string census(Block& block, std::vector<Where>& places) {
     std::vector<std::pair<const Thread*, unsigned>> groups;
     for (auto& thread : block.threads) {
@@ -43,8 +52,9 @@ static std::string census(Block& block, std::vector<Where>& places) {
     std::stable_sort(groups.begin(), groups.end(), [](auto& a, auto& b) { return (a.first->state == State::done) < (b.first->state == State::done); });
     std::string out;
     for (auto& [thread, count] : groups) {
-        out += (out.empty() ? "" : ", ") + std::to_string(count) + (count == 1 ? " thread " : " threads ") + "from " + text(thread->index) + " on " + doing(*thread, int(places.size()));
-        if (thread->state != State::done && thread->state != State::ready) places.push_back({thread->file, thread->line});
+        out += (out.empty() ? "" : "; ");
+        out += count == 1 ? "thread " + text(thread->index) + " " : std::to_string(count) + " threads, the first of them " + text(thread->index) + ", ";
+        out += doing(*block.worker, *thread, count == 1, places);
     }
     return out;
 }
@@ -76,9 +86,9 @@ static bool missing_lanes(Block& block, Report& report) {
         report.block = text(block.index), report.thread = text(thread.index);
         report.places = {{thread.file, thread.line}};
         report.message = std::string(thread.waits) + " at {0} has the mask " + mask + " and waits for ever: in block " + text(block.index) + " warp " + std::to_string(thread.linear / 32);
-        if (missing) report.message += " lanes " + lanes_of(missing) + " do not come, they " + doing(other, 1);
+        if (missing) report.message += " lanes " + lanes_of(missing) + " do not come, they " + doing(*block.worker, other, false, report.places);
         else report.message += " lanes " + lanes_of(differing) + " call " + other.waits + " with the mask " + others + " at {1}";
-        if (other.state != State::done && other.state != State::ready) report.places.push_back({other.file, other.line});
+        if (differing && !missing) report.places.push_back({other.file, other.line});
         return true;
     }
     return false;

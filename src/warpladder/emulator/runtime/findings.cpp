@@ -95,7 +95,7 @@ void Checker::misaligned(const void* address, unsigned alignment, const std::str
     Thread& me = self();
     Region* region = find(me, uintptr_t(address));
     std::string what = region ? element(*region, uintptr_t(address)) : "memory at " + std::to_string(uintptr_t(address));
-    Report report = report_of(me, "misaligned", here(me) + " uses " + what + " as " + type + " at {0}, whose address must be a multiple of " + std::to_string(alignment), region ? region->name : "");
+    Report report = report_of(me, "misaligned", here(me) + " uses " + what + " as a " + type + " at {0}, whose address must be a multiple of " + std::to_string(alignment), region ? region->name : "");
     report.places = {where};
     worker_here->fail(std::move(report));
 }

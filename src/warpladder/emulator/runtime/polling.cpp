@@ -3,9 +3,10 @@
 
 namespace emu {
 
-void poll(Thread& me, const void* address, unsigned size) {
+void poll(Thread& me, const void* address, unsigned size, const void* code) {
     uint64_t found = emu_load(address, size);
     if (me.polled == address && me.found == found) {
+        me.polls_at = code;
         if (++me.polls % 64 == 0) worker_here->yield(me);
     } else {
         if (me.polls >= 64) worker_here->progress();
@@ -17,12 +18,13 @@ void poll(Thread& me, const void* address, unsigned size) {
 
 // In the fast mode only volatile accesses are of interest; sources that have some are compiled with call-outs for them.
 #if !defined(EMU_CHECK) && !defined(EMU_ASAN)
+#define EMU_CALLER __builtin_return_address(0)
 #define EMU_CALLOUTS(size)                                                                              \
     EMU_EXPORT void __tsan_read##size(void*) {}                                                         \
     EMU_EXPORT void __tsan_write##size(void*) {}                                                        \
     EMU_EXPORT void __tsan_unaligned_read##size(void*) {}                                               \
     EMU_EXPORT void __tsan_unaligned_write##size(void*) {}                                              \
-    EMU_EXPORT void __tsan_volatile_read##size(void* p) { emu::poll(emu::self(), p, size < 8 ? size : 8); } \
+    EMU_EXPORT void __tsan_volatile_read##size(void* p) { emu::poll(emu::self(), p, size < 8 ? size : 8, EMU_CALLER); } \
     EMU_EXPORT void __tsan_volatile_write##size(void*) {}
 EMU_CALLOUTS(1)
 EMU_CALLOUTS(2)

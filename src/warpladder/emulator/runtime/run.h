@@ -1,5 +1,7 @@
 // One launch, as all OS threads that work on it see it.
 #pragma once
+#include <dlfcn.h>
+
 #include <condition_variable>
 
 #include "reports.h"
@@ -65,6 +67,8 @@ struct Run {
         }
     }
     void fail(const Report& report) {
+        Dl_info module;
+        if (!base && dladdr(launch.code, &module)) base = uintptr_t(module.dli_fbase);
         reports.add(report, base);
         failed = true;
         gate.fail();

@@ -63,7 +63,7 @@ inline Worker& worker_of(Thread& thread) { return *static_cast<Block*>(thread.bl
 
 Report divergence(Block& block, const char* why);
 Report deadlock(Worker& worker);
-void poll(Thread& me, const void* address, unsigned size);
+void poll(Thread& me, const void* address, unsigned size, const void* code);
 std::string name_of(const Thread& thread);
 std::string lanes_of(unsigned mask);
 
