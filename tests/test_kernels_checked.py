@@ -6,7 +6,9 @@ The cases follow the tables of `warpladder.ops` (kernel_cases.py); a new entry i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,9 @@ from warpladder.device import Device, source
 from warpladder.device.signature import names
 from warpladder.emulator import asan, why_not
 from warpladder.gemm import LEVELS
+from warpladder.nets import Conv2d, Linear
+from warpladder.ops import naive
+from warpladder.ops.linear.cuda import NaiveLinear
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -52,6 +57,19 @@ def test_every_kernel_of_the_package_is_launched_by_some_case(kernels: dict[str,
     there = {name for file in (PACKAGE / "ops").rglob("*.cu") for name in names(source.read(file))}
     assert there - set().union(*kernels.values()) == set()
     assert {level.path for level in LEVELS} >= set((PACKAGE / "gemm").rglob("*.cu"))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"layers": {(Conv2d, Linear): NaiveLinear}}, "no case covers NaiveLinear Conv2d\\+Linear"),
+        ({"losses": {Linear: NaiveLinear}}, "Linear"),
+    ],
+)
+def test_an_entry_without_cases_fails(change: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_cases, "tables", lambda: {"new": replace(naive.TABLE, **change)})
+    with pytest.raises((AssertionError, KeyError), match=said):
+        every_case()
 
 
 def test_kernels_under_the_address_sanitizer(kernels: dict[str, set[str]]) -> None:
