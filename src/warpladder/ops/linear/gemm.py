@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ...device import Device
 from ...nets import Layer, ReLU
 from ..base import Buffers
 from ..kernels import KernelOp, Launches, aside, ceil_div
 from .products import GEMM, THREADS, Product, add_gradients
-from .thin import MOST, Thin
+from .thin import MOST, Thin, thin_forward
+
+SHORT_BATCH = Path(__file__).with_name("short.cu")
+
+#: Samples of a short batch, at most; samples that a block's warps share in its forward pass.
+SHORT, ROWS = 256, 8
 
 
 class GemmLinear(KernelOp):
@@ -26,7 +33,7 @@ class GemmLinear(KernelOp):
 
 
 class Wide:
-    """By tiles: y = x w', dw = dy' x, dx = dy w."""
+    """By tiles: y = x w', dw = dy' x, dx = dy w. Short batches, whose tiles are too few, have kernels of their own where they can."""
 
     def __init__(self, owner: KernelOp, t: Buffers, rectify: bool) -> None:
         self.device, self.buffers, self.rectify = owner.device, t, rectify
@@ -43,16 +50,22 @@ class Wide:
 
     def forward(self, n: int) -> Launches:
         t = self.buffers
+        if ceil_div(n, ROWS) * ceil_div(self.outputs, MOST) <= self.device.limits.multiprocessors:
+            return [thin_forward(self.device, t, n, MOST, ROWS, 8, self.rectify)]
         return self.y.launches(n, t.x, t.w, t.y, t.b, self.rectify)
 
     def backward(self, n: int) -> Launches:
-        t = self.buffers
+        t, y = self.buffers, self.buffers.y if self.rectify else None
+        if n <= SHORT and t.dx is None:
+            kernel = self.device.kernel(SHORT_BATCH, "short_weight_gradient")
+            grid = ceil_div(self.outputs, 32), ceil_div(self.inputs, 64)
+            return [kernel.bind(grid, THREADS, t.x, t.dy, y, t.dw, t.db, n, self.inputs, self.outputs)]
         slab = ceil_div(n, self.slabs)
         slabs = ceil_div(n, slab)
         sums = t.db if slabs == 1 else self.sums
         found: Launches = [
             self.device.kernel(GEMM, "rectify_gradient").bind(
-                (ceil_div(self.outputs, 32), slabs), THREADS, t.dy, t.y if self.rectify else None, sums, n, self.outputs, slab
+                (ceil_div(self.outputs, 32), slabs), THREADS, t.dy, y, sums, n, self.outputs, slab
             )
         ]
         product, parts = self.dw.product(n, t.dy, t.x, t.dw)
