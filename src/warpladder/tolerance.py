@@ -18,35 +18,43 @@ import numpy as np
 SIGMAS = 4.0
 
 #: Unit roundoff of the format that sums are kept in.
-ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "tf32": 2.0**-24, "bfloat16": 2.0**-24}
+ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "tf32": 2.0**-24, "bfloat16": 2.0**-24, "float16": 2.0**-24}
 
 #: Unit roundoff of the format that factors are rounded to before they are multiplied, where it is a coarser one.
-INPUT_ROUNDOFF = {"tf32": 2.0**-11, "bfloat16": 2.0**-8}
+INPUT_ROUNDOFF = {"tf32": 2.0**-11, "bfloat16": 2.0**-8, "float16": 2.0**-11}
+
+#: Of these, the formats that are stored too: what leaves a product is rounded once more.
+STORED = ("bfloat16", "float16")
+
+#: What products may be computed in, by those names; the sums of the last three are kept in float32.
+PRECISIONS = ("float32", *INPUT_ROUNDOFF)
 
 
-def bound(dtype: object, length: int, steps: int = 1) -> float:
+def bound(dtype: object, length: int, steps: int = 1, products: int = 1) -> float:
     """Largest normwise relative error ||x - truth|| / ||truth|| that rounding explains.
 
     Parameters
     ----------
     dtype : dtype, type or str
-        float64, float32, or by name "tf32" and "bfloat16": factors rounded to these, sums in float32.
+        float64, float32, or by name "tf32", "bfloat16" and "float16": factors rounded to these, sums in float32.
     length : int
         Roundings in the longest chain that leads to one number: the length of a sum, or the lengths of
         consecutive sums added up, since independent errors add by their squares.
     steps : int
         Training steps since both stood at the same state. Each adds an error of one step's size.
+    products : int
+        Products, one after another, whose factors were rounded to a coarser format on the way to one number.
 
     Returns
     -------
     float
-        steps * (SIGMAS * roundoff * sqrt(length) + 2 * input roundoff). Both factors of a product are rounded once,
+        steps * (SIGMAS * roundoff * sqrt(length) + 2 * input roundoff * sqrt(products)). Both factors of a product are rounded once,
         whatever the length: the errors of many products average out against their sum.
 
     Raises
     ------
     ValueError
-        For a format that has no bound here, or a length or number of steps below 1.
+        For a format that has no bound here, or a length or number of steps or products below 1.
 
     Notes
     -----
@@ -61,6 +69,15 @@ def bound(dtype: object, length: int, steps: int = 1) -> float:
     name = dtype if isinstance(dtype, str) and dtype in ROUNDOFF else np.dtype(dtype).name  # type: ignore[call-overload]
     if name not in ROUNDOFF:
         raise ValueError(f"there is no bound for {name}; there are bounds for {', '.join(ROUNDOFF)}")
-    if not (length >= 1 and steps >= 1):
-        raise ValueError(f"a bound wants a length and steps of at least 1, got {length} and {steps}")
-    return steps * (SIGMAS * ROUNDOFF[name] * math.sqrt(length) + 2 * INPUT_ROUNDOFF.get(name, 0.0))
+    if not (length >= 1 and steps >= 1 and products >= 1):
+        raise ValueError(f"a bound wants a length, steps and products of at least 1, got {length}, {steps} and {products}")
+    return steps * (SIGMAS * ROUNDOFF[name] * math.sqrt(length) + 2 * INPUT_ROUNDOFF.get(name, 0.0) * math.sqrt(products))
+
+
+def rounded(a: np.ndarray, precision: str) -> np.ndarray:
+    """Numbers rounded to the significand of a format of PRECISIONS, to the nearest; its range is not looked at."""
+    if precision not in INPUT_ROUNDOFF:
+        return a
+    fraction, exponent = np.frexp(a)
+    digits = 1 / INPUT_ROUNDOFF[precision]
+    return np.ldexp(np.round(fraction * digits) / digits, exponent)

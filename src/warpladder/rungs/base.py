@@ -32,6 +32,7 @@ class Rung:
     build : makes a trainer from (net, config, initial state).
     unsupported : a reason why it cannot train this net with this config, or None. Also says what is not installed.
     deviations : how a peer's training differs from ours where it cannot follow; empty for rungs.
+    precision : what it computes products in, a name of `tolerance.PRECISIONS`; it is proven with that format's bounds.
     options : settings of `TrainConfig` that only some rungs have and that this one follows, among OPTIONS.
     """
 
@@ -41,4 +42,5 @@ class Rung:
     build: Callable[[Net, TrainConfig, State], Trainer]
     unsupported: Callable[[Net, TrainConfig], str | None] = trains_everything
     deviations: tuple[str, ...] = ()
+    precision: str = "float32"
     options: tuple[str, ...] = ()

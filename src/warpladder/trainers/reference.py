@@ -20,6 +20,7 @@ from ..ops.sgd import reference as sgd
 from ..ops.upsample2d import reference as upsample2d
 from ..order import Order
 from ..params import views
+from ..tolerance import STORED, rounded
 from .base import State, StepLog, Trainer, check_fit, check_range
 
 if TYPE_CHECKING:
@@ -33,13 +34,21 @@ class ReferenceTrainer(Trainer):
 
     Inputs are the float32 numbers that every rung sees, widened. Besides the contract it offers what
     verification asks for: `activations`, `gradients` and `margins`.
+
+    Parameters
+    ----------
+    net, config, state
+        As every rung's `build` is given them.
+    precision : str
+        The truth is float64. Otherwise a name of `tolerance.PRECISIONS`: the factors of products are rounded to it, forward and backward, and where that
+        format is also stored what leaves them too; what is then computed is no truth, but what honest arithmetic of that precision makes of it.
     """
 
     params: np.ndarray
     velocity: np.ndarray
 
-    def __init__(self, net: Net, config: TrainConfig, state: State) -> None:
-        self.net, self.config = net, config
+    def __init__(self, net: Net, config: TrainConfig, state: State, precision: str = "float64") -> None:
+        self.net, self.config, self.precision = net, config, precision
         self.dataset: Dataset | None = None
         self.set_state(state)
 
@@ -73,8 +82,19 @@ class ReferenceTrainer(Trainer):
         named = views(self.net, self.params)
         out = [x]
         for i, layer in enumerate(self.net.layers):
-            out.append(_forward(layer, out[-1], named.get(f"{i}.weight"), named.get(f"{i}.bias")))
+            x, w = self._factors(layer, out[-1], named.get(f"{i}.weight"))
+            out += self._results(layer, _forward(layer, x, w, named.get(f"{i}.bias")))
         return out
+
+    def _factors(self, layer: Layer, *given: np.ndarray | None) -> tuple:
+        """What enters a layer's products."""
+        if not isinstance(layer, Linear | Conv2d):
+            return given
+        return tuple(None if a is None else rounded(a, self.precision) for a in given)
+
+    def _results(self, layer: Layer, *given: np.ndarray) -> tuple:
+        """What leaves them."""
+        return self._factors(layer, *given) if self.precision in STORED else given
 
     def gradients(self, x: np.ndarray, y: np.ndarray | None) -> tuple[float, int, np.ndarray]:
         """Mean loss, number of correct samples (0 for MSELoss) and the loss's gradient (param_count,) at the present parameters.
@@ -92,7 +112,8 @@ class ReferenceTrainer(Trainer):
         flat = np.zeros(self.net.param_count)
         w, dw = views(self.net, self.params), views(self.net, flat)
         for i in reversed(range(self.net.first_trained, len(self.net.layers))):
-            d, *trained = _backward(self.net.layers[i], entering[i], w.get(f"{i}.weight"), d)
+            layer = self.net.layers[i]
+            d, *trained = self._results(layer, *_backward(layer, *self._factors(layer, entering[i], w.get(f"{i}.weight"), d)))
             if trained:
                 dw[f"{i}.weight"][...], dw[f"{i}.bias"][...] = trained
         return loss, correct, flat

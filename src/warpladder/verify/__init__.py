@@ -14,6 +14,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..nets import Net
+from ..tolerance import PRECISIONS
 from ..trainers.base import check_fit
 from .cases import Cases
 from .maker import NoSpecimen
@@ -23,7 +24,10 @@ from .verdict import Ledger, Refuted, Row, Verdict, conclude
 __all__ = ["Row", "Verdict", "verify"]
 
 
-def verify(build: Build, net: Net, config: TrainConfig, *, seed: int = 0, dataset: Dataset | None = None, bitwise: bool = True) -> Verdict:
+def verify(
+    build: Build, net: Net, config: TrainConfig, *,
+    seed: int = 0, dataset: Dataset | None = None, bitwise: bool = True, precision: str = "float32",
+) -> Verdict:  # fmt: skip
     """Prove that what `build` makes trains this net with these settings, or say where it does not.
 
     Parameters
@@ -40,6 +44,8 @@ def verify(build: Build, net: Net, config: TrainConfig, *, seed: int = 0, datase
         What the trainer is going to train on. Samples are then taken from it, besides random ones, and one case has as many as it has.
     bitwise : bool
         Whether the trainer must repeat itself bit for bit; False for a peer that declares that it cannot: it is held to the bounds instead.
+    precision : {"float32", "tf32", "bfloat16", "float16"}
+        What the trainer says that it computes products in: a `Rung`'s `precision`. The bounds are those of that format.
 
     Returns
     -------
@@ -48,12 +54,16 @@ def verify(build: Build, net: Net, config: TrainConfig, *, seed: int = 0, datase
 
     Raises
     ------
+    ValueError
+        For a precision that is none of these.
     RungError
         From `build`, where it cannot train this net here.
     DataError
         Where the net cannot be trained on `dataset`.
     """
     began = time.perf_counter()
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision wants one of {', '.join(PRECISIONS)}, got {precision!r}")
     if dataset is not None:
         check_fit(net, dataset)
     ledger = Ledger()
@@ -62,7 +72,7 @@ def verify(build: Build, net: Net, config: TrainConfig, *, seed: int = 0, datase
     try:
         # the reference multiplies many small matrices: threads would only wait for each other
         with ThreadpoolController().limit(limits=1, user_api="blas"):
-            cases = Cases(net, config, rng, dataset)
+            cases = Cases(net, config, rng, dataset, precision)
         proof = Proof(build, net, config, cases, rng, bitwise, ledger)
         try:
             proof.run()

@@ -1,4 +1,7 @@
-"""The bounds of a proof: which chains of roundings lead to an output, a loss and an update."""
+"""The bounds of a proof: which chains of roundings lead to an output, a loss and an update.
+
+Where a trainer says that it computes products in a coarser format than float32, their factors count as rounded to it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import math
 
 from ..nets import MSELoss, Net
 from ..params import slots
-from ..tolerance import bound
+from ..tolerance import STORED, bound
 
 UPDATE = 8  # roundings from a gradient to a weight: loss gradient, clip, decay, momentum, rate, subtraction
 
@@ -16,18 +19,25 @@ def roundings(net: Net, last: int) -> int:
     return 1 + sum(math.prod(slot.shape[1:]) for slot in slots(net) if slot.layer < last and len(slot.shape) > 1)
 
 
-def output_bound(net: Net) -> float:
+def products(net: Net, last: int, precision: str) -> int:
+    """Products, one after another, that lead to what enters layer `last`, at least 1; a result that is stored rounded counts as one more."""
+    return max(1, sum(slot.layer < last and len(slot.shape) > 1 for slot in slots(net))) + (precision in STORED)
+
+
+def output_bound(net: Net, precision: str = "float32") -> float:
     """Of what the net predicts."""
-    return bound("float32", roundings(net, len(net.layers)))
+    last = len(net.layers)
+    return bound(precision, roundings(net, last), products=products(net, last, precision))
 
 
-def loss_bound(net: Net, size: int) -> float:
+def loss_bound(net: Net, size: int, precision: str = "float32") -> float:
     """Of the mean loss of a batch; MSELoss is a mean over all its elements."""
     elements = math.prod(net.out_shape) if isinstance(net.loss, MSELoss) else 1
-    return bound("float32", roundings(net, len(net.layers)) + size * elements)
+    last = len(net.layers)
+    return bound(precision, roundings(net, last) + size * elements, products=products(net, last, precision))
 
 
-def update_bounds(net: Net, size: int) -> dict[str, float]:
+def update_bounds(net: Net, size: int, precision: str = "float32") -> dict[str, float]:
     """Of each tensor's gradient, and of its update after one step, on a batch of this size.
 
     The longest chain of roundings that leads there: the sums of the whole forward pass, those of the
@@ -39,5 +49,6 @@ def update_bounds(net: Net, size: int) -> dict[str, float]:
         above = [s for s in slots(net) if s.layer > slot.layer and len(s.shape) > 1]
         backward = sum(s.shape[0] * math.prod(s.shape[2:]) for s in above)
         pixels = math.prod(net.shapes[slot.layer + 1][1:])
-        out[slot.name] = bound("float32", forward + backward + size * pixels)
+        chain = products(net, len(net.layers), precision) + len(above) + 1 + (precision in STORED)
+        out[slot.name] = bound(precision, forward + backward + size * pixels, products=chain)
     return out

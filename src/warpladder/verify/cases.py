@@ -44,11 +44,15 @@ class Cases:
     net, config
     rng : numpy.random.Generator
     data : Dataset or None
+    precision : str
+        What the trainer computes products in.
     """
 
-    def __init__(self, net: Net, config: TrainConfig, rng: np.random.Generator, data: Dataset | None) -> None:
-        self.net, self.config, self.rng = net, config, rng
-        make = Maker(net, config, rng)
+    def __init__(
+        self, net: Net, config: TrainConfig, rng: np.random.Generator, data: Dataset | None, precision: str = "float32"
+    ) -> None:  # fmt: skip
+        self.net, self.config, self.rng, self.precision = net, config, rng, precision
+        make = Maker(net, config, rng, precision)
         self.batch = b = config.batch_size or FULL
         part = (b * 3 // 5 | 1) if b > 2 else b - 1
         usual = (2 if make.distinct >= b else 1) * b + part

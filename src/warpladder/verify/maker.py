@@ -20,12 +20,13 @@ from ..params import initial, slots, views
 from ..trainers.base import State
 from ..trainers.reference import ReferenceTrainer
 from .draws import Draw
-from .specimens import Case, Pool, Specimen
-from .switches import on_grid, steady
-from .witness import fit, fit_to_predict
+from .specimens import Case, Pool, Specimen, truth
+from .switches import decided, on_grid, steady
+from .witness import fit, fit_coarsely, fit_to_predict, fit_to_predict_coarsely
 
 BATCH_FLOPS = 4e8  # of the reference, for each specimen: says how many distinct samples a batch has
 CANDIDATES = 64  # looked at for each screened sample wanted, before a net counts as too full of switches to screen
+SPARE = 4  # samples drawn for each one wanted, where a coarse format makes some of them useless
 STARTS = 32  # initial weights that are tried until every tensor moves
 REDRAWS = 8  # batches that are tried at a state until one is fit to judge by
 BIAS = 0.1  # standard deviation of the biases of other starts than the first
@@ -51,10 +52,12 @@ class Maker:
     ----------
     net, config
     rng : numpy.random.Generator
+    precision : str
+        What the trainer computes products in.
     """
 
-    def __init__(self, net: Net, config: TrainConfig, rng: np.random.Generator) -> None:
-        self.net, self.config, self.rng = net, config, rng
+    def __init__(self, net: Net, config: TrainConfig, rng: np.random.Generator, precision: str = "float32") -> None:
+        self.net, self.config, self.rng, self.precision = net, config, rng, precision
         self.seed = int(rng.integers(2**31))  # of no weights that the configuration or the caller names
         self.distinct = max(2, int(BATCH_FLOPS / net.train_flops))
 
@@ -94,8 +97,8 @@ class Maker:
         for step in steps:
             positions = order.indices(step * batch, min((step + 1) * batch, n))
             for _ in range(REDRAWS):
-                specimen, data = self._specimen(state, step, len(positions), draw, distinct)
-                if len(positions) > distinct or fit(self.net, data, specimen.state.params, specimen.loss, specimen.gradient):
+                specimen, data, good = self._specimen(state, step, len(positions), draw, distinct)
+                if good:
                     break
             else:
                 raise Unfit
@@ -117,14 +120,17 @@ class Maker:
         labels = y if isinstance(self.net.loss, CrossEntropyLoss) else None
         return Dataset(name, x, labels, x[:1], None if labels is None else labels[:1], scale)
 
-    def _specimen(self, state: State, step: int, size: int, draw: Draw, distinct: int) -> tuple[Specimen, Dataset]:
-        """A step from a state near this one, and its batch as a data set."""
+    def _specimen(self, state: State, step: int, size: int, draw: Draw, distinct: int) -> tuple[Specimen, Dataset, bool]:
+        """A step from a state near this one, its batch as a data set, and whether it is fit to judge by."""
         count = min(size, distinct)
         rounded, x, y = self._suited(state, count, draw)
         which = self.rng.permutation(np.concatenate([np.arange(count), self.rng.integers(0, count, size - count)]))
-        reference = ReferenceTrainer(self.net, self.config, rounded)
-        found = truth(reference, pixels(x, draw.scale).astype(np.float64), y, np.bincount(which))
-        return Specimen(rounded, step, size, *found), self._dataset("batch", x[which], y[which], draw.scale)
+        seen, counts = pixels(x, draw.scale).astype(np.float64), np.bincount(which)
+        specimen = Specimen(rounded, step, size, *truth(ReferenceTrainer(self.net, self.config, rounded), seen, y, counts))
+        data = self._dataset("batch", x[which], y[which], draw.scale)
+        if self.precision == "float32":
+            return specimen, data, size > distinct or fit(self.net, data, specimen)
+        return specimen, data, fit_coarsely(self.net, seen, y, counts, specimen, self.precision)
 
     def pools(self, draws: Sequence[Draw], most: int) -> tuple[State, tuple[Pool, ...]]:
         """A state, and samples of each kind, at most so many, to predict at it."""
@@ -138,10 +144,15 @@ class Maker:
 
     def _pool(self, state: State, draw: Draw, most: int) -> Pool | None:
         reference = ReferenceTrainer(self.net, self.config, state)
+        count = min(most, self.distinct)
+        coarse = self.precision != "float32"
         for _ in range(REDRAWS):
-            x, _ = draw(self.rng, min(most, self.distinct))
+            x, _ = draw(self.rng, SPARE * count if coarse else count)
             truth = reference.predict(x, draw.scale)
-            if np.any(truth) and fit_to_predict(self.net, x, draw.scale, state.params, truth):
+            if coarse:
+                fit = fit_to_predict_coarsely(self.net, x, draw.scale, state.params, truth, self.precision)
+                x, truth = x[fit][:count], truth[fit][:count]
+            if len(x) == count and np.any(truth) and (coarse or fit_to_predict(self.net, x, draw.scale, state.params, truth)):
                 return Pool(x, draw.scale, truth)
         return None
 
@@ -170,30 +181,32 @@ class Maker:
     def _suited(self, state: State, count: int, draw: Draw) -> tuple[State, np.ndarray, np.ndarray]:
         """The state in float32, and samples with labels that suit it."""
         if draw.exact:
-            x, y = draw(self.rng, count)
-            return on_grid(self.net, state, pixels(x, draw.scale).astype(np.float64), self.rng), x, y
+            return self._exact(state, count, draw)
         rounded = State(state.params.astype(np.float32), state.velocity.astype(np.float32))
         reference = ReferenceTrainer(self.net, self.config, rounded)
         xs: list[np.ndarray] = []
         ys: list[np.ndarray] = []
         for _ in range(CANDIDATES):
             x, y = draw(self.rng, count)
-            keep = steady(reference, pixels(x, draw.scale).astype(np.float64))
+            keep = steady(reference, pixels(x, draw.scale).astype(np.float64), self.precision)
             xs.append(x[keep])
             ys.append(y[keep])
             if sum(map(len, xs)) >= count:
                 return rounded, np.concatenate(xs)[:count], np.concatenate(ys)[:count]
         raise TooManySwitches
 
+    def _exact(self, state: State, count: int, draw: Draw) -> tuple[State, np.ndarray, np.ndarray]:
+        """The state on a grid, and samples on another.
 
-def truth(reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> tuple[float, int, np.ndarray]:
-    """Mean loss, correct samples and gradient of a batch in which sample i of x (n, *in_shape) float64 occurs counts[i] times."""
-    loss, correct, gradient = 0.0, 0, np.zeros(reference.net.param_count)
-    for times in np.unique(counts):
-        some = counts == times
-        its_loss, its_correct, its_gradient = reference.gradients(x[some], y[some])
-        share = times * np.count_nonzero(some) / counts.sum()
-        loss += float(share * its_loss)
-        correct += int(times) * its_correct
-        gradient += share * its_gradient
-    return loss, correct, gradient
+        In a coarser format than float32 a logit's rounding is large enough that samples have to be chosen whose largest logit is clear.
+        """
+        coarse = self.precision != "float32" and bool(np.any(state.params))  # from zeros all logits tie, exactly
+        x, y = draw(self.rng, SPARE * count if coarse else count)
+        seen = pixels(x, draw.scale).astype(np.float64)
+        rounded = on_grid(self.net, state, seen, self.rng, self.precision)
+        if coarse:
+            clear = decided(self.net, ReferenceTrainer(self.net, self.config, rounded).activations(seen)[-1], self.precision)
+            if np.count_nonzero(clear) < count:
+                raise Unfit
+            x, y = x[clear][:count], y[clear][:count]
+        return rounded, x, y

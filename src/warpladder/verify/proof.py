@@ -72,7 +72,7 @@ class Proof:
         self, build: Build, net: Net, config: TrainConfig, cases: Cases, rng: np.random.Generator, bitwise: bool, ledger: Ledger
     ) -> None:
         self.build, self.net, self.config, self.cases, self.rng = build, net, config, cases, rng
-        self.bitwise, self.ledger = bitwise, ledger
+        self.bitwise, self.ledger, self.precision = bitwise, ledger, cases.precision
         self.trainers: list[Watched] = []
 
     def run(self) -> None:
@@ -131,12 +131,17 @@ class Proof:
         ledger.holds("size", log.size[0] == specimen.size, f"size: the log has {log.size[0]} samples: {where}")
         correct = f"correct: the log has {log.correct[0]}, the reference {specimen.correct}: {where}"
         ledger.holds("correct", log.correct[0] == specimen.correct, correct)
-        ledger.near("loss", where, {"the batch": (log.loss, np.array([specimen.loss]))}, {"the batch": loss_bound(net, specimen.size)})
+        ledger.near(
+            "loss",
+            where,
+            {"the batch": (log.loss, np.array([specimen.loss]))},
+            {"the batch": loss_bound(net, specimen.size, self.precision)},
+        )
 
         before = specimen.state.params.astype(np.float64)
         after, (params, velocity) = self._state(trainer, where), specimen.after(config)
         update_sizes, velocity_sizes = specimen.sizes(config)
-        bounds = update_bounds(net, specimen.size)
+        bounds = update_bounds(net, specimen.size, self.precision)
         stored = views(net, params) if config.learning_rate < LEAST_RATE else None
         updates = pairs(net, after.params - before, params - before)
         ledger.near("update", where, updates, bounds, views(net, update_sizes), stored)
@@ -161,7 +166,7 @@ class Proof:
         net, rng, ledger, b = self.net, self.rng, self.ledger, self.cases.batch
         state = self.cases.predicted
         trainer.set_state(state)
-        bounds = {"the output": output_bound(net)}
+        bounds = {"the output": output_bound(net, self.precision)}
         kept: list[tuple[np.ndarray, np.ndarray]] = []
         for pool, sizes in zip(self.cases.pools, ((2, b + 1), (1, 2 * b + 3)), strict=True):
             rms = float(np.sqrt(np.mean(pool.truth**2)))
@@ -266,7 +271,7 @@ class Proof:
             self.ledger.same(check, f"velocity after {what}", state.velocity, first.velocity)
         else:
             steps = len(first_log.size)
-            bounds = {name: steps * limit for name, limit in update_bounds(self.net, int(max(first_log.size))).items()}
+            bounds = {name: steps * limit for name, limit in update_bounds(self.net, int(max(first_log.size)), self.precision).items()}
             self.ledger.near(check, what, pairs(self.net, state.params, first.params.astype(np.float64)), bounds)
 
 

@@ -11,6 +11,7 @@ from ..data.dataset import Dataset
 from ..ops.sgd import reference as sgd
 from ..order import Order
 from ..trainers.base import State
+from ..trainers.reference import ReferenceTrainer
 
 
 @dataclass(frozen=True)
@@ -61,3 +62,16 @@ class Pool:
     x: np.ndarray
     scale: float
     truth: np.ndarray
+
+
+def truth(reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> tuple[float, int, np.ndarray]:
+    """Mean loss, correct samples and gradient of a batch in which sample i of x (n, *in_shape) float64 occurs counts[i] times."""
+    loss, correct, gradient = 0.0, 0, np.zeros(reference.net.param_count)
+    for times in np.unique(counts):
+        some = counts == times
+        its_loss, its_correct, its_gradient = reference.gradients(x[some], y[some])
+        share = times * np.count_nonzero(some) / counts.sum()
+        loss += float(share * its_loss)
+        correct += int(times) * its_correct
+        gradient += share * its_gradient
+    return loss, correct, gradient

@@ -21,37 +21,45 @@ from ..nets import CrossEntropyLoss, MaxPool2d, Net, ReLU
 from ..ops.maxpool2d import reference as maxpool2d
 from ..ops.relu import reference as relu
 from ..params import slots
-from ..tolerance import bound
+from ..tolerance import INPUT_ROUNDOFF, bound
 from ..trainers.base import State
 from ..trainers.reference import ReferenceTrainer
-from .bounds import roundings
+from .bounds import output_bound, products, roundings
 
 
-def steady(reference: ReferenceTrainer, x: np.ndarray) -> np.ndarray:
+def steady(reference: ReferenceTrainer, x: np.ndarray, precision: str = "float32") -> np.ndarray:
     """(n,) bool: which samples of x (n, *in_shape) float64 keep every switch, and their largest logit, out of rounding's reach."""
     net = reference.net
     entering = reference.activations(x)
     out = np.ones(len(x), np.bool_)
     for i, layer in enumerate(net.layers):
         if i > net.first_trained and isinstance(layer, ReLU):
-            out &= relu.margin(entering[i]) > bound("float32", roundings(net, i))
+            out &= relu.margin(entering[i]) > bound(precision, roundings(net, i), products=products(net, i, precision))
         if i > net.first_trained and isinstance(layer, MaxPool2d):
             assert layer.stride is not None
-            out &= maxpool2d.margin(entering[i], layer.kernel_size, layer.stride) > bound("float32", roundings(net, i))
-    if isinstance(net.loss, CrossEntropyLoss) and net.out_shape[0] > 1:
-        logits = np.sort(entering[-1], axis=1)
-        reach = bound("float32", roundings(net, len(net.layers))) * np.abs(logits).max(axis=1)
-        out &= logits[:, -1] - logits[:, -2] > reach
-    return out
+            reach = bound(precision, roundings(net, i), products=products(net, i, precision))
+            out &= maxpool2d.margin(entering[i], layer.kernel_size, layer.stride) > reach
+    return out & decided(net, entering[-1], precision)
 
 
-def on_grid(net: Net, state: State, x: np.ndarray, rng: np.random.Generator) -> State:
+def decided(net: Net, out: np.ndarray, precision: str = "float32") -> np.ndarray:
+    """(n,) bool: which outputs (n, *out_shape) float64 have a largest logit that rounding cannot change."""
+    if not isinstance(net.loss, CrossEntropyLoss) or net.out_shape[0] == 1:
+        return np.ones(len(out), np.bool_)
+    logits = np.sort(out, axis=1)
+    return logits[:, -1] - logits[:, -2] > output_bound(net, precision) * np.abs(logits).max(axis=1)
+
+
+def on_grid(net: Net, state: State, x: np.ndarray, rng: np.random.Generator, precision: str = "float32") -> State:
     """A state near this one at which the net computes x (n, *in_shape), multiples of 1/4, exactly up to its last switch.
 
     In units of the product of both grids a sum is one of whole numbers; while the sum of their
     sizes stays within 2^24, float32 holds every partial sum in every order. Weights are rounded up
     or down by chance, so that neighbouring states differ; a layer whose sums would be too long gets a coarser grid.
+    In a coarser format than float32 the sums themselves, and the biases, have to be whole numbers that it holds; grids are then so
+    coarse that the weights are brought back to the size they had, by a power of two, or float16 would overflow.
     """
+    digits = 1 / INPUT_ROUNDOFF[precision] if precision in INPUT_ROUNDOFF else 2.0**24
     switches = [i for i, layer in enumerate(net.layers) if i > net.first_trained and isinstance(layer, (ReLU, MaxPool2d))]
     params = state.params.astype(np.float32)
     ahead = [slot for slot in slots(net) if len(slot.shape) > 1 and switches and slot.layer < switches[-1]]
@@ -67,9 +75,17 @@ def on_grid(net: Net, state: State, x: np.ndarray, rng: np.random.Generator) -> 
         while True:
             whole = np.floor(w / grid + rng.random(len(w)))
             offset = np.round((b + rng.normal(0, size, len(b))) / (unit * grid))
+            params[slot.start : slot.stop], params[bias.start : bias.stop] = whole * grid, offset * unit * grid
             if peak * np.abs(whole).reshape(slot.shape[0], -1).sum(axis=1).max() + np.abs(offset).max() <= 2.0**24:
-                break
+                if digits == 2.0**24:
+                    break
+                sums = ReferenceTrainer(net, TrainConfig(), State(params, params)).activations(x)[slot.layer + 1]
+                if np.abs(sums).max(initial=0) / (unit * grid) + np.abs(offset).max() <= digits:
+                    break
             grid *= 2
+        if digits < 2.0**24 and np.any(whole):
+            back = 2.0 ** -round(math.log2(grid * math.sqrt(float(np.mean(whole**2))) / size))
+            grid *= back
+            params[slot.start : slot.stop], params[bias.start : bias.stop] = whole * grid, offset * unit * grid
         unit *= grid
-        params[slot.start : slot.stop], params[bias.start : bias.stop] = whole * grid, offset * unit
     return State(params, state.velocity.astype(np.float32))

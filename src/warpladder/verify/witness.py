@@ -1,4 +1,4 @@
-"""The witness: plain float32 array code, which says whether a step is fit to judge by.
+"""The witness: plain array code in the trainer's precision, which says whether a step is fit to judge by.
 
 A sum whose terms cancel has a large relative error whoever computes it, and no bound is widened for
 that. Where the witness itself comes near a bound, other samples are drawn. It only chooses: what it gets
@@ -17,24 +17,40 @@ from ..order import Order
 from ..params import views
 from ..trainers.base import State
 from ..trainers.layerwise import LayerwiseTrainer
+from ..trainers.reference import ReferenceTrainer
 from .bounds import loss_bound, output_bound, update_bounds
+from .specimens import Specimen, truth
 from .verdict import distance
 
 RESERVE = 3.0  # times the witness's error must fit into each bound
+COARSE_RESERVE = (
+    1.5  # the same in a coarser format than float32: there nearly all of any program's error is the rounding of the same factors
+)
 
 #: At rate 0 and from zero velocity, the velocity after one step is the gradient.
 SETTINGS = TrainConfig(batch_size=None, learning_rate=0.0, momentum=0.5, shuffle=False)
 
 
-def fit(net: Net, dataset: Dataset, params: np.ndarray, loss: float, gradient: np.ndarray) -> bool:
-    """Whether float32 comes well within the bounds on this batch, a whole data set, with truth (loss, gradient)."""
+def fit(net: Net, dataset: Dataset, specimen: Specimen) -> bool:
+    """Whether float32 comes well within the bounds on this batch, a whole data set."""
     n = len(dataset.train_x)
-    trainer = _witness(net, params)
+    trainer = _witness(net, specimen.state.params)
     trainer.load(dataset)
     log = trainer.run(Order(0, 0, n, shuffle=False), 0, 1)
-    found, wanted = views(net, trainer.state().velocity), views(net, gradient)
-    close = distance(log.loss, np.array([loss])) * RESERVE <= loss_bound(net, n)
-    return close and all(distance(found[name], wanted[name]) * RESERVE <= limit for name, limit in update_bounds(net, n).items())
+    return _within(net, specimen, float(log.loss[0]), trainer.state().velocity, RESERVE, "float32")
+
+
+def fit_coarsely(net: Net, x: np.ndarray, y: np.ndarray, counts: np.ndarray, specimen: Specimen, precision: str) -> bool:
+    """The same for a coarser format, on a batch in which sample i of x (n, *in_shape) float64 occurs counts[i] times."""
+    loss, _, gradient = truth(_coarse(net, specimen.state.params, precision), x, y, counts)
+    return _within(net, specimen, loss, gradient, COARSE_RESERVE, precision)
+
+
+def _within(net: Net, specimen: Specimen, loss: float, gradient: np.ndarray, reserve: float, precision: str) -> bool:
+    found, wanted = views(net, gradient), views(net, specimen.gradient)
+    limits = update_bounds(net, specimen.size, precision)
+    close = distance(np.array([loss]), np.array([specimen.loss])) * reserve <= loss_bound(net, specimen.size, precision)
+    return close and all(distance(found[name], wanted[name]) * reserve <= limit for name, limit in limits.items())
 
 
 def fit_to_predict(net: Net, x: np.ndarray, scale: float, params: np.ndarray, truth: np.ndarray) -> bool:
@@ -43,5 +59,16 @@ def fit_to_predict(net: Net, x: np.ndarray, scale: float, params: np.ndarray, tr
     return distance(_witness(net, params).predict(x, scale), truth, size) * RESERVE <= output_bound(net)
 
 
+def fit_to_predict_coarsely(net: Net, x: np.ndarray, scale: float, params: np.ndarray, truth: np.ndarray, precision: str) -> np.ndarray:
+    """(n,) bool: on which of these samples a coarser format comes well within the bound, each by itself."""
+    size = np.full((1, *truth.shape[1:]), np.sqrt(np.mean(truth**2)))
+    got, limit = _coarse(net, params, precision).predict(x, scale), output_bound(net, precision)
+    return np.array([distance(got[i : i + 1], truth[i : i + 1], size) * COARSE_RESERVE <= limit for i in range(len(x))])
+
+
 def _witness(net: Net, params: np.ndarray) -> LayerwiseTrainer:
     return LayerwiseTrainer(net, SETTINGS, State(params, np.zeros_like(params)), TABLE)
+
+
+def _coarse(net: Net, params: np.ndarray, precision: str) -> ReferenceTrainer:
+    return ReferenceTrainer(net, SETTINGS, State(params, np.zeros_like(params)), precision)
