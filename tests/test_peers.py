@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +19,55 @@ from warpladder.config import TrainConfig
 from warpladder.errors import RungError
 from warpladder.ladder import find
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, Net, ReLU
+from warpladder.peers import driver, jax, torch_gpu
+from warpladder.peers.blocks import Block, Blocks
 from warpladder.rungs.base import Rung
 from warpladder.tolerance import bound
+from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.reference import ReferenceTrainer
 from warpladder.verify import verify
 
-peers = pytest.mark.parametrize("peer", CPU_PEERS, ids=lambda peer: peer.name)
+
+def graph(net: Net, config: TrainConfig, state: State, **options: Any) -> Trainer:
+    """What the peers on the GPU do between their graphs, on the CPU."""
+    from warpladder.peers.torch_graph import GraphTrainer
+
+    return GraphTrainer(net, config, state, device="cpu", **options)
+
+
+def loader(net: Net, config: TrainConfig, state: State) -> Trainer:
+    """The peer with a DataLoader, on the CPU and without worker processes."""
+    from warpladder.peers.torch_loader import LoaderTrainer
+
+    trainer = LoaderTrainer(net, config, state)
+    trainer.workers = 0
+    return trainer
+
+
+def mixed(net: Net, config: TrainConfig, state: State) -> Trainer:
+    """The peer with mixed precision, on the CPU."""
+    from warpladder.peers.torch_trainer import TorchTrainer
+
+    return TorchTrainer(net, config, state, precision="float16")
+
+
+def stand_in(name: str, build: Callable[[Net, TrainConfig, State], Trainer], precision: str = "float32") -> Rung:
+    """A peer of the GPU as it is on the CPU, for tests."""
+    return Rung(name, name, "", build, find("torch").unsupported, precision=precision)
+
+
+STAND_INS = (
+    stand_in("graph", graph),
+    stand_in("graph-nhwc", partial(graph, images_last=True)),
+    stand_in("loader", loader),
+)
+COARSE = (
+    stand_in("graph-bf16", partial(graph, images_last=True, precision="bfloat16"), "bfloat16"),
+    stand_in("amp", mixed, "float16"),
+    Rung("jax-bf16", "", "", partial(jax.build, platform="cpu", precision="bfloat16"), jax.unsupported, precision="bfloat16"),
+)
+
+peers = pytest.mark.parametrize("peer", CPU_PEERS + STAND_INS, ids=lambda peer: peer.name)
 
 # one thread: OpenMP's threads wait for each other by spinning, which is slow where cores are shared
 PLAIN = TrainConfig(batch_size=4, learning_rate=0.05, threads=1)
@@ -63,7 +109,7 @@ def test_an_epoch_is_the_reference_s(peer: Rung, net: Net, setting: str) -> None
         assert error <= bound("float32", 1000, steps=drawn.steps)
 
 
-@pytest.mark.parametrize("peer", [find("torch"), find("torch-channels-last")], ids=lambda peer: peer.name)
+@pytest.mark.parametrize("peer", [find("torch"), find("torch-channels-last"), *STAND_INS[:2]], ids=lambda peer: peer.name)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])  # many drawn nets have no convolution
 @given(drawn=cases())
 def test_steps_of_drawn_nets(peer: Rung, drawn: Case) -> None:
@@ -71,6 +117,14 @@ def test_steps_of_drawn_nets(peer: Rung, drawn: Case) -> None:
     drawn = replace(drawn, config=drawn.config.but(threads=1))
     assume(not peer.unsupported(drawn.net, drawn.config))
     assume(compare_epoch(peer, drawn) or not drawn.steps)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])  # each is compiled, for seconds
+@given(drawn=cases())
+def test_steps_of_drawn_nets_in_jax(drawn: Case) -> None:
+    if reason := find("jax").unsupported(drawn.net, drawn.config):
+        pytest.skip(reason)
+    assume(compare_epoch(find("jax"), drawn) or not drawn.steps)
 
 
 @peers
@@ -111,6 +165,16 @@ def test_proof(peer: Rung, setting: str) -> None:
     config = suited(peer, case(net, SETTINGS[setting], seed=0, samples=1)).config
     verdict = verify(peer.build, net, config)
     assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize("net", [ZOO[1], ZOO[3]], ids=lambda net: net.name)
+@pytest.mark.parametrize("peer", COARSE, ids=lambda peer: peer.name)
+def test_proof_in_coarse_formats(peer: Rung, net: Net) -> None:
+    config = suited(peer, case(net, TrainConfig(batch_size=4, momentum=0.9, clip_value=5.0), seed=0, samples=1)).config
+    verdict = verify(peer.build, net, config, precision=peer.precision)
+    assert verdict.passed, verdict.reason
+    finer = verify(peer.build, net, config)
+    assert not finer.passed and finer.reason.startswith(("update", "loss")), finer.reason
 
 
 def test_training_goes_on_after_weights_that_are_not_finite() -> None:
@@ -154,3 +218,89 @@ def test_what_the_peers_cannot_train() -> None:
 def test_a_missing_torch_is_said_before_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warpladder.peers.torch.find_spec", lambda name: None)
     assert "pip install" in str(find("torch").unsupported(nets.mlp(), PLAIN))
+
+
+def test_peers_on_a_gpu_say_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "gpu", lambda: "the NVIDIA driver shows no GPU")
+    monkeypatch.setattr("warpladder.peers.torch_gpu.metadata.version", lambda name: "2.13.0+cpu")
+    for peer in torch_gpu.PEERS:
+        assert "without CUDA" in str(peer.unsupported(nets.mlp(), PLAIN))
+    monkeypatch.setattr("warpladder.peers.torch_gpu.metadata.version", lambda name: "2.13.0")
+    for peer in torch_gpu.PEERS:
+        assert "no GPU" in str(peer.unsupported(nets.mlp(), PLAIN))
+    for missing, said in (("jax", "pip install"), ("jax_cuda13_plugin", "CUDA plugin")):
+        monkeypatch.setattr("warpladder.peers.jax.find_spec", lambda name, missing=missing: not name.startswith(missing[:7]) or None)
+        for peer in jax.GPU_PEERS:
+            assert said in str(peer.unsupported(nets.mlp(), PLAIN))
+    monkeypatch.setattr("warpladder.peers.jax.find_spec", lambda name: True)
+    assert "no GPU" in str(jax.GPU.unsupported(nets.mlp(), PLAIN))
+
+
+def test_a_peer_of_the_gpu_never_trains_on_the_cpu() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
+    pytest.importorskip("jax", reason="jax is not installed: pip install jax")
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    drawn = case(nets.mlp((1, 8, 8)), PLAIN, seed=7, samples=8)
+    for peer in (*torch_gpu.PEERS, *jax.GPU_PEERS):
+        with pytest.raises(RungError, match=r"no GPU here|no gpu here"):
+            peer.build(drawn.net, drawn.config, drawn.state)
+
+
+def test_jax_does_not_promise_a_number_of_threads() -> None:
+    assert "threads" in str(find("jax").unsupported(nets.mlp(), PLAIN.but(threads=1000)))
+
+
+@pytest.mark.parametrize(
+    ("config", "samples", "lengths", "partial"),
+    [
+        (TrainConfig(batch_size=4), 26, (4, 2, 1), 2),
+        (TrainConfig(batch_size=4), 24, (4, 2, 1), 0),
+        (TrainConfig(batch_size=4, drop_last=True), 27, (4, 2, 1), 0),
+        (TrainConfig(batch_size=4), 11, (2, 1), 3),
+        (TrainConfig(batch_size=4), 20, (4, 1), 0),
+        (TrainConfig(batch_size=None), 9, (1,), 0),
+        (TrainConfig(batch_size=9), 5, (1,), 0),
+    ],
+)
+def test_blocks_cover_every_range_of_steps_once(config: TrainConfig, samples: int, lengths: tuple[int, ...], partial: int) -> None:
+    blocks = Blocks.of(config, samples, most=4)
+    assert (blocks.lengths, blocks.partial) == (lengths, partial)
+    steps = config.steps(samples)
+    for first in range(steps + 1):
+        for last in range(first, steps + 1):
+            found = list(blocks.cut(first, last))
+            assert [step for block in found for step in range(block.first, block.first + block.steps)] == list(range(first, last))
+            for block in found:
+                assert (block.steps, block.size) in blocks.shapes
+                assert all(
+                    min(blocks.batch, samples - step * blocks.batch) == block.size for step in range(block.first, block.first + block.steps)
+                )
+    assert list(Blocks.of(TrainConfig(batch_size=4), 26, most=4).cut(0, 7)) == [Block(0, 4, 4), Block(4, 2, 4), Block(6, 1, 2)]
+
+
+def test_peaks_grow_as_precision_falls() -> None:
+    """An H100's datasheet has 67, 495 and 989 TFLOP/s, the last two at a clock of 1.83 GHz."""
+    h100 = driver.Gpu(132, 1.98e9, (9, 0))
+    assert h100.peak("float32") == pytest.approx(67e12, rel=0.01)
+    assert h100.peak("tf32") == pytest.approx(495e12 * 1.98 / 1.83, rel=0.01)
+    assert h100.peak("float16") == h100.peak("bfloat16") == pytest.approx(989e12 * 1.98 / 1.83, rel=0.01)
+    assert driver.Gpu(132, 1.98e9, (9, 3)).peak("tf32") == h100.peak("tf32")
+    assert driver.Gpu(10, 1e9, (6, 1)).peak("float32") == driver.Gpu(10, 1e9, (7, 0)).peak("float32")
+
+
+@pytest.mark.filterwarnings("ignore:os.fork")  # JAX's threads are none of the workers' business
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_with_workers_keeps_the_order(workers: int) -> None:
+    pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
+    drawn = case(nets.mlp((1, 8, 8)), PLAIN, seed=8, samples=26)
+    with loader(drawn.net, drawn.config, drawn.state) as found, find("torch").build(drawn.net, drawn.config, drawn.state) as wanted:
+        found.workers = workers  # type: ignore[attr-defined]
+        for trainer in (found, wanted):
+            trainer.load(drawn.dataset)
+        for first, last in ((0, 7), (2, 5), (6, 7), (3, 3)):
+            ours, theirs = found.run(drawn.order, first, last), wanted.run(drawn.order, first, last)
+            assert ours.loss.tolist() == theirs.loss.tolist()
+            assert ours.size.tolist() == theirs.size.tolist()
+            assert ours.correct.tolist() == theirs.correct.tolist()
+        assert found.state().params.tobytes() == wanted.state().params.tobytes()

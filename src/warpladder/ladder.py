@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .errors import RungError
-from .peers import jax, sklearn, torch
+from .peers import jax, sklearn, torch, torch_gpu
 from .rungs import cupy, gemm, graph, library, loops, naive, native, numpy, resident, streamed, tiled
 from .rungs.base import Rung
 
@@ -20,7 +20,7 @@ LADDER: tuple[Rung, ...] = (
     library.RUNG,
     graph.RUNG,
 )
-PEERS: tuple[Rung, ...] = (torch.PEER, torch.CHANNELS_LAST, sklearn.PEER, jax.PEER, jax.GPU, jax.GPU_TF32, jax.GPU_BF16)
+PEERS: tuple[Rung, ...] = (torch.PEER, torch.CHANNELS_LAST, sklearn.PEER, jax.PEER, *torch_gpu.PEERS, *jax.GPU_PEERS)
 
 
 def find(name: str) -> Rung:

@@ -59,6 +59,7 @@ def on_gpu(precision: str, suffix: str, title: str, products: str) -> Rung:
         idea=f"As jax, on the GPU{products}.",
         build=partial(build, platform="gpu", precision=precision),
         unsupported=unsupported_gpu,
+        precision=precision,
         deviations=(COMPILED, *((f"the factors of products are rounded to {precision}",) if suffix else ())),
     )
 
@@ -68,3 +69,5 @@ GPU_TF32 = on_gpu("tf32", "-tf32", ", TF32", "'s tensor cores; factors rounded t
 GPU_BF16 = on_gpu(
     "bfloat16", "-bf16", ", bfloat16", "'s tensor cores; data, activations and products in bfloat16, weights and loss in float32"
 )
+
+GPU_PEERS = (GPU, GPU_TF32, GPU_BF16)

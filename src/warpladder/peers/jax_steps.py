@@ -17,7 +17,7 @@ from jax import lax
 from ..config import TrainConfig
 from ..errors import RungError
 from ..nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Upsample2d
-from .layout import spatial
+from .layout import pooled_first, spatial
 
 Tree = dict[str, jax.Array]
 
@@ -44,18 +44,19 @@ def forward(net: Net, params: Tree, x: jax.Array, precision: str) -> jax.Array:
     half = jnp.bfloat16 if precision == "bfloat16" else None
     exactly = lax.Precision.HIGHEST if precision == "float32" else lax.Precision.DEFAULT
     if half:
-        params, x = {name: p.astype(half) for name, p in params.items()}, x.astype(half)
+        params, x = {name: p.astype(half) if p.ndim > 1 else p for name, p in params.items()}, x.astype(half)
     image = None
     for i, (layer, shape) in enumerate(pooled_first(net)):
         match layer:
             case Linear():
-                x, image = jnp.matmul(x, params[f"{i}.weight"], precision=exactly) + params[f"{i}.bias"], None
+                x, image = biased(jnp.matmul(x, params[f"{i}.weight"], precision=exactly), params[f"{i}.bias"]), None
             case Conv2d():
                 edge = (layer.padding, layer.padding)
                 x = lax.conv_general_dilated(
                     x, params[f"{i}.weight"], (layer.stride, layer.stride), (edge, edge),
                     dimension_numbers=("NHWC", "HWIO", "NHWC"), precision=exactly,
-                ) + params[f"{i}.bias"]  # fmt: skip
+                )  # fmt: skip
+                x = biased(x, params[f"{i}.bias"])
             case ReLU():
                 x = jax.nn.relu(x)
             case MaxPool2d():
@@ -72,17 +73,9 @@ def forward(net: Net, params: Tree, x: jax.Array, precision: str) -> jax.Array:
     return first(x, net, image).astype(jnp.float32)
 
 
-def pooled_first(net: Net) -> list[tuple[Any, tuple[int, ...]]]:
-    """Layers with their input shapes; a ReLU before a max-pool comes after it, which is the same function and gradient on fewer numbers.
-
-    Neither has parameters, so that the places of all others stay.
-    """
-    out = list(zip(net.layers, net.shapes[:-1], strict=True))
-    for i in range(len(out) - 1):
-        (layer, shape), (following, _) = out[i], out[i + 1]
-        if isinstance(layer, ReLU) and isinstance(following, MaxPool2d):
-            out[i], out[i + 1] = (following, shape), (layer, following.out_shape(shape))
-    return out
+def biased(x: jax.Array, bias: jax.Array) -> jax.Array:
+    """x plus a bias, in x's format; added in float32, so that the bias's gradient is summed in float32."""
+    return (x.astype(jnp.float32) + bias).astype(x.dtype)
 
 
 def first(x: jax.Array, net: Net, image: tuple[int, ...] | None = None) -> jax.Array:

@@ -1,10 +1,10 @@
-"""The layout of peers that keep images with their channels last: pixels, and weights that read a flattened image."""
+"""How peers lay a net out: images with their channels last, weights that read a flattened image, and pooling ahead of ReLU."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..nets import Conv2d, Flatten, Linear, MaxPool2d, Net, Shape, Upsample2d
+from ..nets import Conv2d, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape, Upsample2d
 
 
 def spatial(net: Net) -> bool:
@@ -40,3 +40,16 @@ def channels_first(weight: np.ndarray, image: Shape) -> np.ndarray:
     """The inverse of `channels_last`."""
     c, h, w = image
     return np.ascontiguousarray(weight.reshape(-1, h, w, c).transpose(0, 3, 1, 2)).reshape(weight.shape)
+
+
+def pooled_first(net: Net) -> list[tuple[Layer, Shape]]:
+    """Layers with their input shapes; a ReLU before a max-pool comes after it, which is the same function and gradient on fewer numbers.
+
+    Neither has parameters, so that the places of all others stay.
+    """
+    out: list[tuple[Layer, Shape]] = list(zip(net.layers, net.shapes[:-1], strict=True))
+    for i in range(len(out) - 1):
+        (layer, shape), (following, _) = out[i], out[i + 1]
+        if isinstance(layer, ReLU) and isinstance(following, MaxPool2d):
+            out[i], out[i + 1] = (following, shape), (layer, following.out_shape(shape))
+    return out

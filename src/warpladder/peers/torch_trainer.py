@@ -1,11 +1,10 @@
-"""Training with PyTorch on the CPU, as a careful user of it would write the loop. docs/peers.md has the measurements behind each choice."""
+"""Training with PyTorch in eager mode, as a careful user of it would write the loop. docs/peers.md has the measurements behind each choice."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,15 +16,19 @@ from ..config import TrainConfig
 from ..data.dataset import pixels
 from ..errors import DataError, RungError
 from ..machine import cores
-from ..nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Upsample2d
+from ..nets import CrossEntropyLoss, Net
 from ..order import Order
-from ..params import slots, views
+from ..params import views
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
+from . import driver
+from .torch_net import arithmetic, sequential
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
 
 PREDICT_FLOATS = 1 << 22  # in the largest activation of one call of the model, at most, if one sample allows
+SCALE = 1024.0  # of the loss in mixed precision, at first: the usual 65,536 overflows in the first steps of every net here, which are then left out
+TOGETHER = 256  # steps whose samples are looked up at once, while a GPU is busy with those before
 
 
 class TorchTrainer(Trainer):
@@ -35,14 +38,21 @@ class TorchTrainer(Trainer):
     ----------
     net, config, state
         As every rung's `build` is given them.
+    device : {"cpu", "cuda"}
+        Where it trains; the data set is there too. `RungError` if PyTorch has no such device.
+    precision : {"float32", "float16"}
+        float16: automatic mixed precision, with a scaled loss.
     channels_last : bool
         Keep images and convolution weights in PyTorch's channels-last memory format.
     """
 
-    def __init__(self, net: Net, config: TrainConfig, state: State, *, channels_last: bool = False) -> None:
+    def __init__(
+        self, net: Net, config: TrainConfig, state: State, *, device: str = "cpu", precision: str = "float32", channels_last: bool = False
+    ) -> None:
         self.net, self.config, self.channels_last = net, config, channels_last and len(net.in_shape) == 3
+        self.device, self.precision = open_device(device), precision
         self.classes = isinstance(net.loss, CrossEntropyLoss)
-        self.model = sequential(net)
+        self.model = sequential(net).to(self.device)
         if channels_last:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.named = dict(self.model.named_parameters())
@@ -54,14 +64,15 @@ class TorchTrainer(Trainer):
             nesterov=config.nesterov,
             fused=True,
         )
+        self.scaler = torch.amp.GradScaler(self.device.type, init_scale=SCALE, enabled=precision == "float16")
         self.x: torch.Tensor | None = None
         self.labels: torch.Tensor | None = None
         self.set_state(state)
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
-        self.x = self._tensor(dataset.train_x, dataset.scale)
-        self.labels = torch.tensor(dataset.train_y, dtype=torch.int64) if self.classes else None
+        self.x = self._tensor(dataset.train_x, dataset.scale).to(self.device)
+        self.labels = torch.tensor(dataset.train_y, dtype=torch.int64, device=self.device) if self.classes else None
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.x is None:
@@ -69,55 +80,63 @@ class TorchTrainer(Trainer):
         n = len(self.x)
         check_range(self.config, order, n, first, last)
         batch = self.config.batch(n)
-        starts = np.arange(first * batch, min(last * batch, n), batch)
-        sizes = np.minimum(batch, n - starts)
-        if not starts.size:
-            return StepLog(np.zeros(0), np.zeros(0, np.int64), sizes)
-        losses: list[torch.Tensor] = []
-        hits = np.zeros(len(sizes), np.int64)
-        with self._threads():
-            if batch == n:  # a full batch has every sample, whatever the order
-                outputs = [self._step(self.x, self.labels, losses)]
-                labels = self.labels
-            else:
-                rows = torch.from_numpy(order.indices(int(starts[0]), int(starts[-1] + sizes[-1])))
-                labels = None if self.labels is None else self.labels.index_select(0, rows)
-                outputs = []
-                for start in range(0, len(rows), batch):
-                    some = slice(start, start + batch)
-                    x = self.x.index_select(0, rows[some])
-                    outputs.append(self._step(x, None if labels is None else labels[some], losses))
-            if labels is not None:
-                right = (torch.cat(outputs).argmax(1) == labels).numpy()
-                hits = np.add.reduceat(right, starts - starts[0], dtype=np.int64)
-            return StepLog(torch.stack(losses).numpy().astype(np.float64), hits, sizes)
+        size = np.minimum(batch, n - np.arange(first, last) * batch)
+        logs = [(torch.zeros(0), torch.zeros(0, dtype=torch.int64))]
+        with self._settings():
+            for start in range(first, last, TOGETHER):
+                logs.append(self._steps(order, start, min(start + TOGETHER, last), batch))
+            loss, correct = (torch.cat([log[i].cpu() for log in logs]).numpy() for i in range(2))
+        return StepLog(loss.astype(np.float64), correct.astype(np.int64), size)
 
-    def _step(self, x: torch.Tensor, labels: torch.Tensor | None, losses: list[torch.Tensor]) -> torch.Tensor:
-        """One step on samples as they are stored; returns the logits, which nothing holds a graph of."""
+    def _steps(self, order: Order, first: int, last: int, batch: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Losses and right answers of some steps, on the device, which may be still at work on them."""
+        assert self.x is not None
+        losses: list[torch.Tensor] = []
+        hits: list[torch.Tensor] = []
+        n = len(self.x)
+        rows = None
+        labels = self.labels
+        if batch < n:  # a full batch has every sample, whatever the order
+            rows = torch.from_numpy(order.indices(first * batch, min(last * batch, n))).to(self.device)
+            labels = None if labels is None else labels.index_select(0, rows)
+        for start in range(0, (last - first) * batch, batch):
+            some = slice(start, start + batch)
+            x = self.x if rows is None else self.x.index_select(0, rows[some])
+            y = None if labels is None else labels[some]
+            loss, output = self._step(x, y)
+            losses.append(loss)
+            if y is not None:
+                hits.append((output.argmax(1) == y).sum())
+        return torch.stack(losses), torch.stack(hits) if hits else torch.zeros(len(losses), dtype=torch.int64)
+
+    def _step(self, x: torch.Tensor, labels: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """One step on samples as they are stored; returns the loss and the output, which nothing holds a graph of."""
         if self.channels_last:
             x = x.permute(0, 3, 1, 2)
-        output = self.model(x)
-        if labels is not None:
-            loss = functional.cross_entropy(output, labels)
-        else:
-            loss = functional.mse_loss(output, x.reshape(output.shape))
+        with torch.autocast(self.device.type, torch.float16, enabled=self.scaler.is_enabled()):
+            output = self.model(x)
+            if labels is not None:
+                loss = functional.cross_entropy(output, labels)
+            else:
+                loss = functional.mse_loss(output, x.reshape(output.shape))
         for p in self.named.values():
             p.grad = None
-        loss.backward()
+        self.scaler.scale(loss).backward()
         if self.config.clip_value is not None:
+            self.scaler.unscale_(self.optimiser)
             nn.utils.clip_grad_value_(self.named.values(), self.config.clip_value)
-        self.optimiser.step()
-        losses.append(loss.detach())
-        return output.detach()
+        self.scaler.step(self.optimiser)
+        self.scaler.update()
+        return loss.detach(), output.detach()
 
     def state(self) -> State:
         params, velocity = (np.zeros(self.net.param_count, np.float32) for _ in range(2))
         for name, view in views(self.net, params).items():
-            view[...] = self.named[name].detach().numpy()
+            view[...] = self.named[name].detach().cpu().numpy()
         for name, view in views(self.net, velocity).items():
             buffer = self.optimiser.state[self.named[name]].get("momentum_buffer")
             if buffer is not None:
-                view[...] = buffer.numpy()
+                view[...] = buffer.cpu().numpy()
         return State(params, velocity)
 
     def set_state(self, state: State) -> None:
@@ -133,10 +152,12 @@ class TorchTrainer(Trainer):
             raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
         out = np.empty((len(x), *self.net.out_shape), np.float32)
         rows = max(1, PREDICT_FLOATS // max(map(math.prod, self.net.shapes)))
-        with self._threads(), torch.inference_mode():
+        with self._settings(search=False), torch.inference_mode():
             for first in range(0, len(x), rows):
-                some = self._tensor(x[first : first + rows], scale)
-                out[first : first + rows] = self.model(some.permute(0, 3, 1, 2) if self.channels_last else some).numpy()
+                some = self._tensor(x[first : first + rows], scale).to(self.device)
+                with torch.autocast(self.device.type, torch.float16, enabled=self.scaler.is_enabled()):
+                    output = self.model(some.permute(0, 3, 1, 2) if self.channels_last else some)
+                out[first : first + rows] = output.cpu().numpy()
         return out
 
     def memory(self) -> dict[str, int]:
@@ -146,8 +167,13 @@ class TorchTrainer(Trainer):
             held["data"] = self.x.nbytes + (0 if self.labels is None else self.labels.nbytes)
         return held
 
+    def peak(self) -> float | None:
+        return driver.peak(self.precision) if self.device.type == "cuda" else None
+
     def close(self) -> None:
         self.x = self.labels = None
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()  # for those that train on this GPU beside us
 
     def _tensor(self, x: np.ndarray, scale: float) -> torch.Tensor:
         """Samples as the model takes them, or (samples, height, width, channels) for channels last."""
@@ -156,8 +182,12 @@ class TorchTrainer(Trainer):
         return torch.from_numpy(pixels(x, scale))
 
     @contextmanager
-    def _threads(self) -> Iterator[None]:
-        """PyTorch's number of threads is the process's: ours while we train, then again what it was."""
+    def _settings(self, search: bool = True) -> Iterator[None]:
+        """PyTorch's number of threads and its arithmetic are the process's: ours while we train, then again what they were."""
+        if self.device.type == "cuda":
+            with arithmetic(self.precision, search=search):
+                yield
+            return
         before = torch.get_num_threads()
         torch.set_num_threads(self.config.threads or cores())
         try:
@@ -166,31 +196,9 @@ class TorchTrainer(Trainer):
             torch.set_num_threads(before)
 
 
-def sequential(net: Net) -> nn.Sequential:
-    """The equal PyTorch model; its `state_dict` has our names, shapes and order."""
-    modules = [_module(layer, shape) for layer, shape in zip(net.layers, net.shapes, strict=False)]
-    for before, module in pairwise(modules):
-        if isinstance(module, nn.ReLU):
-            module.inplace = isinstance(before, nn.Linear | nn.Conv2d)  # whose backward pass does not look at their output
-    model = nn.Sequential(*modules)
-    wanted = [(slot.name, slot.shape) for slot in slots(net)]
-    if [(name, tuple(p.shape)) for name, p in model.named_parameters()] != wanted:
-        raise RungError(f"net {net.name!r}: PyTorch's parameters are not those of the net")
-    return model
-
-
-def _module(layer: Layer, in_shape: tuple[int, ...]) -> nn.Module:
-    match layer:
-        case Linear():
-            return nn.Linear(in_shape[0], layer.out_features)
-        case Conv2d():
-            return nn.Conv2d(in_shape[0], layer.out_channels, layer.kernel_size, layer.stride, layer.padding)
-        case ReLU():
-            return nn.ReLU()
-        case MaxPool2d():
-            return nn.MaxPool2d(layer.kernel_size, layer.stride)
-        case Upsample2d():
-            return nn.Upsample(scale_factor=layer.scale_factor)
-        case Flatten():
-            return nn.Flatten()
-    raise RungError(f"PyTorch's peer has no {type(layer).__name__}")
+def open_device(name: str) -> torch.device:
+    """The CPU or the GPU; `RungError` where PyTorch has none."""
+    if name == "cuda" and not torch.cuda.is_available():
+        built = "for CUDA " + torch.version.cuda if torch.version.cuda else "without CUDA"
+        raise RungError(f"PyTorch {torch.__version__} finds no GPU here: it is built {built}")
+    return torch.device(name)

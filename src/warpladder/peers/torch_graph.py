@@ -1,0 +1,311 @@
+"""Training with PyTorch in CUDA graphs: blocks of whole steps are captured when the data set is loaded, and replayed.
+
+The step is written out as a function of its tensors: PyTorch's autograd and its updates of many tensors at once, or all of it compiled by inductor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from ..config import TrainConfig
+from ..data.dataset import pixels
+from ..errors import DataError
+from ..nets import CrossEntropyLoss, Net
+from ..order import Order
+from ..params import views
+from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
+from . import driver
+from .blocks import Blocks
+from .layout import channels_first, channels_last, flattened, spatial
+from .torch_net import arithmetic, forward
+from .torch_trainer import PREDICT_FLOATS, open_device
+
+if TYPE_CHECKING:
+    from ..data.dataset import Dataset
+
+#: Steps in a graph, by the most FLOPs of one.
+CAPTURED = ((2e8, 64), (1e10, 16), (math.inf, 4))
+
+
+class GraphTrainer(Trainer):
+    """Whole steps, with the gathering of their samples, in CUDA graphs over static buffers.
+
+    Parameters
+    ----------
+    net, config, state
+        As every rung's `build` is given them.
+    device : {"cuda", "cpu"}
+        On the CPU the same functions run without a graph, for tests.
+    precision : {"float32", "tf32", "bfloat16"}
+        Of the factors of products; weights, update and loss are float32.
+    images_last : bool
+        Keep images and convolution weights in PyTorch's channels-last memory format.
+    compiled : bool
+        Let inductor compile forward, backward and update as one function.
+    """
+
+    def __init__(
+        self, net: Net, config: TrainConfig, state: State, *,
+        device: str = "cuda", precision: str = "float32", images_last: bool = False, compiled: bool = False,
+    ) -> None:  # fmt: skip
+        self.net, self.config, self.precision, self.compiled = net, config, precision, compiled
+        self.device = open_device(device)
+        self.classes = isinstance(net.loss, CrossEntropyLoss)
+        self.images_last = images_last and spatial(net)
+        self.flattened = flattened(net) if self.images_last else {}
+        self.format = torch.bfloat16 if precision == "bfloat16" else torch.float32
+        self.params = {name: self._inward(name, view) for name, view in views(net, state.params).items()}
+        self.velocity = {name: self._inward(name, view) for name, view in views(net, state.velocity).items()} if config.momentum else {}
+        self.x: torch.Tensor | None = None
+        self.labels: torch.Tensor | None = None
+        self.programs: dict[tuple[int, int], Program] = {}
+        self.seconds: dict[str, float] = {}
+
+    def load(self, dataset: Dataset) -> None:
+        check_fit(self.net, dataset)
+        self.close()
+        start = perf_counter()
+        self.samples = n = len(dataset.train_x)
+        most = next(most for flops, most in CAPTURED if self.net.train_flops * self.config.batch(n) <= flops)
+        self.blocks = Blocks.of(self.config, n, most)
+        self.x = self._tensor(dataset.train_x, dataset.scale)
+        self.labels = torch.tensor(dataset.train_y, dtype=torch.int64, device=self.device) if self.classes else None
+        pinned = self.device.type == "cuda"
+        steps = self.config.steps(n)
+        self.rows = torch.zeros(n, dtype=torch.int64, pin_memory=pinned)
+        self.loss = torch.zeros(steps, pin_memory=pinned)
+        self.correct = torch.zeros(steps, dtype=torch.int64, pin_memory=pinned)
+        loaded = perf_counter()
+        held = self.state()
+        with arithmetic(self.precision):
+            step = self._compiled() if self.compiled else self._autograd()
+            pool = torch.cuda.graph_pool_handle() if pinned else None
+            self.programs = {(count, size): Program(self, step, count, size, pool) for count, size in self.blocks.shapes}
+        if self.compiled:
+            torch.compiler.reset()  # what is captured is not asked for again, and the number of functions that it keeps is limited
+        self.set_state(held)  # which warming up has changed
+        self.seconds = {"load": loaded - start, "capture": perf_counter() - loaded}
+
+    def run(self, order: Order, first: int, last: int) -> StepLog:
+        if self.x is None:
+            raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
+        check_range(self.config, order, self.samples, first, last)
+        batch = self.blocks.batch
+        with arithmetic(self.precision):
+            for block in self.blocks.cut(first, last):
+                start = block.first * batch
+                some = slice(start, start + block.steps * block.size)
+                if batch < self.samples:  # a full batch has every sample, whatever the order
+                    self.rows[some] = torch.from_numpy(order.indices(some.start, some.stop))
+                self.programs[block.steps, block.size](self.rows[some], block.first)
+            if self.device.type == "cuda":
+                torch.cuda.current_stream().synchronize()
+        some = slice(first, last)
+        size = np.minimum(batch, self.samples - np.arange(first, last) * batch)
+        return StepLog(self.loss[some].numpy().astype(np.float64), self.correct[some].numpy().astype(np.int64), size)
+
+    def batch_loss(self, params: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """The mean loss of samples as they are stored here, and the net's output for them, both float32."""
+        x = self._seen(x)
+        output = self._forward(params, x).float()
+        if y is not None:
+            return functional.cross_entropy(output, y), output
+        return functional.mse_loss(output, x.float().reshape(output.shape)), output
+
+    def _forward(self, params: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        if self.format != torch.float32:  # what autocast does, written out
+            params = {name: p.to(self.format) for name, p in params.items()}
+        return forward(self.net, params, x, self.images_last)
+
+    def _seen(self, x: torch.Tensor) -> torch.Tensor:
+        return x.permute(0, 3, 1, 2) if self.images_last else x
+
+    def _autograd(self) -> Step:
+        """A step by PyTorch's own kernels: autograd, and updates of all tensors in one kernel each."""
+        config, velocity = self.config, list(self.velocity.values())
+
+        def step(x: torch.Tensor, y: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+            leaves = {name: p.detach().requires_grad_() for name, p in self.params.items()}
+            loss, output = self.batch_loss(leaves, x, y)
+            params, grads = list(self.params.values()), list(torch.autograd.grad(loss, list(leaves.values())))
+            if config.clip_value is not None:
+                torch._foreach_clamp_max_(grads, config.clip_value)
+                torch._foreach_clamp_min_(grads, -config.clip_value)
+            if config.weight_decay:
+                torch._foreach_add_(grads, params, alpha=config.weight_decay)
+            if config.momentum:
+                torch._foreach_mul_(velocity, config.momentum)
+                torch._foreach_add_(velocity, grads)
+                if config.nesterov:
+                    torch._foreach_add_(grads, velocity, alpha=config.momentum)
+            torch._foreach_add_(params, velocity if config.momentum and not config.nesterov else grads, alpha=-config.learning_rate)
+            return loss.detach(), output.detach()
+
+        return step
+
+    def _compiled(self) -> Step:
+        """The same as one function for inductor."""
+        config = self.config
+
+        def step(
+            params: dict[str, torch.Tensor], velocity: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor | None
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+            grads, (loss, output) = torch.func.grad_and_value(self.batch_loss, has_aux=True)(params, x, y)
+            for name, p in params.items():
+                g = grads[name]
+                if config.clip_value is not None:
+                    g = g.clamp(-config.clip_value, config.clip_value)
+                if config.weight_decay:
+                    g = g + config.weight_decay * p
+                if config.momentum:
+                    v = config.momentum * velocity[name] + g
+                    velocity[name].copy_(v)
+                    g = g + config.momentum * v if config.nesterov else v
+                p.sub_(config.learning_rate * g)  # not add_ with alpha, which inductor 2.13 loses where it fuses it into a product
+            return loss, output
+
+        fast = torch.compile(step, fullgraph=True, dynamic=False)
+
+        def one(x: torch.Tensor, y: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+            with torch.no_grad():
+                return fast(self.params, self.velocity, x, y)
+
+        return one
+
+    def state(self) -> State:
+        params, velocity = (np.zeros(self.net.param_count, np.float32) for _ in range(2))
+        for flat, tensors in ((params, self.params), (velocity, self.velocity)):
+            for name, view in views(self.net, flat).items():
+                if name in tensors:
+                    view[...] = self._outward(name, tensors[name])
+        return State(params, velocity)
+
+    def set_state(self, state: State) -> None:
+        for flat, tensors in ((state.params, self.params), (state.velocity, self.velocity)):
+            for name, view in views(self.net, flat).items():
+                if name in tensors:
+                    tensors[name].copy_(self._inward(name, view))
+
+    def _inward(self, name: str, a: np.ndarray) -> torch.Tensor:
+        """A tensor in the layout that it has here: always a copy."""
+        if name in self.flattened:
+            a = channels_last(a, self.flattened[name])
+        out = torch.tensor(a, dtype=torch.float32, device=self.device)
+        return out.contiguous(memory_format=torch.channels_last) if self.images_last and out.ndim == 4 else out
+
+    def _outward(self, name: str, tensor: torch.Tensor) -> np.ndarray:
+        a = tensor.cpu().numpy()
+        return channels_first(a, self.flattened[name]) if name in self.flattened else a
+
+    def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
+        if x.shape[1:] != self.net.in_shape:
+            raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
+        out = np.empty((len(x), *self.net.out_shape), np.float32)
+        rows = max(1, PREDICT_FLOATS // max(map(math.prod, self.net.shapes)))
+        with arithmetic(self.precision, search=False), torch.inference_mode():
+            for first in range(0, len(x), rows):
+                some = self._seen(self._tensor(x[first : first + rows], scale))
+                out[first : first + rows] = self._forward(self.params, some).float().cpu().numpy()
+        return out
+
+    def memory(self) -> dict[str, int]:
+        weights = 4 * self.net.param_count
+        held = {"parameters": weights, "gradients": weights, "optimiser": weights if self.velocity else 0}
+        if self.x is not None:
+            held["data"] = self.x.nbytes + (0 if self.labels is None else self.labels.nbytes)
+        return held
+
+    def peak(self) -> float | None:
+        return driver.peak(self.precision) if self.device.type == "cuda" else None
+
+    def spans(self) -> dict[str, float]:
+        return dict(self.seconds)
+
+    def close(self) -> None:
+        self.programs = {}
+        self.x = self.labels = None
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()  # for those that train on this GPU beside us
+
+    def _tensor(self, x: np.ndarray, scale: float) -> torch.Tensor:
+        """Samples as they are stored here: (samples, *in_shape), or with the channels last, in the format of the products' factors."""
+        if self.images_last:
+            x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+        return torch.from_numpy(pixels(x, scale)).to(self.device).to(self.format)
+
+
+Step = Callable[[torch.Tensor, torch.Tensor | None], tuple[torch.Tensor, torch.Tensor]]
+
+
+class Program:
+    """A block of steps of one shape; on a GPU a graph.
+
+    Parameters
+    ----------
+    trainer : GraphTrainer
+        With its data.
+    step : callable
+        From samples and labels to a loss and an output.
+    count, size : int
+        Steps, and samples in each one's batch.
+    pool : a graph pool's handle or None
+        Of the memory that a trainer's graphs share, since only one of them runs at a time and what they give out lies elsewhere.
+    """
+
+    def __init__(self, trainer: GraphTrainer, step: Step, count: int, size: int, pool: Any) -> None:
+        self.trainer, self.step, self.count, self.size = trainer, step, count, size
+        self.whole = size == trainer.samples
+        device = trainer.device
+        self.rows = torch.zeros(count * size, dtype=torch.int64, device=device)
+        self.loss = torch.zeros(count, device=device)
+        self.correct = torch.zeros(count, dtype=torch.int64, device=device)
+        self.graph: torch.cuda.CUDAGraph | None = None
+        if device.type == "cuda":
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(3):
+                    self._steps(min(count, 2))
+            torch.cuda.current_stream().wait_stream(side)
+            torch.cuda.synchronize()
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph, pool=pool):
+                self._steps(count)
+
+    def __call__(self, rows: torch.Tensor, first: int) -> None:
+        """Train on samples of these numbers; the log comes into the trainer's, from entry `first` on, when the stream is there."""
+        if not self.whole:
+            self.rows.copy_(rows, non_blocking=True)
+        if self.graph is None:
+            self._steps(self.count)
+        else:
+            self.graph.replay()
+        some = slice(first, first + self.count)
+        self.trainer.loss[some].copy_(self.loss, non_blocking=True)
+        self.trainer.correct[some].copy_(self.correct, non_blocking=True)
+
+    def _steps(self, count: int) -> None:
+        trainer, size = self.trainer, self.size
+        assert trainer.x is not None
+        x, y = trainer.x, trainer.labels
+        if not self.whole:
+            rows = self.rows[: count * size]
+            x, y = x.index_select(0, rows), None if y is None else y.index_select(0, rows)
+        losses, outputs = [], []
+        for start in range(0, count * size, size):
+            some = slice(start, start + size)
+            loss, output = self.step(x[some], None if y is None else y[some])
+            losses.append(loss)
+            if y is not None:
+                outputs.append(output)
+        self.loss[:count].copy_(torch.stack(losses))
+        if y is not None:
+            right = torch.cat(outputs).argmax(1) == y
+            self.correct[:count].copy_(right.view(count, size).sum(1))

@@ -1,0 +1,76 @@
+"""Training with PyTorch as its tutorials have it: a DataLoader with worker processes and pinned memory, copies, and a loss that is read every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Sampler, TensorDataset
+
+from ..errors import DataError
+from ..machine import cores
+from ..order import Order
+from ..trainers.base import StepLog, check_fit, check_range
+from .torch_trainer import TorchTrainer
+
+if TYPE_CHECKING:
+    from ..data.dataset import Dataset
+
+WORKERS = 4  # at most; more were slower
+
+
+class InOrder(Sampler[list[int]]):
+    """Batches of sample numbers, as they were set."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter(self.batches)
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+
+class LoaderTrainer(TorchTrainer):
+    """As `TorchTrainer`, with samples that stay on the host and reach the device through a DataLoader."""
+
+    workers = min(WORKERS, cores())
+
+    def load(self, dataset: Dataset) -> None:
+        check_fit(self.net, dataset)
+        self.close()
+        self.x = self._tensor(dataset.train_x, dataset.scale)
+        self.labels = torch.tensor(dataset.train_y, dtype=torch.int64) if self.classes else None
+        self.sampler = InOrder()
+        self.loader: DataLoader | None = DataLoader(
+            TensorDataset(self.x) if self.labels is None else TensorDataset(self.x, self.labels),
+            batch_sampler=self.sampler,
+            num_workers=self.workers,
+            pin_memory=self.device.type == "cuda",
+            persistent_workers=self.workers > 0,
+        )
+
+    def run(self, order: Order, first: int, last: int) -> StepLog:
+        if self.x is None or self.loader is None:
+            raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
+        n = len(self.x)
+        check_range(self.config, order, n, first, last)
+        batch = self.config.batch(n)
+        rows = order.indices(first * batch, min(last * batch, n)).tolist()
+        self.sampler.batches = [rows[start : start + batch] for start in range(0, len(rows), batch)]
+        loss, correct = np.zeros(last - first), np.zeros(last - first, np.int64)
+        with self._settings():
+            for i, parts in enumerate(self.loader if self.sampler.batches else ()):
+                x, *y = (part.to(self.device, non_blocking=True) for part in parts)
+                mean, output = self._step(x, y[0] if y else None)
+                loss[i] = mean.item()
+                if y:
+                    correct[i] = (output.argmax(1) == y[0]).sum().item()
+        return StepLog(loss, correct, np.array([len(some) for some in self.sampler.batches], np.int64))
+
+    def close(self) -> None:
+        self.loader = None  # ends the workers
+        super().close()

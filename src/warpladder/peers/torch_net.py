@@ -1,0 +1,103 @@
+"""Nets in PyTorch: as an equal `nn.Sequential`, and as a function of their parameters; and the arithmetic that products are done in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from ..errors import RungError
+from ..nets import Conv2d, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape, Upsample2d
+from ..params import slots
+from .layout import pooled_first
+
+
+def sequential(net: Net) -> nn.Sequential:
+    """The equal PyTorch model; its `state_dict` has our names, shapes and order."""
+    modules = [_module(layer, shape) for layer, shape in zip(net.layers, net.shapes, strict=False)]
+    for before, module in pairwise(modules):
+        if isinstance(module, nn.ReLU):
+            module.inplace = isinstance(before, nn.Linear | nn.Conv2d)  # whose backward pass does not look at their output
+    model = nn.Sequential(*modules)
+    wanted = [(slot.name, slot.shape) for slot in slots(net)]
+    if [(name, tuple(p.shape)) for name, p in model.named_parameters()] != wanted:
+        raise RungError(f"net {net.name!r}: PyTorch's parameters are not those of the net")
+    return model
+
+
+def _module(layer: Layer, in_shape: tuple[int, ...]) -> nn.Module:
+    match layer:
+        case Linear():
+            return nn.Linear(in_shape[0], layer.out_features)
+        case Conv2d():
+            return nn.Conv2d(in_shape[0], layer.out_channels, layer.kernel_size, layer.stride, layer.padding)
+        case ReLU():
+            return nn.ReLU()
+        case MaxPool2d():
+            return nn.MaxPool2d(layer.kernel_size, layer.stride)
+        case Upsample2d():
+            return nn.Upsample(scale_factor=layer.scale_factor)
+        case Flatten():
+            return nn.Flatten()
+    raise RungError(f"PyTorch's peer has no {type(layer).__name__}")
+
+
+def forward(net: Net, params: Mapping[str, torch.Tensor], x: torch.Tensor, channels_last: bool) -> torch.Tensor:
+    """(n, *out_shape) from samples (n, *in_shape) in the parameters' format.
+
+    channels_last : the memory format of images; weights that read a flattened image then have its channels last too.
+    """
+    image: Shape | None = None  # what a flat vector was, where its channels are last
+    for i, (layer, shape) in enumerate(pooled_first(net)):
+        match layer:
+            case Linear():
+                x, image = functional.linear(x, params[f"{i}.weight"], params[f"{i}.bias"]), None
+            case Conv2d():
+                x = functional.conv2d(x, params[f"{i}.weight"], params[f"{i}.bias"], layer.stride, layer.padding)
+            case ReLU():
+                x = functional.relu(x)
+            case MaxPool2d():
+                x = functional.max_pool2d(x, layer.kernel_size, layer.stride)
+            case Upsample2d():
+                x = functional.interpolate(x, scale_factor=float(layer.scale_factor), mode="nearest")
+            case Flatten():
+                if channels_last and len(shape) == 3:
+                    x, image = x.permute(0, 2, 3, 1), shape
+                x = x.flatten(1)
+            case _:
+                raise RungError(f"PyTorch's peer has no {type(layer).__name__}")
+    if image is not None:
+        c, h, w = image
+        x = x.reshape(-1, h, w, c).permute(0, 3, 1, 2).flatten(1)
+    return x
+
+
+@contextmanager
+def arithmetic(precision: str, *, search: bool = True) -> Iterator[None]:
+    """PyTorch's process-wide settings for products on a GPU: ours while we train, then again what they were.
+
+    precision : "float32" switches TF32 off, in matrix products and in convolutions; all else leaves it on.
+    search : whether cuDNN tries its algorithms on a shape that it has not met.
+    """
+    cudnn = torch.backends.cudnn
+    if hasattr(torch.backends.cuda.matmul, "fp32_precision"):  # since PyTorch 2.9, which warns where the older names are used
+        switches = [(torch.backends.cuda.matmul, "fp32_precision"), (cudnn.conv, "fp32_precision")]  # type: ignore[attr-defined]
+        wanted: object = "ieee" if precision == "float32" else "tf32"
+    else:
+        switches = [(torch.backends.cuda.matmul, "allow_tf32"), (cudnn, "allow_tf32")]
+        wanted = precision != "float32"
+    settings = [*((place, name, wanted) for place, name in switches), (cudnn, "benchmark", search)]
+    before = [getattr(place, name) for place, name, _ in settings]
+    try:
+        for place, name, value in settings:
+            setattr(place, name, value)
+            if getattr(place, name) != value:
+                raise RungError(f"PyTorch does not take the setting {name} = {value!r}")
+        yield
+    finally:
+        for (place, name, _), value in zip(settings, before, strict=True):
+            setattr(place, name, value)
