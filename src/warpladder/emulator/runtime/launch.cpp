@@ -72,7 +72,12 @@ static Pool& pool = *new Pool;
 
 EMU_EXPORT int emu_launch(Launch* launch) {
     Reports reports;
-    Run run(*launch, std::max(1u, launch->threads), reports);
+#ifdef EMU_CHECK
+    unsigned workers = 1;  // the checker sees one access after the other
+#else
+    unsigned workers = std::max(1u, launch->threads);
+#endif
+    Run run(*launch, workers, reports);
     checker.begin(run);
     pool.work(run);
     checker.end();

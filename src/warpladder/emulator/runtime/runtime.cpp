@@ -1,6 +1,7 @@
 // The runtime in one piece, so that one call of the compiler builds it.
 #include "api.cpp"
 #include "callouts.cpp"
+#include "happens_before.cpp"
 #include "checker.cpp"
 #include "explain.cpp"
 #include "findings.cpp"

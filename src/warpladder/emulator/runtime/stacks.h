@@ -92,11 +92,7 @@ inline __attribute__((always_inline)) void switch_stacks(Stack& from, void*& lef
 class Stacks {
   public:
     static constexpr size_t PAGE = 4096;
-#if defined(EMU_CHECK) || defined(EMU_ASAN)
-    static constexpr size_t SIZE = 256 << 10;
-#else
-    static constexpr size_t SIZE = 128 << 10;
-#endif
+    static constexpr size_t SIZE = 512 << 10;  // what is not touched costs nothing
 
     ~Stacks() {
         for (auto& stack : all_) munmap(stack->low - PAGE, SIZE + PAGE);

@@ -1,0 +1,133 @@
+// What a thread knows to be done: barriers, fences and atomic operations.
+#ifdef EMU_CHECK
+#include "worker.h"
+
+namespace emu {
+
+static Block& block_of(Thread& me) { return *static_cast<Block*>(me.block); }
+static uint32_t number_of(Thread& me) { return block_of(me).linear * block_of(me).count + me.linear + 1; }
+
+void Checker::barrier(Block& block) {
+    Clocks& clocks = block.clocks;
+    for (uint32_t thread : clocks.learned) {
+        join(clocks.known, clocks.threads[thread].known);
+        clocks.threads[thread].known = nullptr;
+    }
+    clocks.learned.clear();
+    for (uint32_t thread : clocks.fencing) {
+        if (clocks.threads[thread].fence.scope > 0) tell(clocks.fenced, block, thread);
+        clocks.threads[thread].fenced = false;
+    }
+    clocks.fencing.clear();
+    ++clocks.epoch;
+}
+
+// Adds what a thread knew at its last fence.
+void Checker::tell(Known& told, Block& block, uint32_t thread) {
+    ThreadClock::Fence& fence = block.clocks.threads[thread].fence;
+    join(told, fence.known);
+    join(told, fence.block_known);
+    if (!told) told = std::make_shared<Knowledge>();
+    else if (told.use_count() > 1) told = std::make_shared<Knowledge>(*told);
+    uint32_t number = block.linear * block.count + thread + 1, first = number - (thread & 31);
+    told->learn_block(block.linear, fence.moment.epoch);
+    for (uint32_t lane = 0; lane < 32; ++lane)
+        if (fence.seen[lane]) told->learn(first + lane, {fence.moment.epoch, fence.seen[lane]});
+    told->learn(number, fence.moment);
+}
+
+void Checker::cluster_barrier(Cluster& cluster) {
+    auto all = std::make_shared<Knowledge>();
+    for (Block* block : cluster.blocks) {
+        barrier(*block);
+        if (block->clocks.known) all->learn(*block->clocks.known);
+        all->learn_block(block->linear, block->clocks.epoch);
+    }
+    for (Block* block : cluster.blocks) block->clocks.known = all;
+}
+
+// All of the past is known to everybody: what the cells hold does not count any more.
+void Checker::grid_barrier() {
+    launch_stamp_ = ++stamp_;
+    for (size_t i = 0; i < worker_here->resident; ++i) barrier(*worker_here->blocks[i]);
+}
+
+ThreadClock& Checker::clock(Thread& me) {
+    Clocks& clocks = block_of(me).clocks;
+    ThreadClock& mine = clocks.threads[me.linear];
+    if (mine.epoch != clocks.epoch) {
+        mine.epoch = clocks.epoch, mine.clock = 0;
+        memset(mine.seen, 0, sizeof mine.seen);
+    }
+    return mine;
+}
+
+void Checker::sync_warp(Block& block, unsigned first, unsigned lanes) {
+    uint32_t seen[32] = {};
+    for (unsigned left = lanes; left; left &= left - 1) {
+        unsigned lane = unsigned(__builtin_ctz(left));
+        ThreadClock& mine = clock(block.threads[first + lane]);
+        for (int i = 0; i < 32; ++i) seen[i] = std::max(seen[i], mine.seen[i]);
+        seen[lane] = std::max(seen[lane], ++mine.clock);
+    }
+    Known known;
+    for (unsigned left = lanes; left; left &= left - 1) join(known, block.clocks.threads[first + unsigned(__builtin_ctz(left))].known);
+    for (unsigned left = lanes; left; left &= left - 1) {
+        unsigned thread = first + unsigned(__builtin_ctz(left));
+        ThreadClock& mine = block.clocks.threads[thread];
+        memcpy(mine.seen, seen, sizeof seen);
+        if (known && !mine.known) block.clocks.learned.push_back(thread);
+        mine.known = known;
+    }
+}
+
+void Checker::fence(Thread& me, int scope) {
+    ThreadClock& mine = clock(me);
+    ++mine.clock;
+    mine.fence.scope = scope;
+    mine.fence.moment = {mine.epoch, mine.clock};
+    mine.fence.known = mine.known;
+    mine.fence.block_known = block_of(me).clocks.known;
+    memcpy(mine.fence.seen, mine.seen, sizeof mine.seen);
+    if (!mine.fenced) block_of(me).clocks.fencing.push_back(me.linear);
+    mine.fenced = true;
+}
+
+// An atomic operation: a write tells what was known at the last fence, a read learns what was told.
+void Checker::synchronise(Thread& me, const void* address, bool write, int scope) {
+    Block& block = block_of(me);
+    ThreadClock& mine = clock(me);
+    bool tells = write && (mine.fence.scope >= 0 || block.clocks.fenced);
+    auto found = sync_points_.find(uintptr_t(address));
+    if (found == sync_points_.end()) {
+        if (!tells) return;
+        found = sync_points_.emplace(uintptr_t(address), SyncPoint{}).first;
+    }
+    SyncPoint& point = found->second;
+    if (tells) {
+        if (point.block != block.linear) point.block_known = nullptr, point.block = block.linear;
+        if (block.clocks.fenced) join(scope > 0 ? point.known : point.block_known, block.clocks.fenced);
+        if (mine.fence.scope >= 0) tell(mine.fence.scope > 0 && scope > 0 ? point.known : point.block_known, block, me.linear);
+    }
+    Known before = mine.known;
+    if (scope > 0) join(mine.known, point.known);
+    if (point.block == block.linear) join(mine.known, point.block_known);
+    if (mine.known && !before) block.clocks.learned.push_back(me.linear);
+}
+
+bool Checker::ordered(Thread& me, const Access& earlier) {
+    Block& block = block_of(me);
+    uint32_t number = number_of(me);
+    if (earlier.thread == number) return true;
+    uint32_t its_block = (earlier.thread - 1) / threads_per_block_;
+    if (its_block == block.linear) {
+        if (earlier.epoch < block.clocks.epoch) return true;
+        uint32_t its_linear = (earlier.thread - 1) % threads_per_block_;
+        if (its_linear / 32 == me.linear / 32 && clock(me).seen[its_linear & 31] > earlier.clock) return true;
+    }
+    auto knows = [&](const Known& known) { return known && known->covers(its_block, earlier.thread, earlier.epoch, earlier.clock); };
+    return knows(block.clocks.known) || knows(block.clocks.threads[me.linear].known);
+}
+
+}  // namespace emu
+#endif
