@@ -115,6 +115,14 @@ def locked(b: Bench) -> None:
 
 
 @case
+def bytes_of_threads(b: Bench) -> None:
+    x, out, colours = I[:64].astype(np.uint8), b.device.empty((64,), np.uint8), b.device.empty((64, 3), np.uint8)
+    b.send("block", "bytes", 1, 64, b.put(x), out, colours)
+    equal(out, 2 * x[::-1] + 2)
+    equal(colours, np.stack([x, 0 * x, 0 * x + 1], 1))
+
+
+@case
 def handshake(b: Bench) -> None:
     if b.device.mode == "asan":
         return  # it does not see volatile accesses, and would run the waiting thread for ever

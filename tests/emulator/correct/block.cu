@@ -137,3 +137,19 @@ extern "C" __global__ void handshake(const float* x, float* y, volatile int* fla
         y[0] = kept;
     }
 }
+
+// Neighbouring bytes of different threads, and structs of three bytes: no two threads share one.
+struct Colour {
+    unsigned char red, green, blue;
+};
+extern "C" __global__ void bytes(const unsigned char* x, unsigned char* y, uchar3* z) {
+    __shared__ unsigned char kept[64];
+    __shared__ Colour colours[64];
+    const int t = threadIdx.x;
+    kept[t] = x[t];
+    colours[t] = {x[t], 1, 2};
+    colours[t].green += 1;
+    __syncthreads();
+    y[t] = kept[63 - t] + colours[63 - t].red + colours[t].green;
+    z[t] = make_uchar3(kept[t], 0, 1);
+}

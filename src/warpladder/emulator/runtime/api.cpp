@@ -23,7 +23,7 @@ EMU_EXPORT void emu_barrier(const char* name, const char* file, int line) { work
 EMU_EXPORT int emu_barrier_count(int predicate, const char* name, const char* file, int line) {
     Thread& me = self();
     worker_of(me).barrier(me, name, file, line, predicate);
-    return int(static_cast<Block*>(me.block)->counted);
+    return int(block_of(me).counted);
 }
 EMU_EXPORT void emu_grid_barrier(const char* file, int line) { worker_of(self()).grid_barrier(self(), file, line); }
 EMU_EXPORT void emu_cluster_barrier(const char* file, int line) { worker_of(self()).cluster_barrier(self(), file, line); }
@@ -31,7 +31,7 @@ EMU_EXPORT unsigned emu_cluster_rank() { return current->block->rank; }
 EMU_EXPORT unsigned emu_cluster_size() { return current->block->cluster; }
 EMU_EXPORT void* emu_map_shared(const void* address, unsigned rank, const char* file, int line) {
     Thread& me = self();
-    Block& block = *static_cast<Block*>(me.block);
+    Block& block = block_of(me);
     if (rank >= block.cluster || !block.memory.holds(address)) {
         std::string why = rank >= block.cluster ? "asks for block " + std::to_string(rank) + " of a cluster of " + std::to_string(block.cluster) : "maps what is no shared memory";
         worker_of(me).fail({"cluster", name_of(me) + " " + why + ", at {0}", "", text(block.index), text(me.index), {{file, line}}});
@@ -70,7 +70,7 @@ EMU_EXPORT uint64_t emu_shuffle(unsigned mask, uint64_t value, int source, const
         Thread& me = self();
         char hex[16];
         snprintf(hex, sizeof hex, "0x%08x", mask);
-        Block& block = *static_cast<Block*>(me.block);
+        Block& block = block_of(me);
         unsigned bit = 1u << (source & 31);
         const Warp& warp = block.warps[me.linear / 32];
         const char* why = !(mask & bit) ? "which the mask leaves out" : !(warp.exist & bit) ? "which the block does not have" : "which has left the kernel";

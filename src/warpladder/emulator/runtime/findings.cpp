@@ -76,7 +76,7 @@ void Checker::outside(Thread& me, uintptr_t address, size_t size, bool write, ui
             else where = "across the end of " + name;
         };
         bool found = false;
-        for (Block* block : static_cast<Block*>(me.block)->group->blocks)
+        for (Block* block : block_of(me).group->blocks)
             if (block->memory.holds(reinterpret_cast<void*>(address))) {
                 for (auto& region : block->memory.regions()) consider(region);
                 if (block->memory.regions().empty()) where = "of shared memory, of which the launch has none", best = 0;

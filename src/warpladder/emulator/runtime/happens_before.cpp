@@ -4,9 +4,6 @@
 
 namespace emu {
 
-static Block& block_of(Thread& me) { return *static_cast<Block*>(me.block); }
-static uint32_t number_of(Thread& me) { return block_of(me).linear * block_of(me).count + me.linear + 1; }
-
 void Checker::barrier(Block& block) {
     Clocks& clocks = block.clocks;
     for (uint32_t thread : clocks.learned) {

@@ -40,15 +40,15 @@ struct Cell {
 // Cells of `grain` bytes for a range of memory.
 class Cells {
   public:
-    // grain: 1, 2 or 4
+    // A cell for every `grain` bytes: 1, 2 or 4; 1 for any other number.
     Cells(uintptr_t low, size_t bytes, unsigned grain)
-        : first_(low / grain), shift_(grain / 2), memory_((bytes / grain + 2) * sizeof(Cell)), cells_(static_cast<Cell*>(memory_.at())) {}
+        : shift_(grain == 4 ? 2 : grain == 2), first_(low >> shift_), memory_(((bytes >> shift_) + 2) * sizeof(Cell)), cells_(static_cast<Cell*>(memory_.at())) {}
     unsigned grain() const { return 1u << shift_; }
     Cell& operator[](uintptr_t address) const { return cells_[(address >> shift_) - first_]; }
 
   private:
-    uintptr_t first_;
     unsigned shift_;
+    uintptr_t first_;
     Lazy memory_;
     Cell* cells_;
 };

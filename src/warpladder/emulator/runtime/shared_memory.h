@@ -55,7 +55,7 @@ class SharedMemory {
         region.name = name, region.shared = true;
         region.low = uintptr_t(low_) + offset, region.high = region.low + bytes;
         region.element = std::max(element, 1u);
-        region.cells = std::make_shared<Cells>(region.low, bytes, grain == 3 ? 1 : grain);
+        region.cells = std::make_shared<Cells>(region.low, bytes, grain);
         regions_.push_back(std::move(region));
     }
     std::vector<Region> regions_;

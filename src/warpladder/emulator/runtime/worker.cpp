@@ -152,7 +152,7 @@ inline __attribute__((always_inline)) void Worker::suspend(Thread& me) {
 }
 
 void Worker::finish(Thread& me) {
-    Block& block = *static_cast<Block*>(me.block);
+    Block& block = block_of(me);
     progress();
     if (block.calm) {  // all of its threads have run
         block.live = 0;

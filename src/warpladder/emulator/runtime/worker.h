@@ -53,13 +53,15 @@ struct Worker {
 
 inline thread_local Worker* worker_here = nullptr;
 
-inline Thread& self() { return *static_cast<Thread*>(current); }
+inline Thread& self() { return *current; }
+inline Block& block_of(Thread& me) { return *static_cast<Block*>(me.block); }
+inline uint32_t number_of(Thread& me) { return block_of(me).linear * block_of(me).count + me.linear + 1; }  // in the grid, from 1
 inline Block& stirred(Thread& me) {
-    Block& block = *static_cast<Block*>(me.block);
+    Block& block = block_of(me);
     if (block.calm) block.stir();
     return block;
 }
-inline Worker& worker_of(Thread& thread) { return *static_cast<Block*>(thread.block)->worker; }
+inline Worker& worker_of(Thread& thread) { return *block_of(thread).worker; }
 
 Report divergence(Block& block, const char* why);
 Report deadlock(Worker& worker);
