@@ -1,0 +1,273 @@
+"""Every peer on five training workloads, in one run on one GPU: what a rung has to be compared with.
+
+    python benchmarks/h200/peers.py --data-dir DIR --out DIR            # DIR has mnist/ and cifar10/; about six minutes on an H200
+    python benchmarks/h200/peers.py --workloads W1,W4 --seconds 0.5     # some of it, with longer repetitions
+    python benchmarks/h200/peers.py --smoke                             # a few steps of each, to see that it works
+
+A time is that of `run`: the order of the samples, their gathering, the training and the log on the host. Loading, compilation and capture
+are outside it. Peers take turns, round by round. Where an epoch takes longer than --seconds its first steps are timed.
+The units are us a step (W1, W2, W4), us an iteration (W3) and ms an epoch of 50,000 images (W5, whose data are cut to 64 steps, or 48).
+The last, partial batch is left out. Every peer's mean loss over its first timed steps stands beside the first one's: equal work has equal losses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warpladder import data, machine, nets, params
+from warpladder.config import TrainConfig
+from warpladder.data.dataset import Dataset
+from warpladder.errors import DataError
+from warpladder.ladder import find
+from warpladder.nets import Net
+from warpladder.order import Order
+from warpladder.trainers.base import State, Trainer
+
+ROUNDS = 7
+BLOCK = 64  # steps that graphs and compiled programs take at once, at most: what is timed is a multiple
+
+GRAPH = ("torch-gpu-graph", "torch-gpu-graph-tf32", "torch-gpu-graph-bf16")
+JAX = ("jax-gpu", "jax-gpu-tf32", "jax-gpu-bf16")
+EAGER = ("torch-gpu", "torch-gpu-amp")
+COARSE = {"tf32": 2e-2, "bf16": 5e-2, "amp": 2e-2}  # how far a mean loss may be from float32's, by the end of a peer's name
+FINE = 2e-3  # the same for float32: orders of summation alone
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A row of the table.
+
+    samples : of the data set, at most; None for all.
+    epoch : samples that an epoch's time is stated for, or None where the unit is a step.
+    peers : the first of them is what the losses of all others are held against. Those that start processes come first: JAX's threads are not there yet.
+    """
+
+    name: str
+    net: Net
+    data: str
+    config: TrainConfig
+    peers: tuple[str, ...]
+    samples: int | None = None
+    epoch: int | None = None
+
+
+def settings(batch: int | None, rate: float) -> TrainConfig:
+    return TrainConfig(batch_size=batch, learning_rate=rate, drop_last=True)
+
+
+def autoencoder(batch: int, *jax: str) -> Workload:
+    net = nets.autoencoder()
+    return Workload(f"W5-{batch}", net, "cifar10", settings(batch, 1e-3), ("torch-gpu", *GRAPH, *jax), min(64 * batch, 49152), 50_000)
+
+
+WORKLOADS = (
+    Workload("W2", nets.mlp(), "mnist", settings(64, 0.01), ("torch-gpu-loader", *EAGER, *GRAPH, "torch-gpu-compile", *JAX)),
+    Workload(
+        "W4", nets.cnn(), "mnist", settings(64, 0.01),
+        ("torch-gpu-loader", *EAGER, *GRAPH, "torch-gpu-compile", "torch-gpu-compile-tf32", "torch-gpu-compile-bf16", *JAX),
+    ),
+    Workload("W1", nets.softmax(), "mnist", settings(128, 0.1), (*EAGER, *GRAPH, "torch-gpu-compile", *JAX)),
+    Workload("W3", nets.mlp10(), "mnist", settings(None, 0.1), (*EAGER, *GRAPH, "torch-gpu-compile", *JAX), 59_000),
+    autoencoder(256, *JAX),
+    autoencoder(64, *JAX[1:]),
+    autoencoder(1024, *JAX[1:]),
+)  # fmt: skip
+
+
+def dataset(workload: Workload, data_dir: str | None, smoke: bool) -> tuple[Dataset, bool]:
+    """The workload's training set, and whether it is real; without the files, noise in its shape."""
+    try:
+        whole = data.load(workload.data, data_dir=data_dir) if data_dir else None
+    except DataError as error:
+        print(f"{workload.name}: random images instead of {workload.data}: {error}", file=sys.stderr)
+        whole = None
+    real = whole is not None
+    if whole is None:
+        random = np.random.default_rng(0)
+        count = 60_000 if workload.data == "mnist" else 50_000
+        x = random.integers(0, 256, (count, *workload.net.in_shape), np.uint8)
+        y = random.integers(0, 10, count).astype(np.int32)
+        whole = Dataset(f"noise like {workload.data}", x, y, x[:1], y[:1], 1 / 255)
+    n = min(len(whole.train_x), workload.samples or len(whole.train_x))
+    if smoke:
+        n = min(n, 3 * (workload.config.batch_size or 100) + 1)
+    assert whole.train_y is not None
+    return whole.but(train_x=whole.train_x[:n], train_y=whole.train_y[:n]), real
+
+
+def clocked(trainer: Trainer, epoch: int, steps: int, samples: int) -> tuple[float, np.ndarray]:
+    """Seconds of the first steps of an epoch, and their losses."""
+    order = Order(0, epoch, samples)
+    start = time.perf_counter()
+    log = trainer.run(order, 0, steps)
+    return time.perf_counter() - start, log.loss
+
+
+class Runner:
+    """A peer at its workload."""
+
+    def __init__(self, name: str, workload: Workload, train: Dataset) -> None:
+        self.name, self.samples = name, len(train.train_x)
+        self.start = State(params.initial(workload.net, 0), np.zeros(workload.net.param_count, np.float32))
+        self.whole = workload.config.steps(self.samples)
+        began = time.perf_counter()
+        self.trainer = find(name).build(workload.net, workload.config, self.start)
+        self.trainer.load(train)
+        self.setup = time.perf_counter() - began
+        self.seconds: list[float] = []
+        self.loss = float("nan")
+        self.steps = self.whole
+
+    def warm(self, most: float) -> None:
+        """Run what will be timed, choose how much that is, note the loss of the first steps, and stand at the start again."""
+        few = min(self.whole, BLOCK)
+        clocked(self.trainer, 0, few, self.samples)
+        seconds, _ = clocked(self.trainer, 0, few, self.samples)
+        if seconds / few * self.whole > most:
+            self.steps = max(few, int(most / (seconds / few)) // BLOCK * BLOCK)
+        clocked(self.trainer, 0, self.steps, self.samples)
+        self.trainer.set_state(self.start)
+        losses = [clocked(self.trainer, epoch, few, self.samples)[1] for epoch in range(-(-8 // few))]  # of a full batch, several steps
+        self.loss = float(np.mean(losses))
+        self.trainer.set_state(self.start)
+
+    def turn(self, epoch: int) -> None:
+        """One timed repetition."""
+        repeats = 1 if self.whole > 1 else 50  # iterations on the full batch
+        seconds = 0.0
+        for i in range(repeats):
+            spent, losses = clocked(self.trainer, epoch * repeats + i, self.steps, self.samples)
+            seconds += spent
+            if not np.isfinite(losses).all():
+                raise ArithmeticError("the loss is not finite, so its time means nothing")
+        self.seconds.append(seconds / repeats / self.steps)
+
+
+def measure(workload: Workload, train: Dataset, seconds: float, rounds: int, until: float) -> dict[str, Any]:
+    """Every peer's seconds a step, in turns."""
+    out: dict[str, Any] = {}
+    runners: list[Runner] = []
+
+    def fell(name: str, error: Exception) -> None:
+        out[name] = {"reason": f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]}
+        print(f"  {name}: {out[name]['reason']}", file=sys.stderr, flush=True)
+
+    for name in workload.peers:
+        if reason := find(name).unsupported(workload.net, workload.config):
+            out[name] = {"reason": reason}
+        elif time.monotonic() > until:
+            out[name] = {"reason": "left out: no time"}
+        else:
+            try:
+                runner = Runner(name, workload, train)
+                runner.warm(seconds)
+                runners.append(runner)
+                print(f"  {name}: ready after {runner.setup:.1f} s", file=sys.stderr, flush=True)
+            except Exception as error:
+                fell(name, error)
+    for number in range(rounds):
+        for runner in list(runners):
+            try:
+                runner.turn(number + 1)
+            except Exception as error:
+                fell(runner.name, error)
+                runners.remove(runner)
+    first = next((runner.loss for runner in runners), float("nan"))
+    for runner in runners:
+        times = runner.seconds
+        scale = 1e6 if workload.epoch is None else 1e3 * (workload.epoch // (workload.config.batch_size or 1))
+        limit = next((limit for end, limit in COARSE.items() if runner.name.endswith(end)), FINE)
+        out[runner.name] = {
+            "median": statistics.median(times) * scale, "least": min(times) * scale, "most": max(times) * scale,
+            "samples": [value * scale for value in times], "steps": runner.steps, "setup_seconds": runner.setup,
+            "spans": runner.trainer.spans(), "held": runner.trainer.memory(),
+            "first_loss": runner.loss, "equal_work": bool(abs(runner.loss / first - 1) <= limit),
+        }  # fmt: skip
+        runner.trainer.close()
+    return out
+
+
+def facts() -> dict[str, Any]:
+    """The machine, and the libraries' versions."""
+    out: dict[str, Any] = {"host": machine.facts()}
+    query = "name,driver_version,clocks.max.sm,clocks.sm,power.limit,memory.total"
+    try:
+        told = subprocess.run(("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"), capture_output=True, text=True, timeout=30)
+        out["gpu"] = told.stdout.strip().splitlines()
+    except (OSError, subprocess.SubprocessError) as error:
+        out["gpu"] = f"nvidia-smi: {error}"
+    try:
+        import torch
+
+        out |= {"torch": torch.__version__, "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}
+    except ImportError:
+        out["torch"] = None
+    return out
+
+
+def show(workload: Workload, found: dict[str, Any]) -> None:
+    unit = "us/step" if workload.epoch is None else "ms/epoch"
+    print(f"{workload.name} {workload.net.name}, batch {workload.config.batch_size or 'full'}, {unit}")
+    for name, got in sorted(found.items(), key=lambda item: item[1].get("median", np.inf)):
+        if "reason" in got:
+            print(f"  {name:24} {got['reason'][:110]}")
+        else:
+            other = "" if got["equal_work"] else f"   OTHER WORK: loss {got['first_loss']:.4f}"
+            spread = f"{got['least']:10.2f} to {got['most']:.2f}"
+            print(f"  {name:24} {got['median']:10.2f}   ({spread}; {got['steps']} steps, {got['setup_seconds']:.1f} s to set up){other}")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", help="folder with mnist/ and cifar10/; without it, noise of their shapes")
+    parser.add_argument("--workloads", default=",".join(w.name for w in WORKLOADS), help="names, with commas between them")
+    parser.add_argument("--peers", help="only these of each workload's peers, with commas between them")
+    parser.add_argument("--seconds", type=float, default=0.15, help="that one repetition of one peer takes, about")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--budget", type=float, default=340, help="seconds after which no further peer is set up")
+    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT") or Path(__file__).parent), help="where peers.json goes")
+    parser.add_argument("--smoke", action="store_true", help="few samples")
+    args = parser.parse_args()
+    wanted = args.workloads.split(",")
+    if unknown := set(wanted) - {w.name for w in WORKLOADS}:
+        parser.error(f"there is no workload {', '.join(sorted(unknown))}")
+    until = time.monotonic() + args.budget
+    commit = subprocess.run(("git", "rev-parse", "--short", "HEAD"), capture_output=True, text=True, check=False).stdout.strip()
+    report: dict[str, Any] = {
+        "machine": facts(),
+        "commit": commit,
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "workloads": {},
+    }
+    args.out.mkdir(parents=True, exist_ok=True)
+    for workload in WORKLOADS:
+        if workload.name not in wanted:
+            continue
+        began = time.monotonic()
+        train, real = dataset(workload, args.data_dir, args.smoke)
+        if args.peers:
+            workload = Workload(**{**vars(workload), "peers": tuple(p for p in workload.peers if p in args.peers.split(","))})
+        found = measure(workload, train, args.seconds, args.rounds, until)
+        report["workloads"][workload.name] = {
+            "net": workload.net.name, "batch": workload.config.batch_size, "samples": len(train.train_x), "data": train.name, "real_data": real,
+            "unit": "us/step" if workload.epoch is None else "ms/epoch", "seconds": time.monotonic() - began, "peers": found,
+        }  # fmt: skip
+        show(workload, found)
+        (args.out / "peers.json").write_text(json.dumps(report, indent=1) + "\n")
+    print(f"stored {args.out / 'peers.json'}")
+
+
+if __name__ == "__main__":
+    main()
