@@ -23,13 +23,14 @@ struct Tile {
     static constexpr int PANEL_A = BK * PITCH_A, PANEL_B = BK * PITCH_B;
     static constexpr int STAGE = PANEL_A + PANEL_B;           // floats
     static constexpr int SHARED = STAGES * STAGE;             // floats
-    // Blocks that share a multiprocessor: the compiler may give a thread so many registers, by the sums that it keeps and what it copies.
-    static constexpr int REGISTERS = TM * TN >= 128 ? 255 : TM * TN >= 64 ? (BN > 2 * THREADS ? 168 : 128) : TM * TN >= 32 ? 96 : 64;
+    // Blocks that share a multiprocessor: the compiler may give a thread so many registers, by the sums that it keeps. Each of the four
+    // schedulers has 16,384: for two of its warps that is 255 a thread, for three 168, for four 128, for five 96, for eight 64.
+    static constexpr int REGISTERS = TM * TN >= 128 ? 255 : TM * TN >= 64 ? (THREADS < 256 ? 168 : 128) : TM * TN >= 32 ? 96 : 64;
     __host__ __device__ static constexpr int blocks(int registers) {
         return 65536 / (registers * THREADS) < 1 ? 1 : 65536 / (registers * THREADS) > 8 ? 8 : 65536 / (registers * THREADS);
     }
     static constexpr int BLOCKS = blocks(REGISTERS);
-    static constexpr int ROOMY = blocks(REGISTERS + 32 < 255 ? REGISTERS + 32 : 255);  // for sources that keep more
+    static constexpr int ROOMY = blocks(REGISTERS < 168 ? REGISTERS + 32 : REGISTERS);  // for sources that keep more
     static_assert(TM % 4 == 0 && TN % 4 == 0, "a thread reads four numbers at a time");
     static_assert(BK % 8 == 0, "a transposing copy takes eight k at a time");
     static_assert(WARPS_M * WARPS_N * 32 == THREADS && STAGES >= 2, "the warps cover the tile");

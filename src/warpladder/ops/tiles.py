@@ -43,8 +43,12 @@ class Tile:
     def resident(self) -> int:
         """Blocks that share a multiprocessor, by registers and by shared memory."""
         sums = self.tm * self.tn
-        flat = self.bn > 2 * self.threads
-        registers = 255 if sums >= 128 else 168 if sums >= 64 and flat else 128 if sums >= 64 else 96 if sums >= 32 else 64
+        if sums >= 128:
+            registers = 255
+        elif sums >= 64:
+            registers = 168 if self.threads < 256 else 128
+        else:
+            registers = 96 if sums >= 32 else 64
         return max(1, min(65536 // (registers * self.threads), 8, (227 << 10) // (self.shared + 1024)))
 
     @property
