@@ -55,7 +55,9 @@ EVERYTHING = TrainConfig(batch_size=4, momentum=0.9, nesterov=True, weight_decay
 @pytest.fixture
 def cases_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Specimens are made once for each net and configuration, not for each trainer that is judged by them."""
-    monkeypatch.setattr(sys.modules["warpladder.verify"], "Cases", lambda net, config, rng, dataset, precision: _cases(net, config, precision))
+    monkeypatch.setattr(
+        sys.modules["warpladder.verify"], "Cases", lambda net, config, rng, dataset, precision: _cases(net, config, precision)
+    )
 
 
 @cache

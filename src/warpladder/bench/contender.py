@@ -78,7 +78,9 @@ class Contender:
             if reason is not None:
                 self.give_up("unsupported", reason)
                 return
-            verdict = verify(self.rung.build, self.task.net, self.task.config, dataset=self.task.data, bitwise=self.exact, precision=self.rung.precision)
+            verdict = verify(
+                self.rung.build, self.task.net, self.task.config, dataset=self.task.data, bitwise=self.exact, precision=self.rung.precision
+            )
             self.found["check"] = Checked(verdict.passed, finite(verdict.error), finite(verdict.bound), line(verdict.reason))
             if not verdict.passed:
                 self.give_up("failed", verdict.reason)

@@ -122,7 +122,16 @@ _temporary: list[tempfile.TemporaryDirectory] = []
 @cache
 def runtime(mode: str) -> Path:
     """The library that kernels of this mode are linked with."""
-    command = [*_ALWAYS, "-g0", "-O2", "-ftls-model=initial-exec", *_NO_RED_ZONE, *_RUNTIME_FLAGS[mode], "-shared", str(RUNTIME / "runtime.cpp")]
+    command = [
+        *_ALWAYS,
+        "-g0",
+        "-O2",
+        "-ftls-model=initial-exec",
+        *_NO_RED_ZONE,
+        *_RUNTIME_FLAGS[mode],
+        "-shared",
+        str(RUNTIME / "runtime.cpp"),
+    ]
     name = f"runtime-{mode}-{_key(mode, *command)}.so"
     return _made(name, [*command, f"-Wl,-soname,{name}"], "the emulator's own runtime")
 
