@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from unittest import mock
 
 import numpy as np
@@ -23,8 +24,9 @@ from warpladder.device import Resources, Source
 from warpladder.device import source as sources
 from warpladder.device.signature import templates
 from warpladder.device.source import HEADERS
-from warpladder.errors import WarpladderError
+from warpladder.errors import KernelError, WarpladderError
 from warpladder.gpu.cache import compiled
+from warpladder.gpu.compile import compile
 from warpladder.gpu.offline import LIMITS, OfflineDevice
 from warpladder.gpu.program import plain
 from warpladder.nets import ZOO, CrossEntropyLoss, Net
@@ -98,6 +100,19 @@ def local_memory(source: Source, name: str, arch: str, taken: Resources) -> Iter
         yield f"{source.path}: {name} for {arch} takes {taken.local} bytes of local memory{spills}; avoid it, or say why: // local memory: kernel: reason"
 
 
+def alone(header: Path) -> list[str]:
+    """What is wrong with a header that no kernel of the package includes: it is there for users' kernels, and has to compile."""
+    with TemporaryDirectory() as folder:
+        probe = Path(folder) / "probe.cu"
+        probe.write_text(f'#include "{header.name}"\nextern "C" __global__ void probe(int* x) {{ *x = 1; }}\n')
+        try:
+            for arch in ("sm_80", "sm_90", "sm_100"):
+                compile(sources.read(probe), ("probe",), arch)
+        except KernelError as error:
+            return [f"{header}: {error}"]
+    return []
+
+
 def main() -> int:
     began = time.perf_counter()
     files = sorted(PACKAGE.rglob("*.cu"))
@@ -119,7 +134,7 @@ def main() -> int:
             wrong.append(f"{path}: no rung asks for an instance of {template}; declare one: // instance: {template}<...>")
     included = {header for path in files for header in sources.read(path).headers}
     for header in sorted(set(HEADERS.glob("*.cuh")) - included):
-        wrong.append(f"{header}: no kernel includes it")
+        wrong += alone(header)
 
     for (path, name), taken in sorted(most.items()):
         print(f"{path.relative_to(PACKAGE)}: {name}: {taken.registers} registers, {taken.static_shared} bytes of shared memory")
