@@ -248,6 +248,7 @@ def test_a_peer_of_the_gpu_never_trains_on_the_cpu() -> None:
 
 
 def test_jax_does_not_promise_a_number_of_threads() -> None:
+    pytest.importorskip("jax")
     assert "threads" in str(find("jax").unsupported(nets.mlp(), PLAIN.but(threads=1000)))
 
 
