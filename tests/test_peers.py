@@ -51,14 +51,14 @@ def mixed(net: Net, config: TrainConfig, state: State) -> Trainer:
     return TorchTrainer(net, config, state, precision="float16")
 
 
-def stand_in(name: str, build: Callable[[Net, TrainConfig, State], Trainer], precision: str = "float32") -> Rung:
-    """A peer of the GPU as it is on the CPU, for tests."""
-    return Rung(name, name, "", build, find("torch").unsupported, precision=precision)
+def stand_in(name: str, build: Callable[[Net, TrainConfig, State], Trainer], precision: str = "float32", like: str = "torch") -> Rung:
+    """A peer of the GPU as it is on the CPU, for tests; `like` names the peer of the CPU whose limits it has."""
+    return Rung(name, name, "", build, find(like).unsupported, precision=precision)
 
 
 STAND_INS = (
     stand_in("graph", graph),
-    stand_in("graph-nhwc", partial(graph, images_last=True)),
+    stand_in("graph-nhwc", partial(graph, images_last=True), like="torch-channels-last"),
     stand_in("loader", loader),
 )
 COARSE = (

@@ -23,9 +23,15 @@ def unsupported(net: Net, config: TrainConfig) -> str | None:
 
 
 def unsupported_channels_last(net: Net, config: TrainConfig) -> str | None:
-    """It trains what has convolutions; all else is in no memory format."""
-    if not any(isinstance(layer, Conv2d) for layer in net.layers):
+    """It trains what has convolutions, all else is in no memory format; but for strided 1 x 1 ones.
+
+    oneDNN writes past its workspace in their weight gradient, which ends the process: https://github.com/uxlfoundation/oneDNN/issues/6035
+    """
+    convolutions = [layer for layer in net.layers if isinstance(layer, Conv2d)]
+    if not convolutions:
         return f"net {net.name!r} has no convolution, so there is no memory format to choose: see torch"
+    if any(layer.kernel_size == 1 and layer.stride > 1 for layer in convolutions):
+        return "in this memory format oneDNN's gradient of a strided 1 x 1 convolution can crash (oneDNN issue 6035): see torch"
     return unsupported(net, config)
 
 
