@@ -50,6 +50,11 @@ class Blocks:
         """(steps, size) of every kind of block there is."""
         return tuple((length, self.batch) for length in self.lengths) + (((1, self.partial),) if self.partial else ())
 
+    @property
+    def whole(self) -> set[tuple[int, int]]:
+        """Those of an epoch in one range."""
+        return {(block.steps, block.size) for block in self.cut(0, self.full + (self.partial > 0))}
+
     def cut(self, first: int, last: int) -> Iterator[Block]:
         """Steps first..last-1 in blocks, in order."""
         step, full = first, min(last, self.full)

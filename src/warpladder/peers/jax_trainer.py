@@ -62,7 +62,7 @@ class JaxTrainer(Trainer):
         self.velocity: Tree = {}
         self.x: jax.Array | None = None
         self.y: jax.Array | None = None
-        self.programs: dict[tuple[int, int], Any] = {}
+        self.programs: dict[tuple[int, int], tuple[Any, Any]] = {}
         self.seconds: dict[str, float] = {}
         self.set_state(state)
 
@@ -84,22 +84,26 @@ class JaxTrainer(Trainer):
             self.y = None if self.y is None else self.y[None]
         jax.block_until_ready((self.x, self.y))
         loaded = perf_counter()
-        self.programs = {shape: self._program(*shape) for shape in self.blocks.shapes}
-        self.gather = None if self.whole else {shape: self._gather(*shape) for shape in self.blocks.shapes}
+        self.programs = {}
+        for shape in self.blocks.whole:
+            self._program(shape)
         self.seconds = {"load": loaded - start, "compile": perf_counter() - loaded}
 
-    def _program(self, count: int, size: int) -> Any:
+    def _program(self, shape: tuple[int, int]) -> tuple[Any, Any]:
+        """What gathers the batches of a block, (steps, size), or None, and what trains on them; compiled once."""
         assert self.x is not None
-        flops = self.net.train_flops * size
-        unroll = next((times for most, times in UNROLLED if flops <= most), 1) if self.on_gpu else 1
-        shape = (count, size, *(self.x.shape[2:] if self.whole else self.x.shape[1:]))
-        return program(
-            self.net, self.rule, self.precision, unroll, shape, str(self.x.dtype), self.y is not None, self.whole, self.sharding
-        )  # fmt: skip
-
-    def _gather(self, count: int, size: int) -> Any:
-        rows = jax.ShapeDtypeStruct((count, size), np.int32, sharding=self.sharding)
-        return jax.jit(batches).lower(self.x, self.y, rows).compile()
+        if shape not in self.programs:
+            gather = None
+            if not self.whole:
+                rows = jax.ShapeDtypeStruct(shape, np.int32, sharding=self.sharding)
+                gather = jax.jit(batches).lower(self.x, self.y, rows).compile()
+            flops = self.net.train_flops * shape[1]
+            unroll = next((times for most, times in UNROLLED if flops <= most), 1) if self.on_gpu else 1
+            sample = self.x.shape[2:] if self.whole else self.x.shape[1:]
+            dtype, labelled = str(self.x.dtype), self.y is not None
+            train = program(self.net, self.rule, self.precision, unroll, (*shape, *sample), dtype, labelled, self.whole, self.sharding)
+            self.programs[shape] = gather, train
+        return self.programs[shape]
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.x is None:
@@ -109,13 +113,14 @@ class JaxTrainer(Trainer):
         logs = []
         for block in self.blocks.cut(first, last):
             shape = (block.steps, block.size)
+            gather, train = self._program(shape)
             x, y = self.x, self.y
-            if self.gather is not None:
+            if gather is not None:
                 # the host looks up the rows of a block while the device is at work on the one before
                 start = block.first * batch
                 rows = order.indices(start, start + block.steps * block.size).astype(np.int32).reshape(shape)
-                x, y = self.gather[shape](x, y, self._put(rows))
-            self.params, self.velocity, *log = self.programs[shape](self.params, self.velocity, self.rates, x, y)
+                x, y = gather(x, y, self._put(rows))
+            self.params, self.velocity, *log = train(self.params, self.velocity, self.rates, x, y)
             for part in log:
                 part.copy_to_host_async()
             logs.append(log)
@@ -168,7 +173,7 @@ class JaxTrainer(Trainer):
         held = {"parameters": weights, "optimiser": weights if self.rule.momentum else 0}
         if self.x is not None:
             held["data"] = self.x.nbytes + (0 if self.y is None else self.y.nbytes)
-            analyses = [work.memory_analysis() for work in self.programs.values()]
+            analyses = [train.memory_analysis() for _, train in self.programs.values()]
             held["workspace"] = max((analysis.temp_size_in_bytes for analysis in analyses if analysis is not None), default=0)
         return held
 
@@ -180,7 +185,7 @@ class JaxTrainer(Trainer):
 
     def close(self) -> None:
         self.x = self.y = None
-        self.programs, self.gather = {}, None
+        self.programs = {}
 
     def _put(self, a: np.ndarray) -> jax.Array:
         return jax.device_put(a, self.sharding)

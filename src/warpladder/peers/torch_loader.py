@@ -18,7 +18,8 @@ from .torch_trainer import TorchTrainer
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
 
-WORKERS = 4  # at most; more were slower
+WORKERS = 4  # at most
+PATIENCE = 60  # seconds without a batch, after which a worker counts as stuck
 
 
 class InOrder(Sampler[list[int]]):
@@ -51,6 +52,7 @@ class LoaderTrainer(TorchTrainer):
             num_workers=self.workers,
             pin_memory=self.device.type == "cuda",
             persistent_workers=self.workers > 0,
+            timeout=PATIENCE if self.workers else 0,
         )
 
     def run(self, order: Order, first: int, last: int) -> StepLog:

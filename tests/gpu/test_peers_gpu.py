@@ -1,0 +1,129 @@
+"""The peers on a GPU: proven in the precision that they name, and doing on the device what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from strategies import ZOO, case, data
+from warpladder import nets
+from warpladder.config import TrainConfig
+from warpladder.ladder import find
+from warpladder.nets import Net
+from warpladder.order import Order
+from warpladder.params import initial
+from warpladder.peers import driver, jax, torch_gpu
+from warpladder.rungs.base import Rung
+from warpladder.trainers.base import State, Trainer
+from warpladder.verify import verify
+
+pytestmark = pytest.mark.skipif(driver.no_gpu() is not None, reason=str(driver.no_gpu()))
+
+PEERS = (*torch_gpu.PEERS, *jax.GPU_PEERS)
+peers = pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
+
+#: Where every shape is compiled for seconds, two nets have to do.
+QUICK = ("torch-gpu-compile", "jax-gpu")
+SLOW_NETS = ("mlp", "cnn")
+
+EVERYTHING = TrainConfig(batch_size=4, momentum=0.9, nesterov=True, weight_decay=5e-4, clip_value=5.0)
+
+
+def build(peer: Rung, net: Net, config: TrainConfig, state: State) -> Trainer:
+    if reason := peer.unsupported(net, config):
+        pytest.skip(reason)
+    return peer.build(net, config, state)
+
+
+def start(net: Net) -> State:
+    return State(initial(net, 0), np.zeros(net.param_count, np.float32))
+
+
+@peers
+@pytest.mark.parametrize("net", ZOO, ids=lambda net: net.name)
+def test_proven(peer: Rung, net: Net) -> None:
+    if peer.name.startswith(QUICK) and net.name not in SLOW_NETS:
+        pytest.skip("compiled for each shape of each case: two nets have to do")
+    if reason := peer.unsupported(net, EVERYTHING):
+        pytest.skip(reason)
+    verdict = verify(peer.build, net, EVERYTHING, bitwise=not peer.deviations, precision=peer.precision)
+    assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize("name", ["torch-gpu", "torch-gpu-graph", "jax-gpu"])
+def test_proven_on_full_batches(name: str) -> None:
+    peer, net, config = find(name), nets.mlp10((1, 8, 8)), TrainConfig(batch_size=None)
+    if reason := peer.unsupported(net, config):
+        pytest.skip(reason)
+    verdict = verify(peer.build, net, config, bitwise=not peer.deviations, precision=peer.precision)
+    assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize("name", ["torch-gpu-graph-tf32", "jax-gpu-tf32", "torch-gpu-graph-bf16", "jax-gpu-bf16"])
+def test_coarse_products_are_used(name: str) -> None:
+    """What names a coarser format must not pass as float32: it would not be the peer that its time is taken for."""
+    peer, net = find(name), nets.mlp((1, 8, 8))
+    if reason := peer.unsupported(net, EVERYTHING):
+        pytest.skip(reason)
+    assert not verify(peer.build, net, EVERYTHING, bitwise=False).passed
+
+
+@peers
+def test_an_epoch_of_many_blocks(peer: Rung) -> None:
+    """Blocks of every length and a partial batch, in one range and in several, end in nearly the same weights as on the CPU."""
+    net, config = nets.mlp((1, 8, 8)), TrainConfig(batch_size=8, learning_rate=0.05)
+    drawn = case(net, config, seed=1, samples=8 * 150 + 3)
+    with build(peer, net, config, drawn.state) as found, find("numpy").build(net, config, drawn.state) as wanted:
+        for trainer in (found, wanted):
+            trainer.load(drawn.dataset)
+        logs = [found.run(drawn.order, 0, 151), wanted.run(drawn.order, 0, 151)]
+        far = {"float32": 1e-4, "bfloat16": 5e-2}.get(peer.precision, 1e-2)  # of a trajectory, which a proof does not follow
+        assert np.abs(logs[0].loss / logs[1].loss - 1).max() <= far
+        assert logs[0].size.tolist() == logs[1].size.tolist()
+        assert np.linalg.norm(found.state().params - wanted.state().params) <= far * np.linalg.norm(wanted.state().params)
+        once = found.state().params
+        found.set_state(drawn.state)
+        for first, last in ((0, 1), (1, 70), (70, 150), (150, 151)):
+            found.run(drawn.order, first, last)
+        assert np.linalg.norm(found.state().params - once) <= far * np.linalg.norm(once)
+
+
+def test_pytorch_s_switches_do_what_they_say_and_are_given_back() -> None:
+    torch = pytest.importorskip("torch")
+    if reason := find("torch-gpu").unsupported(nets.mlp(), EVERYTHING):
+        pytest.skip(reason)
+    from warpladder.peers.torch_net import arithmetic
+
+    def error(f: Any, *given: Any) -> float:
+        true = f(*(a.double() for a in given))
+        return float((f(*given) - true).norm() / true.norm())
+
+    def switches() -> tuple[Any, ...]:
+        return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark
+
+    a, b = (torch.randn(512, 512, device="cuda") for _ in "ab")
+    x, w = torch.randn(8, 64, 16, 16, device="cuda"), torch.randn(64, 64, 3, 3, device="cuda")
+    before = switches()
+    for precision, least, most in (("float32", 0.0, 2e-6), ("tf32", 1e-4, 1e-3)):
+        with arithmetic(precision):
+            assert least <= error(torch.mm, a, b) <= most
+            assert least <= error(torch.nn.functional.conv2d, x, w) <= most
+    assert switches() == before
+
+
+@peers
+def test_nothing_is_left_to_do_when_a_run_returns(peer: Rung) -> None:
+    net, config = nets.cnn(), TrainConfig(batch_size=64)
+    dataset = data(net, np.random.default_rng(0), 64 * 70)
+    with build(peer, net, config, start(net)) as trainer:
+        trainer.load(dataset)
+        trainer.run(Order(0, 0, 64 * 70), 0, 70)
+        if peer.name.startswith("jax"):
+            assert all(a.is_ready() for a in trainer.params.values())  # type: ignore[attr-defined]
+        else:
+            import torch
+
+            assert torch.cuda.current_stream().query()
+        assert trainer.peak() is not None and trainer.peak() > 1e12  # type: ignore[operator]
