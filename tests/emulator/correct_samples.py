@@ -115,6 +115,13 @@ def locked(b: Bench) -> None:
 
 
 @case
+def structs(b: Bench) -> None:
+    out = b.device.empty((64,))
+    b.send("block", "structs", 1, 64, b.put(X[:64]), out)
+    close(out, X[:64][::-1] + np.arange(64)[::-1] % 2)
+
+
+@case
 def bytes_of_threads(b: Bench) -> None:
     x, out, colours = I[:64].astype(np.uint8), b.device.empty((64,), np.uint8), b.device.empty((64, 3), np.uint8)
     b.send("block", "bytes", 1, 64, b.put(x), out, colours)

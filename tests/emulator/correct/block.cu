@@ -138,6 +138,21 @@ extern "C" __global__ void handshake(const float* x, float* y, volatile int* fla
     }
 }
 
+// A struct with bytes between its members, member by member and as a whole.
+struct Sparse {
+    float value;
+    bool odd;
+};
+extern "C" __global__ void structs(const float* x, float* y) {
+    __shared__ Sparse kept[64], copied[64];
+    const int t = threadIdx.x;
+    kept[t].value = x[t];
+    kept[t].odd = t % 2;
+    __syncthreads();
+    copied[t] = kept[63 - t];
+    y[t] = copied[t].value + copied[t].odd;
+}
+
 // Neighbouring bytes of different threads, and structs of three bytes: no two threads share one.
 struct Colour {
     unsigned char red, green, blue;

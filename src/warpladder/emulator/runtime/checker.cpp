@@ -104,7 +104,7 @@ void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t siz
         if (at + grain > end) bytes &= every >> (at + grain - end);
         now.bytes = uint8_t(bytes);
         bool reads = !write || (atomic >= 1 && atomic <= 3);
-        if (reads && !known_written(region, cell, at, bytes)) unread(me, region, at, code);
+        if (reads && !known_written(region, cell, at, bytes, size)) unread(me, region, at, code);
         if (conflict(me, cell.write, now, region.shared)) race(me, region, at, cell.write, "write", now, write ? "write" : "read");
         if (write) {
             for (auto& read : cell.read)
@@ -131,13 +131,16 @@ void Checker::remember_read(Thread& me, Cell& cell, const Access& now) {
     else if (!second.thread || warp(now) != warp(first) || warp(second) == warp(first)) second = now;
 }
 
-bool Checker::known_written(const Region& region, const Cell& cell, uintptr_t at, unsigned bytes) {
-    if (region.shared) return (cell.written & bytes) == bytes;
-    if (!region.written) return true;
-    const unsigned char* written = region.written + (at - region.written_low);
-    for (unsigned byte = 0; bytes >> byte; ++byte)
-        if (bytes >> byte & 1 && !written[byte]) return false;
-    return true;
+// A struct that is copied has bytes between its members that nobody writes; so of a long access one byte in four must be known.
+bool Checker::known_written(const Region& region, const Cell& cell, uintptr_t at, unsigned bytes, size_t size) {
+    unsigned known = cell.written;
+    if (!region.shared) {
+        if (!region.written) return true;
+        known = 0;
+        for (unsigned byte = 0; bytes >> byte; ++byte)
+            if (bytes >> byte & 1 && region.written[at + byte - region.written_low]) known |= 1u << byte;
+    }
+    return size >= 4 ? known & bytes : (known & bytes) == bytes;
 }
 
 // The block to whose shared memory an address belongs.

@@ -50,7 +50,7 @@ class Checker {
     bool conflict(Thread& me, const Access& earlier, const Access& now, bool shared);
     void remember(Thread& me, Region& region, uintptr_t address, size_t size, bool write, int atomic, uint32_t code);
     void remember_read(Thread& me, Cell& cell, const Access& now);
-    static bool known_written(const Region& region, const Cell& cell, uintptr_t at, unsigned bytes);
+    static bool known_written(const Region& region, const Cell& cell, uintptr_t at, unsigned bytes, size_t size);
     static Block& owner_of(Thread& me, uintptr_t address);
     void race(Thread& me, Region& region, uintptr_t address, const Access& earlier, const char* was, const Access& now, const char* is);
     void report_unread(bool shared_only);
