@@ -3,17 +3,20 @@
 The cases follow the tables: whatever layers an entry computes, alone or several in one pass, a chain of such layers is
 made up for it. What an op writes holds NaN before, and so does every row that it must not read.
 
-    python tests/kernel_cases.py MODE [NAME ...]     runs them, or some, in a mode of the emulator
+    python tests/kernel_cases.py MODE ORDER [NAME ...]     runs them, or some, on the emulator
 """
 
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from kernel_chains import head_cases, whole_cases
 from kernel_layers import layer_cases
@@ -89,18 +92,20 @@ def emulated(mode: str, order: str = "forward") -> Iterator[Device]:
         yield device
 
 
-def main(mode: str, *names: str) -> int:
-    """Print each case that fails, and how many ran."""
-    failed, chosen = 0, [case for case in every_case() if not names or case.name in names]
-    with emulated(mode) as device:
-        for case in chosen:
+def main(mode: str, order: str, *names: str) -> int:
+    """Run the cases; a line of JSON for each says which kernels it launched, or what went wrong."""
+    failed = False
+    with emulated(mode, order) as device:
+        for case in every_case():
+            if names and case.name not in names:
+                continue
             try:
-                case.run(device)
-            except Exception as error:
-                failed += 1
-                print(f"{case.name}: {error!r}")
-    print(f"{len(chosen)} cases, {failed} failed")
-    return 1 if failed or not chosen else 0
+                found: dict[str, Any] = {"kernels": sorted(case.run(device))}
+            except Exception:
+                found = {"error": traceback.format_exc()}
+                failed = True
+            print(json.dumps({"case": case.name, **found}), flush=True)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -1,11 +1,16 @@
 """Every kernel of the package in the emulator: in three orders of threads, under the checker, and under AddressSanitizer.
 
-The cases follow the tables of `warpladder.ops` (kernel_cases.py); a new entry is covered as soon as it stands in one.
+The cases follow the tables of `warpladder.ops` (kernel_cases.py); a new entry is covered as soon as it stands in one. Each mode
+runs in a process of its own, two at a time, because most of the time goes to the compiler.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +19,8 @@ import pytest
 
 import kernel_cases
 import warpladder
-from kernel_cases import KernelCase, emulated, every_case
-from warpladder.device import Device, source
+from kernel_cases import KernelCase, every_case
+from warpladder.device import source
 from warpladder.device.signature import names
 from warpladder.emulator import asan, why_not
 from warpladder.gemm import LEVELS
@@ -26,37 +31,73 @@ from warpladder.ops.linear.cuda import NaiveLinear
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 CASES = every_case()
+MODES = ("fast forward", "check forward", "fast reverse", "fast random")
 PACKAGE = Path(warpladder.__file__).parent
 
+#: By case: which kernels it launched, or what went wrong.
+Outcome = dict[str, dict[str, Any]]
 
-@pytest.fixture(scope="module", params=["fast forward", "fast reverse", "fast random", "check forward"])
-def device(request: pytest.FixtureRequest) -> Iterator[Device]:
-    with emulated(*request.param.split()) as device:
-        yield device
+
+class Runs:
+    """The modes, in processes. AddressSanitizer is slow to compile for: it gets as many cases as it takes to launch each kernel."""
+
+    def __init__(self) -> None:
+        self.pool = ThreadPoolExecutor(2)
+        self.processes: list[subprocess.Popen[str]] = []
+        self.found: dict[str, Future[Outcome]] = {mode: self.pool.submit(self._run, *mode.split()) for mode in MODES}
+        self.found["asan"] = self.pool.submit(self._asan)
+
+    def _run(self, mode: str, order: str, *cases: str) -> Outcome:
+        command = [sys.executable, kernel_cases.__file__, mode, order, *cases]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", env=asan.environment() if mode == "asan" else None
+        )  # fmt: skip
+        self.processes.append(process)
+        out, said = process.communicate()
+        found = {entry.pop("case"): entry for entry in map(json.loads, out.splitlines())}
+        died = f"the process ended with {process.returncode} before this case was done\n{said[-5000:]}"
+        return {name: found.get(name, {"error": died}) for name in cases or [case.name for case in CASES]}
+
+    def _asan(self) -> Outcome:
+        kernels = {name: set(outcome.get("kernels", ())) for name, outcome in self.found[MODES[0]].result().items()}
+        left, chosen = set().union(*kernels.values()), []
+        while left:
+            name = max(kernels, key=lambda name: (len(kernels[name] & left), " 1 of 1" not in name))
+            chosen.append(name)
+            left -= kernels[name]
+        return self._run("asan", "forward", *chosen)
+
+    def close(self) -> None:
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        for process in self.processes:
+            process.kill()
 
 
 @pytest.fixture(scope="module")
-def launched() -> dict[str, set[str]]:
-    """The kernels that each case launches."""
-    return {}
+def runs() -> Iterator[dict[str, Future[Outcome]]]:
+    all_of_them = Runs()
+    yield all_of_them.found
+    all_of_them.close()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_kernels(device: Device, case: KernelCase, launched: dict[str, set[str]]) -> None:
-    launched[case.name] = case.run(device)
+@pytest.mark.parametrize("mode", MODES)
+def test_kernels(mode: str, case: KernelCase, runs: dict[str, Future[Outcome]]) -> None:
+    found = runs[mode].result()[case.name]
+    assert "error" not in found, found["error"]
 
 
-@pytest.fixture(scope="module")
-def kernels(launched: dict[str, set[str]]) -> dict[str, set[str]]:
-    """The kernels of every case, also where these tests are run alone."""
-    with emulated("fast") as device:
-        return {case.name: launched.get(case.name) or case.run(device) for case in CASES}
-
-
-def test_every_kernel_of_the_package_is_launched_by_some_case(kernels: dict[str, set[str]]) -> None:
+def test_every_kernel_of_the_package_is_launched_by_some_case(runs: dict[str, Future[Outcome]]) -> None:
+    launched = {name for found in runs[MODES[0]].result().values() for name in found.get("kernels", ())}
     there = {name for file in (PACKAGE / "ops").rglob("*.cu") for name in names(source.read(file))}
-    assert there - set().union(*kernels.values()) == set()
+    assert there - launched == set()
     assert {level.path for level in LEVELS} >= set((PACKAGE / "gemm").rglob("*.cu"))
+
+
+def test_kernels_under_the_address_sanitizer(runs: dict[str, Future[Outcome]]) -> None:
+    found = runs["asan"].result()
+    assert found
+    assert [outcome["error"] for outcome in found.values() if "error" in outcome] == []
 
 
 @pytest.mark.parametrize(
@@ -70,14 +111,3 @@ def test_an_entry_without_cases_fails(change: dict[str, Any], said: str, monkeyp
     monkeypatch.setattr(kernel_cases, "tables", lambda: {"new": replace(naive.TABLE, **change)})
     with pytest.raises((AssertionError, KeyError), match=said):
         every_case()
-
-
-def test_kernels_under_the_address_sanitizer(kernels: dict[str, set[str]]) -> None:
-    """As many cases as it takes to launch each kernel; compiled for this mode they are slow."""
-    left, chosen = set().union(*kernels.values()), []
-    while left:
-        name = max(kernels, key=lambda name: (len(kernels[name] & left), " 1 of 1" not in name))
-        chosen.append(name)
-        left -= kernels[name]
-    done = asan.run([kernel_cases.__file__, "asan", *chosen])
-    assert (done.returncode, done.stdout) == (0, f"{len(chosen)} cases, 0 failed\n"), done.stdout + done.stderr[:4000]
