@@ -1,14 +1,14 @@
-"""Every peer on five training workloads, in one run on one GPU: what a rung has to be compared with.
+"""The fastest rungs and every peer on the training workloads, in one run on one GPU.
 
-    python benchmarks/h200/peers.py --data-dir DIR --out DIR            # DIR has mnist/ and cifar10/; about six minutes on an H200
-    python benchmarks/h200/peers.py --workloads W1,W4 --seconds 0.5     # some of it, with longer repetitions
-    python benchmarks/h200/peers.py --smoke                             # a few steps of each, to see that it works
+    python benchmarks/h200/speed.py --data-dir DIR --out DIR            # DIR has mnist/ and cifar10/; about seven minutes on an H200
+    python benchmarks/h200/speed.py --workloads W1,W4 --seconds 0.5     # some of it, with longer repetitions
+    python benchmarks/h200/speed.py --smoke                             # a few steps of each, to see that it works
 
 A time is that of `run`: the order of the samples, their gathering, the training and the log on the host. Loading, compilation and capture
-are outside it. Peers take turns, round by round. Where an epoch takes longer than --seconds its first steps are timed.
+are outside it. All take turns, round by round. Where an epoch takes longer than --seconds its first steps are timed.
 The units are us a step (W1, W2, W4), us an iteration (W3) and ms an epoch of 50,000 images (W5), scaled from a step.
 The data are cut so that an epoch is whole blocks of steps and no partial batch, which saves every peer half of its compilations.
-Every peer's mean loss over its first timed steps stands beside the first one's: equal work has equal losses.
+Everyone's mean loss over the first timed steps stands beside the first one's: equal work has equal losses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from warpladder.trainers.base import State, Trainer
 ROUNDS = 7
 BLOCK = 64  # steps that graphs and compiled programs take at once, at most: what is timed is a multiple
 
+RUNGS = ("gemm", "graph")
 GRAPH = ("torch-gpu-graph", "torch-gpu-graph-tf32", "torch-gpu-graph-bf16")
 JAX = ("jax-gpu", "jax-gpu-tf32", "jax-gpu-bf16")
 EAGER = ("torch-gpu", "torch-gpu-amp")
@@ -52,14 +53,15 @@ class Workload:
 
     samples : of the data set, at most; None for all.
     epoch : samples that an epoch's time is stated for, or None where the unit is a step.
-    peers : the first of them is what the losses of all others are held against. Those that start processes come first: JAX's threads are not there yet.
+    names : rungs and peers; the first is what the losses of all others are held against. Those that start processes come first: JAX's threads are
+        not there yet.
     """
 
     name: str
     net: Net
     data: str
     config: TrainConfig
-    peers: tuple[str, ...]
+    names: tuple[str, ...]
     samples: int | None = None
     epoch: int | None = None
 
@@ -70,17 +72,19 @@ def settings(batch: int | None, rate: float) -> TrainConfig:
 
 def autoencoder(batch: int, *jax: str) -> Workload:
     net = nets.autoencoder()
-    return Workload(f"W5-{batch}", net, "cifar10", settings(batch, 1e-3), ("torch-gpu", *GRAPH, *jax), min(BLOCK * batch, 16384), 50_000)
+    samples = min(max(BLOCK * batch, 1024), 16384)
+    return Workload(f"W5-{batch}", net, "cifar10", settings(batch, 1e-3), (*RUNGS, "torch-gpu", *GRAPH, *jax), samples, 50_000)
 
 
 WORKLOADS = (
-    Workload("W2", nets.mlp(), "mnist", settings(64, 0.01), ("torch-gpu-loader", *EAGER, *GRAPH, "torch-gpu-compile", *JAX), CUT),
+    Workload("W2", nets.mlp(), "mnist", settings(64, 0.01), ("torch-gpu-loader", *RUNGS, *EAGER, *GRAPH, "torch-gpu-compile", *JAX), CUT),
     Workload(
         "W4", nets.cnn(), "mnist", settings(64, 0.01),
-        ("torch-gpu-loader", *EAGER, *GRAPH, "torch-gpu-compile", "torch-gpu-compile-tf32", "torch-gpu-compile-bf16", *JAX), CUT,
+        ("torch-gpu-loader", *RUNGS, *EAGER, *GRAPH, "torch-gpu-compile", "torch-gpu-compile-tf32", "torch-gpu-compile-bf16", *JAX), CUT,
     ),
-    Workload("W1", nets.softmax(), "mnist", settings(128, 0.1), (*EAGER, *GRAPH, "torch-gpu-compile", *JAX), CUT),
-    Workload("W3", nets.mlp10(), "mnist", settings(None, 0.1), (*EAGER, *GRAPH, "torch-gpu-compile", *JAX), 59_000),
+    Workload("W1", nets.softmax(), "mnist", settings(128, 0.1), (*RUNGS, *EAGER, *GRAPH, "torch-gpu-compile", *JAX), CUT),
+    Workload("W3", nets.mlp10(), "mnist", settings(None, 0.1), (*RUNGS, *EAGER, *GRAPH, "torch-gpu-compile", *JAX), 59_000),
+    autoencoder(1, "jax-gpu"),
     autoencoder(256, *JAX),
     autoencoder(64, *JAX[1:]),
     autoencoder(1024, *JAX[1:]),
@@ -117,7 +121,7 @@ def clocked(trainer: Trainer, epoch: int, steps: int, samples: int) -> tuple[flo
 
 
 class Runner:
-    """A peer at its workload."""
+    """A rung or a peer at its workload."""
 
     def __init__(self, name: str, workload: Workload, train: Dataset) -> None:
         self.name, self.samples = name, len(train.train_x)
@@ -157,7 +161,7 @@ class Runner:
 
 
 def measure(workload: Workload, train: Dataset, seconds: float, rounds: int, until: float) -> dict[str, Any]:
-    """Every peer's seconds a step, in turns."""
+    """Everyone's seconds a step, in turns."""
     out: dict[str, Any] = {}
     runners: list[Runner] = []
 
@@ -165,7 +169,7 @@ def measure(workload: Workload, train: Dataset, seconds: float, rounds: int, unt
         out[name] = {"reason": f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]}
         print(f"  {name}: {out[name]['reason']}", file=sys.stderr, flush=True)
 
-    for name in workload.peers:
+    for name in workload.names:
         if reason := find(name).unsupported(workload.net, workload.config):
             out[name] = {"reason": reason}
         elif time.monotonic() > until:
@@ -235,11 +239,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", help="folder with mnist/ and cifar10/; without it, noise of their shapes")
     parser.add_argument("--workloads", default=",".join(w.name for w in WORKLOADS), help="names, with commas between them")
-    parser.add_argument("--peers", help="only these of each workload's peers, with commas between them")
-    parser.add_argument("--seconds", type=float, default=0.15, help="that one repetition of one peer takes, about")
+    parser.add_argument("--names", help="only these rungs and peers, with commas between them")
+    parser.add_argument("--seconds", type=float, default=0.15, help="that one repetition takes, about")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--budget", type=float, default=340, help="seconds after which no further peer is set up")
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT") or Path(__file__).parent), help="where peers.json goes")
+    parser.add_argument("--budget", type=float, default=420, help="seconds after which nobody else is set up")
+    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT") or Path(__file__).parent), help="where speed.json goes")
     parser.add_argument("--smoke", action="store_true", help="few samples")
     args = parser.parse_args()
     wanted = args.workloads.split(",")
@@ -259,16 +263,16 @@ def main() -> None:
             continue
         began = time.monotonic()
         train, real = dataset(workload, args.data_dir, args.smoke)
-        if args.peers:
-            workload = Workload(**{**vars(workload), "peers": tuple(p for p in workload.peers if p in args.peers.split(","))})
+        if args.names:
+            workload = replace(workload, names=tuple(name for name in workload.names if name in args.names.split(",")))
         found = measure(workload, train, args.seconds, args.rounds, until)
         report["workloads"][workload.name] = {
             "net": workload.net.name, "batch": workload.config.batch_size, "samples": len(train.train_x), "data": train.name, "real_data": real,
-            "unit": "us/step" if workload.epoch is None else "ms/epoch", "seconds": time.monotonic() - began, "peers": found,
+            "unit": "us/step" if workload.epoch is None else "ms/epoch", "seconds": time.monotonic() - began, "measured": found,
         }  # fmt: skip
         show(workload, found)
-        (args.out / "peers.json").write_text(json.dumps(report, indent=1) + "\n")
-    print(f"stored {args.out / 'peers.json'}")
+        (args.out / "speed.json").write_text(json.dumps(report, indent=1) + "\n")
+    print(f"stored {args.out / 'speed.json'}")
 
 
 if __name__ == "__main__":
