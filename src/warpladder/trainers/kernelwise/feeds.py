@@ -145,6 +145,7 @@ class ResidentFeed(Feed):
         self.source = device.array(np.ascontiguousarray(self.images), "data")
         self.source_labels = device.array(self.labels, "data") if self.labels is not None else None
         self.words = device.zeros((ORDER_WORDS,), np.uint32, "data")
+        self.host_words = device.pinned((ORDER_WORDS,), np.uint32)  # free again when an epoch has begun, since every run waits for its end
         self.order: Order | None = None
         self.gathering = self.gather(
             device, self.source, self.scale, self.x, self.source_labels, self.target, self.words, self.log.step, self.block_size
@@ -156,7 +157,8 @@ class ResidentFeed(Feed):
 
     def begin(self, order: Order, first: int, last: int) -> None:
         if order != self.order:
-            self.words.upload(order.words)
+            self.host_words[...] = order.words
+            self.words.upload(self.host_words, self.device.stream)
             self.order = order
 
     def launches(self, part: Slice) -> Launches:

@@ -81,6 +81,7 @@ class KernelTrainer(Trainer):
         device.check_room(needs)
         steps = max(1, self.config.steps(samples))
         self.log = Log(self.step, device.zeros((steps,), np.float64, "log"), device.zeros((steps,), np.int64, "log"))
+        self.told = device.pinned((steps,), np.float64), device.pinned((steps,), np.int64)
         self.network = self._bind(capacity, train=True)
         labelled = isinstance(self.net.loss, CrossEntropyLoss)
         target = device.zeros((capacity,), np.int32, "input") if labelled else None
@@ -139,12 +140,24 @@ class KernelTrainer(Trainer):
         if first == last:
             return StepLog(np.zeros(0), np.zeros(0, np.int64), size)
         if self.running != first:
-            self.step.upload(np.array([first], np.int32))
+            self._count_from(first)
         self.feed.begin(order, first, last)
         self._queue(self.feed, first, last)
         self.running = last
+        some = slice(first, last)
+        loss, correct = self.told
+        # queued behind the steps: the host waits once, where an epoch of one step would wait for each copy
+        self.device.download(loss[some], self.log.loss[some], self.device.stream)
+        self.device.download(correct[some], self.log.correct[some], self.device.stream)
         self.feed.finish()
-        return StepLog(self.log.loss[first:last].download(), self.log.correct[first:last].download(), size)
+        return StepLog(loss[some].copy(), correct[some].copy(), size)
+
+    def _count_from(self, step: int) -> None:
+        """Set the device's count of steps."""
+        if step:
+            self.step.upload(np.array([step], np.int32))
+        else:
+            self.device.fill(self.step, 0)  # which is queued, and so costs an epoch of one step no wait
 
     def _queue(self, feed: Feed, first: int, last: int) -> None:
         """Queue the launches of steps first..last-1."""
@@ -192,7 +205,7 @@ class KernelTrainer(Trainer):
 
     def rewind(self) -> None:
         """Set the device's count of steps back to the epoch's beginning."""
-        self.step.upload(np.zeros(1, np.int32))
+        self._count_from(0)
         self.running = 0
 
     def _slices(self, batch: int) -> list[Slice]:
