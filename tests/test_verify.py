@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import strategies
-from liars import HONEST, LIARS, Liar, Wrapper
+from liars import HONEST, LIARS, Liar, SharesItsParameters, Wrapper
 from rungs_here import CPU_PEERS, HERE
 from warpladder import nets
 from warpladder.config import TrainConfig
@@ -50,6 +50,12 @@ COURTS = (
 )
 
 EVERYTHING = TrainConfig(batch_size=4, momentum=0.9, nesterov=True, weight_decay=5e-4, clip_value=5.0)
+
+
+@pytest.fixture(autouse=True)
+def nothing_shared() -> None:
+    """What one liar shares between its trainers stays within a test."""
+    SharesItsParameters.shared.clear()
 
 
 @pytest.fixture
@@ -355,7 +361,7 @@ def test_specimens_tell_the_truth_of_the_batches_that_they_repeat_samples_in():
 
 
 def test_the_cases_hold_a_partial_batch_a_remainder_of_one_and_every_data_type():
-    cases = _cases(nets.cnn((1, 8, 8)), TrainConfig(batch_size=4))
+    cases = _cases(nets.cnn((1, 8, 8)), TrainConfig(batch_size=4), "float32")
     sizes = {case.name: [specimen.size for specimen in case.specimens] for case in cases}
     assert sizes["exact"] == [4, 4, 3]
     assert sizes["floats"] == [4, 1]
@@ -377,7 +383,7 @@ def test_orders_cannot_be_mistaken_for_others_even_where_there_are_few(batch: in
 
 
 def test_updates_outweigh_weights_at_the_rate_of_comparison():
-    cases = _cases(CODER, TrainConfig(batch_size=4))
+    cases = _cases(CODER, TrainConfig(batch_size=4), "float32")
     strong = cases.strong()
     assert strong.learning_rate >= 64
     assert math.log2(strong.learning_rate).is_integer()
