@@ -37,10 +37,12 @@ class NaiveCrossEntropy(KernelLoss):
 class FusedCrossEntropy(KernelLoss):
     """One launch: the last block to finish adds up what the blocks have found."""
 
+    source, name = FUSED, "cross_entropy_fused"
+
     def __init__(self, device: Device, x: Array, target: Array, dx: Array, log: Log, block_size: int) -> None:
         super().__init__(device, x, target, dx, log, block_size)
         capacity, self.classes = x.shape
-        self.kernel = device.kernel(FUSED, "cross_entropy_fused")
+        self.kernel = device.kernel(self.source, self.name)
         blocks = ceil_div(capacity, block_size)
         self.parts = self.scratch((blocks,), np.float64)
         self.counts = self.scratch((blocks,), np.int64)

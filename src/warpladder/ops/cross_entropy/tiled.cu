@@ -1,6 +1,5 @@
 // Softmax cross-entropy by warps: gradient, loss and accuracy in one kernel, a warp for each sample. x, dx: (n, classes); label: (n,).
-#include "last_block.cuh"
-#include "log.cuh"
+#include "log_blocks.cuh"
 #include "warp.cuh"
 
 // The largest of all lanes' values and its place, the first among equals.
@@ -23,8 +22,6 @@ extern "C" __global__ void cross_entropy_by_warps(
     const float* __restrict__ x, const int* __restrict__ label, float* __restrict__ dx, double* parts, long long* counts, unsigned* arrived,
     int n, int classes, int batch, int* step, double* loss, long long* correct, int first, int last
 ) {
-    __shared__ double shared[32];
-    __shared__ long long shared_counts[32];
     const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
     double sum = 0.0;
     long long count = 0;
@@ -51,20 +48,5 @@ extern "C" __global__ void cross_entropy_by_warps(
             count += best == wanted;
         }
     }
-    sum = sum_by_warps(sum, shared);
-    count = sum_by_warps(count, shared_counts);
-    if (threadIdx.x == 0) {
-        parts[blockIdx.x] = sum;
-        counts[blockIdx.x] = count;
-    }
-    if (!last_block(arrived)) return;
-    sum = 0.0;
-    count = 0;
-    for (int i = threadIdx.x; i < gridDim.x; i += blockDim.x) {
-        sum += parts[i];
-        count += counts[i];
-    }
-    sum = sum_by_warps(sum, shared);
-    count = sum_by_warps(count, shared_counts);
-    if (threadIdx.x == 0) write_log(step, loss, correct, sum / batch, count, first, last);
+    log_blocks(sum, count, parts, counts, arrived, batch, step, loss, correct, first, last);
 }

@@ -1,0 +1,32 @@
+// The end of a loss kernel of many blocks: their sums added up, and the step's entry in the log.
+#pragma once
+
+#include "last_block.cuh"
+#include "log.cuh"
+#include "warp.cuh"
+
+// Every thread of every block of whole warps calls it, with its samples' losses and hits. The blocks' sums are left in parts and counts
+// (blocks,), and the block that finishes last adds those up, in their order. arrived: (1,), zero between launches.
+__device__ inline void log_blocks(
+    double sum, long long hits, double* parts, long long* counts, unsigned* arrived, int batch, int* step, double* loss, long long* correct,
+    int first, int last
+) {
+    __shared__ double shared[32];
+    __shared__ long long shared_counts[32];
+    sum = sum_by_warps(sum, shared);
+    hits = sum_by_warps(hits, shared_counts);
+    if (threadIdx.x == 0) {
+        parts[blockIdx.x] = sum;
+        counts[blockIdx.x] = hits;
+    }
+    if (!last_block(arrived)) return;
+    sum = 0.0;
+    hits = 0;
+    for (int i = threadIdx.x; i < gridDim.x; i += blockDim.x) {
+        sum += parts[i];
+        hits += counts[i];
+    }
+    sum = sum_by_warps(sum, shared);
+    hits = sum_by_warps(hits, shared_counts);
+    if (threadIdx.x == 0) write_log(step, loss, correct, sum / batch, hits, first, last);
+}
