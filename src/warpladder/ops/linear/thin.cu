@@ -37,7 +37,7 @@ __device__ __forceinline__ void scatter_sums(float (&value)[COUNT], int& first, 
 // y[n, o] = b[o] + sum over i of x[n, i] w[o, i], then max(., 0) where rectify is 1.
 // WARPS warps share ROWS samples and take turns at the inputs, four or one (WIDE 0) at a time; blockDim.x is a multiple of 32 WARPS.
 template <int OUT, int ROWS, int WARPS, int WIDE>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 2)
 thin_forward(
     const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y, int n, int inputs,
     int rectify
