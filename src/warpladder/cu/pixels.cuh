@@ -32,7 +32,10 @@ struct Pixels {
         else *reinterpret_cast<unsigned char*>(to) = word[0];
     }
 
-    // Number e as a float. A byte in the last bits of 2^23 is the float 2^23 + byte: two instructions of the fast units, where a conversion takes the slow one.
+    // Floats only.
+    __device__ __forceinline__ void set(int e, float value) { word[e] = __float_as_uint(value); }
+
+    // Number e as a float. A byte in the last bits of 2^23 makes the float 2^23 + byte: two fast instructions, where a conversion is a slow one.
     __device__ __forceinline__ float operator[](int e) const {
         if constexpr (sizeof(Pixel) == 4) return __uint_as_float(word[e]);
         else return __uint_as_float(__byte_perm(word[e / 4], 0x4B000000u, 0x7650u + e % 4)) - 8388608.0f;

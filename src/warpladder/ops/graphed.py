@@ -1,4 +1,4 @@
-"""What the graph rung replays: the gemm rung's kernels, but the first layer that gathers its samples, the last one with the loss, and whole steps of thin nets."""
+"""What the graph rung replays: the gemm rung's kernels, a first layer with its samples, a last one with its loss, and whole steps of thin nets."""
 
 from __future__ import annotations
 

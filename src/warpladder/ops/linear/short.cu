@@ -47,14 +47,15 @@ static_assert(COLUMNS == WARPS, "a warp brings the weights of one output");
 // y[n, o] = b[o] + sum over i of x[n, i] w[o, i], then max(., 0) where rectify is 1, with x[n] = scale * source[row]. row is n; with an order
 // it is the sample at position step * batch + offset + n, and x (n, inputs) and target (n,) = labels[row] (null without labels) are written.
 // source: (samples, inputs). w: (outputs, inputs). y: (n, outputs). `depth` inputs, a multiple of 4, are in shared memory at a time.
-// Block (16 samples, 8 outputs). A thread has 4 x 4 sums over every 32nd four inputs: 8 loads of 16 bytes for 64 multiply-adds.
+// WIDE: four divides inputs. Block (16 samples, 8 outputs). A thread has 4 x 4 sums over every 32nd four inputs: 8 reads of 16 bytes for 64
+// multiply-adds.
 template <int WIDE, class Pixel>
 __global__ void __launch_bounds__(THREADS, 2) short_forward(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ labels, const unsigned* __restrict__ order, const int* __restrict__ step,
     const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ x, int* __restrict__ target, float* __restrict__ y, int n,
     int inputs, int outputs, int depth, int batch, int offset, int rectify
 ) {
-    constexpr int STEP = WIDE ? 4 : 1;                // numbers of a sample that are read at a time
+    constexpr int STEP = WIDE ? 4 : 1;                 // numbers of a sample that are read at a time
     constexpr int AHEAD = sizeof(Pixel) == 1 ? 8 : 4;  // such reads of each sample by a lane that are under way together
     extern __shared__ float4 memory[];
     __shared__ int row_of[ROWS];
