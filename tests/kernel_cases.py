@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from kernel_chains import head_cases, whole_cases
+from kernel_chains import head_cases, stem_cases, whole_cases
 from kernel_layers import layer_cases
 from kernel_losses import LOSSES
 from kernel_products import product_cases
@@ -79,6 +79,7 @@ ENTRIES: dict[str, Callable[[KernelTable], Named]] = {
     "update": lambda table: [(table.update.__name__, update_cases(table))],
     "gather": lambda table: [(table.gather.__name__, gather_cases(table))],
     "accumulate": lambda table: [(table.accumulate.__name__, accumulate_cases(table))],
+    "stems": lambda table: [(stem.__name__, stem_cases(table, stem)) for stem in table.stems],
     "heads": lambda table: [(head.__name__, head_cases(head)) for head in table.heads],
     "whole": lambda table: [(whole.__name__, whole_cases(whole)) for whole in table.whole],
 }

@@ -1,4 +1,4 @@
-"""What takes several parts of a step at once, as kernels: a net's last layer with its loss, and all of a small net's step."""
+"""What takes several parts of a step at once, as kernels: a first layer with its samples, a last one with its loss, all of a small net's step."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from strategies import Case, case
 from warpladder import nets, params
 from warpladder.config import TrainConfig
 from warpladder.device import Device
-from warpladder.nets import CrossEntropyLoss, Layer, Linear, Net, Shape
+from warpladder.nets import CrossEntropyLoss, Layer, Linear, Net, ReLU, Shape
 from warpladder.ops.base import Buffers
 from warpladder.ops.cross_entropy import reference as cross_entropy
-from warpladder.ops.kernels import Head, WholeStep
+from warpladder.ops.gather import reference as gather
+from warpladder.ops.kernels import Head, KernelTable, Stem, WholeStep
 from warpladder.ops.linear import reference as linear
+from warpladder.order import Order
 from warpladder.tolerance import bound
 from warpladder.trainers.reference import ReferenceTrainer
 
@@ -34,6 +36,44 @@ NETS = (
 
 #: More samples than launches for small batches take.
 MANY = 1031
+
+
+def stem_cases(table: KernelTable, stem: type[Stem]) -> Runs:
+    for inputs, outputs, n, dtype, labels in ((7, 12, 5, np.uint8, True), (36, 3, 19, np.uint8, False), (131, 9, 1, np.float32, True)):
+        name = f"{inputs} {np.dtype(dtype)} to {outputs}, {n} samples{' with labels' if labels else ''}"
+        yield name, lambda device, a=(table, stem, inputs, outputs, n, dtype, labels): _stem(device, *a)  # type: ignore[misc]
+
+
+def _stem(device: Device, table: KernelTable, stem: type[Stem], inputs: int, outputs: int, n: int, dtype: type, labelled: bool) -> set[str]:
+    """A slice of a batch, with a ReLU and without."""
+    random, order, step, batch, offset = np.random.default_rng(7), Order(3, 2, 53), 2, 21, 1
+    source: np.ndarray = random.integers(0, 256, (53, inputs)).astype(dtype)
+    label = random.integers(0, 10, 53).astype(np.int32)
+    w, b = random.normal(size=(outputs, inputs)).astype(np.float32), random.normal(size=outputs).astype(np.float32)
+    x, y, target = (
+        device.array(nan(n + 2, inputs), "x"),
+        device.array(nan(n + 2, outputs), "y"),
+        device.array(np.full(n + 2, -7, np.int32), "target"),
+    )
+    gathering = table.gather(
+        device, device.array(source, "source"), 1 / 255, x, device.array(label, "labels") if labelled else None, target if labelled else None,
+        device.array(order.words, "order"), device.array(np.array([step], np.int32), "step"), 256,
+    )  # fmt: skip
+    rows = order.indices(step * batch + offset, min(step * batch + offset + n, 53))
+    n, buffers, launched = len(rows), Buffers(x, y, w=device.array(w, "w"), b=device.array(b, "b")), set()
+    wanted = gather.rows(source, rows, 1 / 255)
+    for layers in ((Linear(outputs),), (Linear(outputs), ReLU())):
+        assert stem.takes(device, layers, buffers)
+        launched |= send(stem(device, layers, buffers, gathering, 256).launches(n, batch, offset))
+        assert np.array_equal(x.download()[:n], wanted), "x is not the samples to the bit"
+        assert target.download().tolist() == [*(label[rows].tolist() if labelled else [-7] * n), *[-7] * (len(target) - n)]
+        truth = linear.forward(wanted.astype(float), w.astype(float), b.astype(float))
+        scale = linear.forward(abs(wanted).astype(float), abs(w).astype(float), abs(b).astype(float))
+        found = y.download()
+        close(found[:n], truth if len(layers) == 1 else np.maximum(truth, 0), scale, bound("float32", inputs + 1), "y")
+        for name, array in (("x", x.download()), ("y", found)):
+            untouched(array, n, name)
+    return launched
 
 
 def head_cases(head: type[Head]) -> Runs:

@@ -166,6 +166,29 @@ class KernelAccumulate(OnDevice, ABC):
         """The first slice sets total = part, the next ones total += part, and the last part += total, which is the sum."""
 
 
+class Stem(OnDevice, ABC):
+    """A net's first layers and the gathering of their samples in one, when it trains on samples that are on the device.
+
+    layers, buffers : as `KernelOp` takes them; buffers.x is what `gather` fills, in the shape that enters the first layer.
+    gather : of the feed; its launches are not sent.
+    """
+
+    @classmethod
+    @abstractmethod
+    def takes(cls, device: Device, layers: tuple[Layer, ...], buffers: Buffers) -> bool:
+        """Whether it computes these layers, for as many samples as the buffers hold."""
+
+    def __init__(
+        self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, gather: KernelGather, block_size: int
+    ) -> None:  # fmt: skip
+        super().__init__(device, block_size)
+        self.layers, self.buffers, self.gather = layers, buffers, gather
+
+    @abstractmethod
+    def launches(self, n: int, batch: int, offset: int) -> Launches:
+        """Fill x[:n] and target[:n], as `KernelGather.launches` does, and y[:n]."""
+
+
 class Head(OnDevice, ABC):
     """A net's last layer and its loss in one, when it trains.
 
@@ -226,6 +249,7 @@ class KernelTable:
 
     layers : by the types of consecutive layers; the longest run that fits is taken. Flatten is missing: it is a reshaped view.
     accumulate : adds gradients up, for batches that come in slices.
+    stems : the first that takes a net's first layers gathers their samples too when it trains, where those are on the device.
     heads : the first that takes a net's last layer and its loss computes both when it trains.
     whole : the first that takes a net computes its steps instead of all these, where samples are on the device.
     """
@@ -235,5 +259,6 @@ class KernelTable:
     update: type[KernelUpdate]
     gather: type[KernelGather]
     accumulate: type[KernelAccumulate]
+    stems: tuple[type[Stem], ...] = ()
     heads: tuple[type[Head], ...] = ()
     whole: tuple[type[WholeStep], ...] = ()

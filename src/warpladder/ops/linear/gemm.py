@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ...device import Device
 from ...nets import Layer, ReLU
 from ..base import Buffers
 from ..kernels import KernelOp, Launches, aside, ceil_div
+from . import short
 from .products import GEMM, THREADS, Product, add_gradients
-from .thin import MOST, Thin, thin_forward
-
-SHORT_BATCH = Path(__file__).with_name("short.cu")
-
-#: Samples of a short batch, at most; samples that a block's warps share in its forward pass.
-SHORT, ROWS = 256, 8
+from .thin import MOST, Thin
 
 
 class GemmLinear(KernelOp):
@@ -50,16 +44,14 @@ class Wide:
 
     def forward(self, n: int) -> Launches:
         t = self.buffers
-        if ceil_div(n, ROWS) * ceil_div(self.outputs, MOST) <= self.device.limits.multiprocessors:
-            return [thin_forward(self.device, t, n, MOST, ROWS, 8, self.rectify)]
+        if short.fits(self.device, n, self.outputs):
+            return [short.forward(t, n, self.rectify)]
         return self.y.launches(n, t.x, t.w, t.y, t.b, self.rectify)
 
     def backward(self, n: int) -> Launches:
         t, y = self.buffers, self.buffers.y if self.rectify else None
-        if n <= SHORT and t.dx is None:
-            kernel = self.device.kernel(SHORT_BATCH, "short_weight_gradient")
-            grid = ceil_div(self.outputs, 32), ceil_div(self.inputs, 64)
-            return [kernel.bind(grid, THREADS, t.x, t.dy, y, t.dw, t.db, n, self.inputs, self.outputs)]
+        if n <= short.MOST and t.dx is None:
+            return [short.weight_gradient(t, y, n)]
         slab = ceil_div(n, self.slabs)
         slabs = ceil_div(n, slab)
         sums = t.db if slabs == 1 else self.sums

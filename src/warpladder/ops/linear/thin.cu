@@ -1,6 +1,6 @@
 // Linear with few outputs (10 classes): no tile fits, and what counts is that x is read once, in wide loads, by enough threads.
 //
-// x, dx: (n, inputs). w, dw: (OUT, inputs). b, db: (OUT,). y, dy: (n, OUT). The forward pass takes more outputs, OUT at a time.
+// x, dx: (n, inputs). w, dw: (OUT, inputs). b, db: (OUT,). y, dy: (n, OUT).
 #include "four.cuh"
 #include "nan.cuh"
 
@@ -34,21 +34,18 @@ __device__ __forceinline__ void scatter_sums(float (&value)[COUNT], int& first, 
     }
 }
 
-// y[n, o] = b[o] + sum over i of x[n, i] w[o, i], then max(., 0) where rectify is 1; y is (n, outputs).
+// y[n, o] = b[o] + sum over i of x[n, i] w[o, i], then max(., 0) where rectify is 1.
 // WARPS warps share ROWS samples and take turns at the inputs, four or one (WIDE 0) at a time; blockDim.x is a multiple of 32 WARPS.
-// Block (samples, OUT outputs).
 template <int OUT, int ROWS, int WARPS, int WIDE>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 2)
 thin_forward(
     const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y, int n, int inputs,
-    int outputs, int rectify
+    int rectify
 ) {
     __shared__ float shared[8 * ROWS * OUT];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int row = (blockIdx.x * (blockDim.x / (32 * WARPS)) + warp / WARPS) * ROWS, output = blockIdx.y * OUT;
-    const int last = outputs - output - 1;  // of this block's outputs; what is beyond is computed from it again, and not stored
+    const int row = (blockIdx.x * (blockDim.x / (32 * WARPS)) + warp / WARPS) * ROWS;
     constexpr int STEP = WIDE ? 4 : 1;
-    w += static_cast<long long>(output) * inputs;
     float sum[ROWS * OUT];
 #pragma unroll
     for (int i = 0; i < ROWS * OUT; ++i) sum[i] = 0.0f;
@@ -62,7 +59,7 @@ thin_forward(
             for (int r = 0; r < ROWS; ++r) some[r] = *reinterpret_cast<const float4*>(from[r] + i);
 #pragma unroll
             for (int o = 0; o < OUT; ++o) {
-                const float4 weight = *reinterpret_cast<const float4*>(w + min(o, last) * inputs + i);
+                const float4 weight = *reinterpret_cast<const float4*>(w + o * inputs + i);
 #pragma unroll
                 for (int r = 0; r < ROWS; ++r) {
                     float& s = sum[r * OUT + o];
@@ -75,7 +72,7 @@ thin_forward(
             for (int r = 0; r < ROWS; ++r) some[r] = from[r][i];
 #pragma unroll
             for (int o = 0; o < OUT; ++o) {
-                const float weight = w[min(o, last) * inputs + i];
+                const float weight = w[o * inputs + i];
 #pragma unroll
                 for (int r = 0; r < ROWS; ++r) sum[r * OUT + o] = fmaf(some[r], weight, sum[r * OUT + o]);
             }
@@ -95,9 +92,9 @@ thin_forward(
 #pragma unroll
         for (int v = 1; v < WARPS; ++v) total += shared[(warp / WARPS * WARPS + v) * ROWS * OUT + i];
         const int r = i / OUT, o = i % OUT;
-        if (row + r >= n || o > last) continue;
-        total += b[output + o];
-        y[static_cast<long long>(row + r) * outputs + output + o] = rectify ? relu(total) : total;
+        if (row + r >= n) continue;
+        total += b[o];
+        y[static_cast<long long>(row + r) * OUT + o] = rectify ? relu(total) : total;
     }
 }
 

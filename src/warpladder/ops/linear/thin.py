@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...device import Device, Launch
 from ..base import Buffers
 from ..kernels import KernelOp, Launches, ceil_div
 from .products import add_gradients
@@ -39,7 +38,10 @@ class Thin:
         warps = 1
         while n < 16 * self.processors and warps < 8 and 32 * warps * self.step < self.inputs:
             warps *= 2
-        return [thin_forward(self.device, self.buffers, n, self.outputs, rows, warps, self.rectify)]
+        t = self.buffers
+        kernel = self.device.kernel(THIN, f"thin_forward<{self.outputs}, {rows}, {warps}, {int(self.step > 1)}>")
+        blocks = ceil_div(n, THREADS // 32 // warps * rows)
+        return [kernel.bind(blocks, THREADS, t.x, t.w, t.b, t.y, n, self.inputs, int(self.rectify))]
 
     def backward(self, n: int) -> Launches:
         t, slabs = self.buffers, self._slabs(n)
@@ -67,11 +69,3 @@ class Thin:
         if n <= FEW:
             return 1
         return min(ceil_div(3 * self.processors, ceil_div(self.inputs, 32 * self.step)), ceil_div(n, 128))
-
-
-def thin_forward(device: Device, t: Buffers, n: int, outputs: int, rows: int, warps: int, rectify: bool) -> Launch:
-    """y[:n] from x[:n], `outputs` at a time, of `rows` samples that so many warps share."""
-    inputs, all_outputs = t.x.shape[1], t.y.shape[1]
-    kernel = device.kernel(THIN, f"thin_forward<{outputs}, {rows}, {warps}, {int(inputs % 4 == 0)}>")
-    grid = ceil_div(n, THREADS // 32 // warps * rows), ceil_div(all_outputs, outputs)
-    return kernel.bind(grid, THREADS, t.x, t.w, t.b, t.y, n, inputs, all_outputs, int(rectify))

@@ -11,7 +11,7 @@ from ...config import TrainConfig
 from ...device import Array, Device
 from ...errors import DataError
 from ...nets import CrossEntropyLoss, Net
-from ...ops.kernels import Head, KernelLoss, KernelTable, Launches, Log, WholeStep
+from ...ops.kernels import Head, KernelLoss, KernelTable, Launches, Log, Stem, WholeStep
 from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range
 from .feeds import FEEDS, Feed, ResidentFeed, Slice
@@ -62,13 +62,14 @@ class KernelTrainer(Trainer):
         self.network: Network | None = None
         self.feed: Feed | None = None
         self.total: Array | None = None
+        self.stem: Stem | None = None
         self.head: Head | None = None
         self.whole: WholeStep | None = None
         self.set_state(state)
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
-        self.network = self.feed = self.total = self.head = self.whole = None
+        self.network = self.feed = self.total = self.stem = self.head = self.whole = None
         start = perf_counter()
         device, samples = self.device, len(dataset.train_x)
         self.samples = samples
@@ -96,11 +97,22 @@ class KernelTrainer(Trainer):
         self.seconds["bind"] = perf_counter() - start
         start = perf_counter()
         self.feed = self.feed_type(device, dataset, self.batch, self.table.gather, self.network.x, target, self.log, self.block_size)
+        self.stem = self._stem(self.feed)
         self.whole = self._whole(self.feed, capacity)
         self.updating = self.update.launches()
         self.programs: dict[Slice, Launches] = {}
         device.synchronize()
         self.seconds["load"] = perf_counter() - start
+
+    def _stem(self, feed: Feed) -> Stem | None:
+        """What computes the first layers and gathers their samples at once, where the table has that and the samples are on the device."""
+        assert self.network is not None
+        _, op = self.network.ops[0]
+        kind = next((kind for kind in self.table.stems if kind.takes(self.device, op.layers, op.buffers)), None)
+        headed = self.head is not None and len(self.network.ops) == 1  # a lone layer is the head's
+        if kind is None or headed or not isinstance(feed, ResidentFeed):
+            return None
+        return kind(self.device, op.layers, op.buffers, feed.gathering, self.block_size)
 
     def _head(self, target: Array | None) -> Head | None:
         """What computes the last layer and the loss at once, where the table has that."""
@@ -187,6 +199,8 @@ class KernelTrainer(Trainer):
                 Stage("loss", no_layers, self.loss.launches(part.n, part.batch, part.first, part.last)),
                 *self.network.backward(part.n),
             ]
+            if self.stem is not None:
+                out[:2] = [Stage("forward", out[1].layers, self.stem.launches(part.n, self.batch, part.offset))]
             if self.head is not None:
                 out = self._with_head(self.head, out, part)
         if part.n < part.batch:
@@ -279,5 +293,5 @@ class KernelTrainer(Trainer):
         return dict(self.seconds)
 
     def close(self) -> None:
-        self.network = self.feed = self.total = self.head = self.whole = None
+        self.network = self.feed = self.total = self.stem = self.head = self.whole = None
         self.programs = {}

@@ -1,0 +1,125 @@
+"""Linear layers on short batches, and first layers that gather their own samples, on the emulator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kernel_layers import _layers as check
+from kernel_tools import nan, send
+from strategies import case
+from test_steps import bits, clear_of_switches, compare_epoch
+from warpladder.config import TrainConfig
+from warpladder.device import Array
+from warpladder.emulator import EmulatedDevice, why_not
+from warpladder.nets import CrossEntropyLoss, Flatten, Linear, MSELoss, Net, ReLU
+from warpladder.ops.base import Buffers
+from warpladder.ops.gather.wide import WideGather
+from warpladder.ops.graphed import TABLE
+from warpladder.ops.linear import short
+from warpladder.ops.linear.gemm import GemmLinear
+from warpladder.ops.linear.stem import ShortStem
+from warpladder.order import Order
+from warpladder.rungs.base import Rung
+from warpladder.trainers.base import State, Trainer
+from warpladder.trainers.kernelwise.trainer import KernelTrainer
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+
+def device(mode: str = "fast", order: str = "forward", shared: int = 227 << 10) -> EmulatedDevice:
+    """One with as many multiprocessors as an H200, and as much shared memory."""
+    found = EmulatedDevice(mode=mode, order=order, seed=3)
+    found.limits = replace(found.limits, multiprocessors=132, shared_opt_in=shared)
+    return found
+
+
+DEVICE = device()
+SMALL = device(shared=27 << 10)  # room for 256 inputs at a time
+
+
+@pytest.mark.parametrize(("inputs", "outputs", "n"), [(1, 17, 1), (131, 33, 65), (132, 36, 64), (1100, 20, 3), (68, 41, 250)])
+@pytest.mark.parametrize("on", [DEVICE, SMALL], ids=["all inputs at once", "some at a time"])
+def test_both_passes(on: EmulatedDevice, inputs: int, outputs: int, n: int) -> None:
+    check(on, GemmLinear, (Linear(outputs), ReLU()), (inputs,), n + 2, n, False, 256)
+    check(on, GemmLinear, (Linear(outputs),), (inputs,), n, n, False, 256)
+
+
+def gathered(on: EmulatedDevice, inputs: int, dtype: type, labelled: bool) -> list[np.ndarray]:
+    """x, target and y of 21 samples from the 9th position of step 2 on, by the stem; and by the gather and the layer."""
+    random, order, n, batch, offset, outputs = np.random.default_rng(7), Order(3, 2, 153), 21, 50, 9, 19
+    source = on.array(random.integers(0, 256, (153, inputs)).astype(dtype))
+    labels, words, step = (on.array(host) for host in (random.integers(0, 10, 153).astype(np.int32), order.words, np.array([2], np.int32)))
+    w, b = (on.array(random.normal(size=size).astype(np.float32)) for size in ((outputs, inputs), outputs))
+    found: list[np.ndarray] = []
+    for fused in (True, False):
+        x, y = on.array(nan(n + 2, inputs)), on.array(nan(n + 2, outputs))
+        target: Array = on.array(np.full(n + 2, -7, np.int32))
+        buffers = Buffers(x, y, w=w, b=b)
+        gather = WideGather(on, source, 1 / 255, x, labels if labelled else None, target if labelled else None, words, step, 256)
+        if fused:
+            send(ShortStem(on, (Linear(outputs), ReLU()), buffers, gather, 256).launches(n, batch, offset))
+        else:
+            send([*gather.launches(n, batch, offset), short.forward(buffers, n, True)])
+        found += [x.download(), target.download(), y.download()]
+    return found
+
+
+@pytest.mark.parametrize(("inputs", "dtype", "labelled"), [(784, np.uint8, True), (35, np.uint8, False), (1100, np.float32, True)])
+@pytest.mark.parametrize("on", [DEVICE, SMALL], ids=["all inputs at once", "some at a time"])
+def test_the_first_layer_gathers_its_samples_to_the_bit(on: EmulatedDevice, inputs: int, dtype: type, labelled: bool) -> None:
+    found = gathered(on, inputs, dtype, labelled)
+    for name, stem, apart in zip(("x", "target", "y"), found[:3], found[3:], strict=True):
+        assert stem.tobytes() == apart.tobytes(), name
+    assert np.isnan(found[2][21:]).all() and not np.isnan(found[2][:21]).any()
+
+
+def test_every_order_of_threads_gives_the_same_bits_and_the_checker_is_silent() -> None:
+    runs = [b"".join(a.tobytes() for a in gathered(device(order=order), 35, np.uint8, True)) for order in ("forward", "reverse", "random")]
+    assert len(set(runs)) == 1
+    gathered(device(mode="check"), 35, np.uint8, True)  # raises at the first report
+
+
+def build(net: Net, config: TrainConfig, state: State) -> Trainer:
+    return KernelTrainer(net, config, state, DEVICE, TABLE, config.feed or "resident")
+
+
+RUNG = Rung("short", "", "", build)
+CONFIG = TrainConfig(batch_size=7, learning_rate=1e-5, momentum=0.9, weight_decay=1e-2)
+NETS = (
+    Net("labelled", (1, 5, 7), (Flatten(), Linear(20), ReLU(), Linear(4)), CrossEntropyLoss()),
+    Net("itself", (12,), (Linear(18), ReLU(), Linear(12)), MSELoss()),
+    Net("one layer", (12,), (Linear(12),), MSELoss()),
+)
+
+
+@pytest.mark.parametrize("net", NETS, ids=lambda net: net.name)
+def test_steps(net: Net) -> None:
+    drawn = clear_of_switches(net, CONFIG, samples=9)
+    assert compare_epoch(RUNG, drawn) > 0
+    with build(net, CONFIG, drawn.state) as trainer:
+        trainer.load(drawn.dataset)
+        assert isinstance(trainer, KernelTrainer) and isinstance(trainer.stem, ShortStem)
+
+
+def test_where_there_is_no_stem() -> None:
+    """Samples that are not on the device; a first layer that the head computes; a batch that is too large."""
+    thin = Net("thin", (1, 9, 1), (Flatten(), Linear(3)), CrossEntropyLoss())
+    for net, config in ((NETS[0], CONFIG.but(feed="sync")), (thin, CONFIG), (NETS[0], CONFIG.but(batch_size=2000))):
+        drawn = case(net, config, seed=1, samples=2001)
+        with build(net, config, drawn.state) as trainer:
+            trainer.load(drawn.dataset)
+            assert isinstance(trainer, KernelTrainer) and trainer.stem is None
+
+
+def test_the_feeds_end_in_the_same_bits() -> None:
+    drawn = case(NETS[0], CONFIG, seed=2, samples=18)
+    found = set()
+    for feed in ("resident", "sync"):
+        with build(drawn.net, CONFIG.but(feed=feed), drawn.state) as trainer:
+            trainer.load(drawn.dataset)
+            trainer.run(drawn.order, 0, 3)
+            found.add(bits(trainer.state()))
+    assert len(found) == 1
