@@ -20,5 +20,36 @@ __device__ inline Softmax softmax(const float* x, int classes) {
     return s;
 }
 
+// The same where a sample's logits are in registers.
+template <int CLASSES>
+__device__ __forceinline__ Softmax softmax(const float (&x)[CLASSES]) {
+    Softmax s = {x[0], 0.0f, 0};
+#pragma unroll
+    for (int c = 1; c < CLASSES; ++c) {
+        if (x[c] > s.largest) {
+            s.largest = x[c];
+            s.best = c;
+        }
+    }
+#pragma unroll
+    for (int c = 0; c < CLASSES; ++c) s.total += expf(x[c] - s.largest);
+    return s;
+}
+
+// The same where lane c of a warp has logit c; lanes from CLASSES on, up to 16 of them count, may have anything. Lanes below 16 get it.
+template <int CLASSES>
+__device__ __forceinline__ Softmax softmax_of_lanes(float logit) {
+    static_assert(CLASSES <= 16, "half a warp");
+    const unsigned every_lane = 0xffffffffu;
+    const bool counts = threadIdx.x % 32 < CLASSES;
+    float largest = counts ? logit : __uint_as_float(0xFF800000u);  // minus infinity
+#pragma unroll
+    for (int offset = 8; offset > 0; offset /= 2) largest = fmaxf(largest, __shfl_xor_sync(every_lane, largest, offset));
+    float total = counts ? expf(logit - largest) : 0.0f;
+#pragma unroll
+    for (int offset = 8; offset > 0; offset /= 2) total += __shfl_xor_sync(every_lane, total, offset);
+    return {largest, total, __ffs(__ballot_sync(every_lane, counts && logit == largest)) - 1};
+}
+
 // -log of the probability of a class whose logit is x.
 __device__ inline float surprise(const Softmax& s, float x) { return logf(s.total) - (x - s.largest); }

@@ -1,0 +1,40 @@
+// Samples as they are stored, bytes or floats, several neighbouring ones with one load.
+#pragma once
+
+// N neighbouring numbers as they came from memory: at most 16 bytes, at an address that their size divides.
+template <class Pixel, int N>
+struct Pixels {
+    static constexpr int BYTES = N * static_cast<int>(sizeof(Pixel));
+    static_assert(BYTES <= 16 && (BYTES & (BYTES - 1)) == 0, "one load");
+    unsigned word[BYTES < 4 ? 1 : BYTES / 4];
+
+    __device__ __forceinline__ void load(const Pixel* from) {
+        if constexpr (BYTES == 16) {
+            const uint4 all = *reinterpret_cast<const uint4*>(from);
+            word[0] = all.x, word[1] = all.y, word[2] = all.z, word[3] = all.w;
+        } else if constexpr (BYTES == 8) {
+            const uint2 both = *reinterpret_cast<const uint2*>(from);
+            word[0] = both.x, word[1] = both.y;
+        } else if constexpr (BYTES == 4) {
+            word[0] = *reinterpret_cast<const unsigned*>(from);
+        } else if constexpr (BYTES == 2) {
+            word[0] = *reinterpret_cast<const unsigned short*>(from);
+        } else {
+            word[0] = *reinterpret_cast<const unsigned char*>(from);
+        }
+    }
+
+    __device__ __forceinline__ void store(Pixel* to) const {
+        if constexpr (BYTES == 16) *reinterpret_cast<uint4*>(to) = make_uint4(word[0], word[1], word[2], word[3]);
+        else if constexpr (BYTES == 8) *reinterpret_cast<uint2*>(to) = make_uint2(word[0], word[1]);
+        else if constexpr (BYTES == 4) *reinterpret_cast<unsigned*>(to) = word[0];
+        else if constexpr (BYTES == 2) *reinterpret_cast<unsigned short*>(to) = word[0];
+        else *reinterpret_cast<unsigned char*>(to) = word[0];
+    }
+
+    // Number e as a float. A byte in the last bits of 2^23 makes the float 2^23 + byte: two fast instructions, where a conversion is a slow one.
+    __device__ __forceinline__ float operator[](int e) const {
+        if constexpr (sizeof(Pixel) == 4) return __uint_as_float(word[e]);
+        else return __uint_as_float(__byte_perm(word[e / 4], 0x4B000000u, 0x7650u + e % 4)) - 8388608.0f;
+    }
+};
