@@ -43,7 +43,7 @@ def test_steps(net: Net, batch: int | None) -> None:
         assert [stage.phase for stage in trainer.stages(Slice(trainer.batch, trainer.batch, 0))] == ["step"]  # the update is part of it
 
 
-#: More inputs than a stage of the forward pass has, in rows that do and do not begin on a boundary of 16 bytes; more than a block of the gradient has.
+#: More inputs than a stage of the forward pass has, in rows that begin on a boundary of 16 bytes or not, and more than a block of the gradient has.
 LONGER = (nets.mlp10((1, 12, 12), classes=3), nets.softmax((1, 10, 10)), nets.softmax((1, 25, 25), classes=2))
 
 

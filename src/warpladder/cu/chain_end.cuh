@@ -5,6 +5,7 @@
 #include "warp.cuh"
 
 constexpr int COLUMNS = 32;  // numbers whose sums a block computes: a lane of each of its PARTS warps for each
+constexpr int AT_ONCE = 16;  // rows that a lane asks for before it adds any
 
 // rows: (many, pitch), whose sums over the rows are the gradient's numbers from `first` on. Each warp adds up every PARTS-th row.
 // to: where the sum of this lane's column goes, null for lanes that have none.
@@ -13,9 +14,17 @@ __device__ void sum_rows(const float* __restrict__ rows, int many, int pitch, in
     __shared__ float held[PARTS][COLUMNS];
     const int lane = threadIdx.x % COLUMNS, mine = threadIdx.x / COLUMNS;
     float total = 0.0f;
-    if (to != nullptr) {
-#pragma unroll 16
-        for (int r = mine; r < many; r += PARTS) total += rows[static_cast<long long>(r) * pitch + column];
+    const float* from = rows + static_cast<long long>(mine) * pitch + column;
+    const int wanted = to != nullptr ? many : 0;
+    for (int r = mine; r < many; r += AT_ONCE * PARTS) {
+        float some[AT_ONCE];
+#pragma unroll
+        for (int a = 0; a < AT_ONCE; ++a) {
+            some[a] = r + a * PARTS < wanted ? *from : 0.0f;
+            from += static_cast<long long>(PARTS) * pitch;
+        }
+#pragma unroll
+        for (int a = 0; a < AT_ONCE; ++a) total += some[a];
     }
     if (mine > 0) held[mine][lane] = total;
     Parameter parameter(flat, mine == 0 ? to : nullptr);

@@ -18,14 +18,14 @@ __device__ inline unsigned order_length(const unsigned* words) { return words[OR
 struct Order {
     unsigned key[ORDER_ROUNDS], half_bits, n, shuffle;
 
+    Order() = default;
     __device__ explicit Order(const unsigned* words) : half_bits(words[ORDER_ROUNDS]), n(order_length(words)), shuffle(words[ORDER_ROUNDS + 2]) {
 #pragma unroll
         for (int round = 0; round < ORDER_ROUNDS; ++round) key[round] = words[round];
     }
 
-    // The sample at a position below n.
+    // The sample at a position below n. Whether it is shuffled is asked last: a branch around all this would have the words waited for twice.
     __device__ unsigned operator[](unsigned position) const {
-        if (!shuffle) return position;
         const unsigned mask = (1u << half_bits) - 1u;
         unsigned x = position;
         do {
@@ -38,7 +38,7 @@ struct Order {
             }
             x = (left << half_bits) | right;
         } while (x >= n);
-        return x;
+        return shuffle ? x : position;
     }
 };
 

@@ -32,6 +32,9 @@ struct Pixels {
         else *reinterpret_cast<unsigned char*>(to) = word[0];
     }
 
+    // Floats only.
+    __device__ __forceinline__ void set(int e, float value) { word[e] = __float_as_uint(value); }
+
     // Number e as a float. A byte in the last bits of 2^23 makes the float 2^23 + byte: two fast instructions, where a conversion is a slow one.
     __device__ __forceinline__ float operator[](int e) const {
         if constexpr (sizeof(Pixel) == 4) return __uint_as_float(word[e]);

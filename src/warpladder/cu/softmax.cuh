@@ -36,19 +36,16 @@ __device__ __forceinline__ Softmax softmax(const float (&x)[CLASSES]) {
     return s;
 }
 
-// The same where lane c of a warp has logit c; lanes from CLASSES on, up to 16 of them count, may have anything. Lanes below 16 get it.
-template <int CLASSES>
+// The same for logits in the first 16 lanes of a warp, minus infinity in those without one; these lanes get it.
 __device__ __forceinline__ Softmax softmax_of_lanes(float logit) {
-    static_assert(CLASSES <= 16, "half a warp");
     const unsigned every_lane = 0xffffffffu;
-    const bool counts = threadIdx.x % 32 < CLASSES;
-    float largest = counts ? logit : __uint_as_float(0xFF800000u);  // minus infinity
+    float largest = logit;
 #pragma unroll
     for (int offset = 8; offset > 0; offset /= 2) largest = fmaxf(largest, __shfl_xor_sync(every_lane, largest, offset));
-    float total = counts ? expf(logit - largest) : 0.0f;
+    float total = expf(logit - largest);
 #pragma unroll
     for (int offset = 8; offset > 0; offset /= 2) total += __shfl_xor_sync(every_lane, total, offset);
-    return {largest, total, __ffs(__ballot_sync(every_lane, counts && logit == largest)) - 1};
+    return {largest, total, __ffs(__ballot_sync(every_lane, logit == largest) & 0xffffu) - 1};
 }
 
 // -log of the probability of a class whose logit is x.

@@ -11,10 +11,8 @@ from .arrays import ChainArrays
 
 FORWARD, GRADIENT = (Path(__file__).with_name(name) for name in ("few_forward.cu", "few_gradient.cu"))
 
-THREADS = 256
-
-#: Inputs of a block of the gradient, and sums over rows.
-TILE, COLUMNS = 16, 32
+#: Of the gradient's blocks: threads, inputs, and sums over rows.
+THREADS, TILE, COLUMNS = 256, 16, 32
 
 
 class Few:
@@ -22,7 +20,11 @@ class Few:
 
     def __init__(self, owner: OnDevice, arrays: ChainArrays, capacity: int) -> None:
         self.arrays = a = arrays
+        self.back = int(a.dx is not None)
         self.wide = 1 if a.inputs % 4 else 4
+        self.wide_gradient = min(self.wide, 2 if self.back else 4)
+        loads, most = a.inputs // self.wide, 384 if a.hidden or a.out > 12 else 768
+        self.threads = 32 * ceil_div(ceil_div(loads, ceil_div(loads, most)), 32)  # forward: each loads equally often
         self.x = owner.scratch((capacity, a.inputs), a.source.dtype) if a.order is not None else None
         self.small = owner.scratch((capacity, a.small)) if a.hidden else None
         self.lost, self.hits = owner.scratch((capacity,), np.float64), owner.scratch((capacity,), np.int32)
@@ -34,7 +36,7 @@ class Few:
         kernel = a.device.kernel(FORWARD, f"chain_forward_few<{a.hidden}, {a.out}, {self.wide}, {a.pixel}>")
         return [
             kernel.bind(
-                n, THREADS, a.source, a.scale, a.labels, a.order, a.log.step, w1, b1, *a.second(a.weights), self.x, a.g, self.small, self.lost,
+                n, self.threads, a.source, a.scale, a.labels, a.order, a.log.step, w1, b1, *a.second(a.weights), self.x, a.g, self.small, self.lost,
                 self.hits, a.inputs, a.whole, offset, batch,
             )
         ]  # fmt: skip
@@ -46,7 +48,7 @@ class Few:
         dw2, db2 = a.second(a.gradients)
         x = a.source[offset : offset + n] if self.x is None else self.x
         small = a.g if self.small is None else self.small
-        kernel = a.device.kernel(GRADIENT, f"chain_gradient_few<{a.width}, {self.wide}, {int(a.dx is not None)}, {a.pixel}>")
+        kernel = a.device.kernel(GRADIENT, f"chain_gradient_few<{a.width}, {self.wide_gradient}, {self.back}, {a.pixel}>")
         return [
             kernel.bind(
                 ceil_div(a.inputs, TILE) + ceil_div(a.small, COLUMNS) + 1, THREADS, x, a.scale, a.g, n, a.inputs, small, small.shape[1], a.small,

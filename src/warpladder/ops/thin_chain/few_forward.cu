@@ -1,9 +1,11 @@
 // Few samples through a thin chain: forward, the loss, and back to g. See thin_chain.cuh for the shapes.
 //
 // With few samples nothing is bound but by waiting, so what does not depend on each other is asked for together: a block for each sample
-// reads the step and the order's keys and its first weights at once, then the sample, whose numbers it copies for the gradient's kernel.
-// A sum's eight parts meet in shared memory, and in one warp a lane for each output does the rest.
+// reads the step, the order's keys and its weights at once, then the sample, whose numbers it copies for the gradient's kernel.
+// The warps' parts of the sums meet in shared memory, and in one warp a lane for each output does the rest.
 // instance: chain_forward_few<0, 10, 1, float>
+// instance: chain_forward_few<0, 16, 4, float>
+// instance: chain_forward_few<16, 16, 4, float>
 #include "nan.cuh"
 #include "order.cuh"
 #include "pixels.cuh"
@@ -11,21 +13,29 @@
 #include "thin_chain.cuh"
 #include "warp.cuh"
 
-constexpr int THREADS = 256, WARPS = THREADS / 32;
+// Threads of a block, at most: where more weights are held, fewer threads have room for them.
+template <int HIDDEN, int OUT>
+constexpr int THREADS = HIDDEN > 0 || OUT > 12 ? 384 : 768;
 
 // order: null for samples as they stand, from `offset` on. x: (n, inputs), null where no copy is wanted. lost, hits, small: a row for each sample;
 // small only with two layers. Block s has sample s.
 template <int HIDDEN, int OUT, int WIDE, class Pixel>
-__global__ void __launch_bounds__(THREADS, 1) chain_forward_few(
+__global__ void __launch_bounds__(THREADS<HIDDEN, OUT>, 1) chain_forward_few(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ label, const unsigned* __restrict__ order, const int* __restrict__ step,
     const float* __restrict__ w1, const float* __restrict__ b1, const float* __restrict__ w2, const float* __restrict__ b2, Pixel* __restrict__ x,
     float* __restrict__ g, float* __restrict__ small, double* __restrict__ lost, int* __restrict__ hits, int inputs, int whole, int offset, int batch
 ) {
     using C = Chain<HIDDEN, OUT>;
     constexpr int WIDTH = C::WIDTH;
-    __shared__ float part[WARPS][WIDTH];
+    __shared__ float part[THREADS<HIDDEN, OUT> / 32][WIDTH];
     const int t = threadIdx.x, lane = t % 32, warp = t / 32, s = blockIdx.x;
 
+    unsigned now = 0;
+    Order samples;
+    if (order != nullptr) {
+        now = *step;
+        samples = Order(order);
+    }
     Pixels<float, WIDE> w[WIDTH];
     const auto ask = [&](int i) {
 #pragma unroll
@@ -43,17 +53,15 @@ __global__ void __launch_bounds__(THREADS, 1) chain_forward_few(
         for (int o = 0; o < OUT; ++o) to_hidden[o] = first ? w2[o * HIDDEN + lane] : 0.0f;
     }
 
+    const float mean = 1.0f / static_cast<float>(batch);
+
     int row = offset + s;
-    if (order != nullptr) {
-        const unsigned now = *step;
-        const Order samples(order);
-        row = samples[(now * whole + row) % samples.n];
-    }
+    if (order != nullptr) row = samples[now * whole + row];
     const int wanted = warp == 0 ? label[row] : 0;
     const Pixel* const from = source + static_cast<long long>(row) * inputs;
     float sum[WIDTH] = {};
-    for (int i = t * WIDE; i < inputs; i += THREADS * WIDE) {
-        if (i >= THREADS * WIDE) ask(i);
+    for (int i = t * WIDE; i < inputs; i += blockDim.x * WIDE) {
+        if (i > t * WIDE) ask(i);
         Pixels<Pixel, WIDE> pixels;
         pixels.load(from + i);
         if (x != nullptr) pixels.store(x + static_cast<long long>(s) * inputs + i);
@@ -73,8 +81,8 @@ __global__ void __launch_bounds__(THREADS, 1) chain_forward_few(
     // the rest of the net: lane o has output o of either layer
     float total = 0.0f;
     if (first) {
-#pragma unroll
-        for (int v = 0; v < WARPS; ++v) total += part[v][lane];
+#pragma unroll 8
+        for (int v = 0; v < blockDim.x / 32; ++v) total += part[v][lane];
     }
     const float z = fmaf(total, scale, bias1), h = relu(z);
     float logit = z;
@@ -83,9 +91,10 @@ __global__ void __launch_bounds__(THREADS, 1) chain_forward_few(
 #pragma unroll
         for (int i = 0; i < HIDDEN; ++i) logit = fmaf(from_hidden[i], __shfl_sync(EVERY_LANE, h, i), logit);
     }
-    const Softmax soft = softmax_of_lanes<OUT>(logit);
+    if (lane >= OUT) logit = __uint_as_float(0xFF800000u);  // minus infinity: no chance
+    const Softmax soft = softmax_of_lanes(logit);
     const float wanted_logit = __shfl_sync(EVERY_LANE, logit, wanted);
-    const float d = lane < OUT ? (expf(logit - soft.largest) / soft.total - (lane == wanted ? 1.0f : 0.0f)) / batch : 0.0f;
+    const float d = (expf(logit - soft.largest) * (1.0f / soft.total) - (lane == wanted ? 1.0f : 0.0f)) * mean;
     float back = d;
     if constexpr (HIDDEN > 0) {
         back = 0.0f;

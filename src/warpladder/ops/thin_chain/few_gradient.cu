@@ -1,9 +1,10 @@
 // All gradients of a thin chain from few samples, the update where it is wanted, and the log, in one launch.
 //
-// A block has 16 inputs, its lanes 4 each of 8 samples, its eight warps 64 samples at a time: then dw1's 160 sums are each in 64 lanes, which
-// shuffles and one barrier add up. All that a block reads it asks for at once, the parameters that it will update among it.
+// A block has 16 inputs, its lanes 4 each of 8 samples, its eight warps 64 samples at a time: then each of dw1's 160 sums is in 64 lanes, which
+// shuffles and one barrier add up. With BACK lanes have 2 inputs each: the weights want registers too. All that a block reads it asks for at
+// once, the parameters that it will update among it.
 // instance: chain_gradient_few<10, 1, 1, float>
-// instance: chain_gradient_few<16, 4, 1, float>
+// instance: chain_gradient_few<16, 2, 1, float>
 // instance: chain_gradient_few<16, 4, 0, unsigned char>
 #include "chain_end.cuh"
 #include "pixels.cuh"
@@ -15,7 +16,7 @@ constexpr int AHEAD = 2;  // samples that a lane asks for at once
 // x: (n, inputs). Blocks along x: of dw1, then of the small sums, then one for the log. small: (n, pitch), of which `count` columns are summed.
 // params, velocity: null where nothing is updated. With BACK dx[n, i] = sum over o of g[n, o] w1[o, i] is written as well.
 template <int WIDTH, int WIDE, int BACK, class Pixel>
-__global__ void __launch_bounds__(THREADS, 1) chain_gradient_few(
+__global__ void __launch_bounds__(THREADS, BACK && WIDTH * WIDE <= 20 ? 3 : 1) chain_gradient_few(
     const Pixel* __restrict__ x, float scale, const float* __restrict__ g, int n, int inputs, const float* __restrict__ small, int pitch, int count,
     int out, const double* __restrict__ lost, const int* __restrict__ hits, float* dw1, float* db1, float* dw2, float* db2, float* grads,
     float* params, float* velocity, float rate, float momentum, int nesterov, float decay, float limit, int* step, double* log_loss,
@@ -44,10 +45,11 @@ __global__ void __launch_bounds__(THREADS, 1) chain_gradient_few(
 
     const int i = block * TILE + lane % ACROSS * WIDE;
     const bool inside = i < inputs;
-    float sum[SUMS] = {}, weight[BACK ? SUMS : 1];
+    float sum[SUMS] = {};
+    Pixels<float, WIDE> weight[BACK ? WIDTH : 1];
     if constexpr (BACK) {
 #pragma unroll
-        for (int k = 0; k < SUMS; ++k) weight[k] = inside ? w1[k / WIDE * inputs + i + k % WIDE] : 0.0f;
+        for (int o = 0; o < WIDTH; ++o) weight[o].load(w1 + o * inputs + (inside ? i : 0));
     }
     for (int begin = warp * EACH + lane / ACROSS; begin < n; begin += AHEAD * WARPS * EACH) {
         Pixels<Pixel, WIDE> pixels[AHEAD];
@@ -62,20 +64,24 @@ __global__ void __launch_bounds__(THREADS, 1) chain_gradient_few(
 #pragma unroll
         for (int a = 0; a < AHEAD; ++a) {
             const long long s = begin + a * WARPS * EACH;
-            if (s >= n) break;
-            float factor[4 * QUADS], back[WIDE] = {};
+            float factor[4 * QUADS];
 #pragma unroll
-            for (int q = 0; q < QUADS; ++q)
-                factor[4 * q] = four[a][q].x, factor[4 * q + 1] = four[a][q].y, factor[4 * q + 2] = four[a][q].z, factor[4 * q + 3] = four[a][q].w;
-#pragma unroll
-            for (int k = 0; k < SUMS; ++k) {
-                sum[k] = fmaf(factor[k / WIDE], pixels[a][k % WIDE], sum[k]);
-                if constexpr (BACK) back[k % WIDE] = fmaf(factor[k / WIDE], weight[k], back[k % WIDE]);
+            for (int q = 0; q < QUADS; ++q) {  // a sample that is not there counts nothing; behind a branch its loads would wait for the one before
+                const float4 some = s < n ? four[a][q] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                factor[4 * q] = some.x, factor[4 * q + 1] = some.y, factor[4 * q + 2] = some.z, factor[4 * q + 3] = some.w;
             }
-            if constexpr (BACK) {
 #pragma unroll
-                for (int e = 0; e < WIDE; ++e)
-                    if (inside) dx[s * inputs + i + e] = back[e];
+            for (int k = 0; k < SUMS; ++k) sum[k] = fmaf(factor[k / WIDE], pixels[a][k % WIDE], sum[k]);
+            if constexpr (BACK) {
+                Pixels<float, WIDE> back;
+#pragma unroll
+                for (int e = 0; e < WIDE; ++e) {
+                    float total = 0.0f;
+#pragma unroll
+                    for (int o = 0; o < WIDTH; ++o) total = fmaf(factor[o], weight[o][e], total);
+                    back.set(e, total);
+                }
+                if (inside && s < n) back.store(dx + s * inputs + i);
             }
         }
     }

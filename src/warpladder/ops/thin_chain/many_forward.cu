@@ -6,6 +6,7 @@
 // instance: chain_forward_many<10, 10, unsigned char>
 // instance: chain_forward_many<0, 10, unsigned char>
 // instance: chain_forward_many<16, 16, unsigned char>
+// instance: chain_forward_many<0, 16, unsigned char>
 // instance: chain_forward_many<0, 10, float>
 #include "async.cuh"
 #include "nan.cuh"
@@ -24,7 +25,7 @@ constexpr int COLUMN = SAMPLES + 4;               // floats from one number of a
 // order: null for samples as they stand, from `offset` on; rows is not written then. lost, hits, small: a row for each block.
 // Dynamic shared memory: as launches.py says.
 template <int HIDDEN, int OUT, class Pixel>
-__global__ void __launch_bounds__(THREADS, HIDDEN + OUT > 24 ? 1 : 2) chain_forward_many(
+__global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 12 || HIDDEN + OUT > 24 ? 1 : 2) chain_forward_many(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ label, const unsigned* __restrict__ order, const int* __restrict__ step,
     const float* __restrict__ w1, const float* __restrict__ b1, const float* __restrict__ w2, const float* __restrict__ b2, int* __restrict__ rows,
     float* __restrict__ g, float* __restrict__ small, double* __restrict__ lost, int* __restrict__ hits, int n, int inputs, int whole, int offset,
@@ -35,7 +36,7 @@ __global__ void __launch_bounds__(THREADS, HIDDEN + OUT > 24 ? 1 : 2) chain_forw
     constexpr int STAGE = SAMPLES * ROW + WIDTH * DEPTH * 4;
     extern __shared__ float4 shared4[];
     __shared__ int row_of[SAMPLES];
-    __shared__ float second[OUT][C::WIDTH], bias1[WIDTH], bias2[OUT];
+    __shared__ float second[OUT][WIDTH], bias1[WIDTH], bias2[OUT];
     __shared__ double warp_loss[THREADS / 32];
     __shared__ int warp_hits[THREADS / 32];
     char* const shared = reinterpret_cast<char*>(shared4);
@@ -44,18 +45,13 @@ __global__ void __launch_bounds__(THREADS, HIDDEN + OUT > 24 ? 1 : 2) chain_forw
 
     int row = begin + min(t, count - 1);
     if (order != nullptr) {
-        row = order_at(order, (static_cast<unsigned>(*step) * whole + offset + row) % order_length(order));
+        row = order_at(order, static_cast<unsigned>(*step) * whole + offset + row);
         if (t < count) rows[begin + t] = row;
     } else {
         row += offset;
     }
     row_of[t] = row;
     const int wanted = label[row];  // asked for now, needed at the end
-    if (t < WIDTH) bias1[t] = b1[t];
-    if constexpr (HIDDEN > 0) {
-        if (t < OUT) bias2[t] = b2[t];
-        for (int k = t; k < OUT * HIDDEN; k += THREADS) second[k / HIDDEN][k % HIDDEN] = w2[k];
-    }
     __syncthreads();
 
     const bool wide = inputs % PER_16 == 0, wide_weights = inputs % 4 == 0;  // all rows begin on a boundary of 16 bytes
@@ -93,6 +89,11 @@ __global__ void __launch_bounds__(THREADS, HIDDEN + OUT > 24 ? 1 : 2) chain_forw
     const int stages = (inputs + DEPTH - 1) / DEPTH;
     bring(0);
     commit_copies();
+    if (t < WIDTH) bias1[t] = b1[t];
+    if constexpr (HIDDEN > 0) {
+        if (t < OUT) bias2[t] = b2[t];
+        for (int k = t; k < OUT * HIDDEN; k += THREADS) second[k / HIDDEN][k % HIDDEN] = w2[k];
+    }
     for (int number = 0; number < stages; ++number) {
         if (number + 1 < stages) bring(number + 1);
         commit_copies();

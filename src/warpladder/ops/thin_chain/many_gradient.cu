@@ -33,12 +33,11 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
     const bool working = phase < phases && i < inputs;
     const Pixel* const column = source + (working ? i : 0);
 
-    float sum[WIDTH][WIDE] = {}, weight[BACK ? WIDTH : 1][WIDE];
+    float sum[WIDTH][WIDE] = {};
+    Pixels<float, BACK ? WIDE : 1> weight[BACK ? WIDTH : 1];
     if constexpr (BACK) {
 #pragma unroll
-        for (int o = 0; o < WIDTH; ++o)
-#pragma unroll
-            for (int e = 0; e < WIDE; ++e) weight[o][e] = working ? w1[o * inputs + i + e] : 0.0f;
+        for (int o = 0; o < WIDTH; ++o) weight[o].load(w1 + o * inputs + (working ? i : 0));
     }
     const int from = blockIdx.y * slab, to = min(n, from + slab);
     for (int chunk = from; chunk < to; chunk += CHUNK) {
@@ -63,7 +62,7 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
             for (int a = 0; a < AHEAD; ++a) {
                 const int s = first + a * phases;
                 if (s >= count) break;
-                float x[WIDE], factor[4 * QUADS], back[WIDE] = {};
+                float x[WIDE], factor[4 * QUADS];
 #pragma unroll
                 for (int e = 0; e < WIDE; ++e) x[e] = next[a][e];
                 fetch(next[a], s + AHEAD * phases);
@@ -75,13 +74,17 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
 #pragma unroll
                 for (int o = 0; o < WIDTH; ++o)
 #pragma unroll
-                    for (int e = 0; e < WIDE; ++e) {
-                        sum[o][e] = fmaf(factor[o], x[e], sum[o][e]);
-                        if constexpr (BACK) back[e] = fmaf(factor[o], weight[o][e], back[e]);
-                    }
+                    for (int e = 0; e < WIDE; ++e) sum[o][e] = fmaf(factor[o], x[e], sum[o][e]);
                 if constexpr (BACK) {
+                    Pixels<float, WIDE> back;
 #pragma unroll
-                    for (int e = 0; e < WIDE; ++e) dx[static_cast<long long>(chunk + s) * inputs + i + e] = back[e];
+                    for (int e = 0; e < WIDE; ++e) {
+                        float total = 0.0f;
+#pragma unroll
+                        for (int o = 0; o < WIDTH; ++o) total = fmaf(factor[o], weight[o][e], total);
+                        back.set(e, total);
+                    }
+                    back.store(dx + static_cast<long long>(chunk + s) * inputs + i);
                 }
             }
         }
