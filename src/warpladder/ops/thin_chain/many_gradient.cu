@@ -15,8 +15,6 @@ constexpr int CHUNK = 512;  // samples whose g stands in shared memory
 // Threads of a block; with BACK the weights take as many registers as the sums, and half as many threads have room.
 __device__ constexpr int threads(int back) { return back ? 256 : 512; }
 
-constexpr int AHEAD = 6;
-
 // Block (x, y) has `across` times WIDE inputs from x * across * WIDE on, and the samples of slab y. rows: null for samples as they
 // stand, from `offset` on. part: (slabs, WIDTH, inputs). With BACK dx[n, i] = sum over o of g[n, o] w1[o, i] is written as well.
 template <int WIDTH, int WIDE, int BACK, class Pixel>
@@ -24,7 +22,7 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ rows, const float* __restrict__ g, float* __restrict__ part, int n,
     int inputs, int offset, int slab, int across, const float* __restrict__ w1, float* __restrict__ dx
 ) {
-    constexpr int THREADS = threads(BACK), QUADS = (WIDTH + 3) / 4;
+    constexpr int THREADS = threads(BACK), QUADS = (WIDTH + 3) / 4, AHEAD = sizeof(Pixel) * WIDE > 8 ? 4 : 6;
     constexpr int ROOM = CHUNK * QUADS > THREADS * WIDE / 2 ? CHUNK * QUADS : THREADS * WIDE / 2;
     __shared__ float4 room[ROOM];  // g of a chunk, and in the end two outputs' sums of all threads
     __shared__ int row_of[CHUNK];
