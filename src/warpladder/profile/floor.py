@@ -61,7 +61,7 @@ def feed(net: Net, n: int, itemsize: int) -> Floor:
 
 
 def step(net: Net, n: int, itemsize: int, update: TrainConfig | None) -> Floor:
-    """All of a step in one: stored samples in once, weights in, gradients out; or, with its update, weights, and with momentum velocity, in and out."""
+    """All of a step in one: samples in once, weights in, gradients out; or, with its update, weights, and with momentum velocity, in and out."""
     arrays = 4 if update is not None and update.momentum else 2
     read = n * math.prod(net.in_shape) * itemsize
     own = _update_flops(net, update) if update is not None else 0

@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ rows, const float* __restrict__ g, float* __restrict__ part, int n,
     int inputs, int offset, int slab, int across, const float* __restrict__ w1, float* __restrict__ dx
 ) {
-    constexpr int THREADS = threads(BACK), QUADS = (WIDTH + 3) / 4, AHEAD = sizeof(Pixel) * WIDE > 8 ? 4 : 6;
+    constexpr int THREADS = threads(BACK), QUADS = (WIDTH + 3) / 4, AHEAD = sizeof(Pixel) * WIDE > 8 ? 3 : 6;
     constexpr int ROOM = CHUNK * QUADS > THREADS * WIDE / 2 ? CHUNK * QUADS : THREADS * WIDE / 2;
     __shared__ float4 room[ROOM];  // g of a chunk, and in the end two outputs' sums of all threads
     __shared__ int row_of[CHUNK];
