@@ -20,8 +20,11 @@ from warpladder.ops.cross_entropy import reference as cross_entropy
 from warpladder.ops.gather import reference as gather
 from warpladder.ops.kernels import Head, KernelTable, Stem, WholeStep
 from warpladder.ops.linear import reference as linear
+from warpladder.ops.sgd import reference as sgd
+from warpladder.ops.sgd.cuda import NaiveSGD
 from warpladder.order import Order
 from warpladder.tolerance import bound
+from warpladder.trainers.kernelwise.slots import Slots
 from warpladder.trainers.reference import ReferenceTrainer
 
 #: Small nets of the ladder, of odd sizes and of sizes that four divides, of several classes.
@@ -122,32 +125,47 @@ def _head(device: Device, head: type[Head], layer: Layer, in_shape: Shape, capac
 def whole_cases(whole: type[WholeStep]) -> Runs:
     fitting = [net for net in NETS if whole.takes(net)]
     for position, net in enumerate(fitting):
-        for samples, batch, as_bytes in ((11, 4, position % 2 == 0), (MANY, None, position % 2 == 1)):
-            config = TrainConfig(batch_size=batch)
-            name = f"{net.name} on {net.in_shape}, {samples} samples{' as bytes' if as_bytes else ''} by {batch or samples}"
-            yield name, lambda device, a=(whole, net, config, samples, as_bytes): _whole(device, *a)  # type: ignore[misc]
+        as_bytes = position % 2 == 0
+        sizes = [(11, 4, as_bytes), (MANY, None, not as_bytes)] + ([(MANY + 3, MANY, True)] if position == 0 else [])
+        for samples, batch, small in sizes:
+            config = TrainConfig(batch_size=batch, learning_rate=0.3, momentum=0.9, weight_decay=1e-2, nesterov=position % 2 == 0)
+            name = f"{net.name} on {net.in_shape}, {samples} samples{' as bytes' if small else ''} by {batch or samples}"
+            yield name, lambda device, a=(whole, net, config, samples, small): _whole(device, *a)  # type: ignore[misc]
 
 
 def _whole(device: Device, whole: type[WholeStep], net: Net, config: TrainConfig, samples: int, as_bytes: bool) -> set[str]:
-    """Every step of an epoch at the same parameters."""
+    """Every step of an epoch from the same parameters, whole and as the second half of a batch, which nothing updates."""
     drawn, reference = _clear(net, config, samples, as_bytes)
-    batch, slots = config.batch(samples), params.slots(net)
-    w = {
-        slot.name: device.array(array, slot.name) for slot, array in zip(slots, params.views(net, drawn.state.params).values(), strict=True)
-    }
-    dw = {slot.name: device.array(nan(*slot.shape), f"gradient of {slot.name}") for slot in slots}
+    batch, slots = config.batch(samples), Slots(net)
+    start = drawn.state.params, np.random.default_rng(1).normal(size=net.param_count).astype(np.float32)
+    held = {name: slots.zeros(device, name) for name in ("parameters", "gradients", "optimiser")}
+    w, dw, v = held.values()
     data, log = drawn.dataset, log_of(device)
     assert data.train_y is not None
     source, labels = device.array(data.train_x, "source"), device.array(data.train_y.astype(np.int32), "labels")
-    op = whole(device, net, source, data.scale, labels, device.array(drawn.order.words, "order"), log, batch, batch, w, dw, 256)
+    update = NaiveSGD(device, config, w, dw, v, 256)
+    order = device.array(drawn.order.words, "order")
+    op = whole(device, net, source, data.scale, labels, order, log, batch, batch, slots.views(w), slots.views(dw), update, 256)
     launched: set[str] = set()
     for step in range(drawn.steps):
         x, y = reference.batch(drawn.order.indices(step * batch, min((step + 1) * batch, samples)))
-        launched |= send(op.launches(len(x), len(x), 0, True, True))
         limit, sizes = bound("float32", longest_chain(net, len(x))), magnitudes(reference, x, y)
         loss, correct, wanted = reference.gradients(x, y)
-        for (name, truth), scale in zip(params.views(net, wanted).items(), params.views(net, sizes.grads).values(), strict=True):
-            close(dw[name].download(), truth, scale, limit, f"the gradient of {name}")
+        for parts in (2, 1):
+            slots.upload(w, start[0])
+            slots.upload(v, start[1])
+            slots.upload(dw, nan(net.param_count))
+            launched |= send(op.launches(len(x), parts * len(x), 0, True, parts == 1))
+            found = slots.download(dw)
+            for name, truth in params.views(net, wanted).items():
+                close(params.views(net, found)[name], truth / parts, params.views(net, sizes.grads)[name], limit, f"the gradient of {name}")
+            after = slots.download(w), slots.download(v)
+            if parts == 2:
+                assert after[0].tobytes() + after[1].tobytes() == start[0].tobytes() + start[1].tobytes()
+            else:
+                w64, g64, v64 = (array.astype(float) for array in (start[0], found, start[1]))
+                for got, truth in zip(after, sgd.step(w64, g64, v64, config), strict=True):
+                    close(got, truth, abs(w64) + abs(g64) + abs(v64), bound("float32", 8), "the update")
         logged(log, step, loss, limit * sizes.loss, correct)
     return launched
 

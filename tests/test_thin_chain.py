@@ -1,4 +1,4 @@
-"""Whole steps of thin nets in two kernels, on the emulator: against the reference, checked, and in every way that samples are divided."""
+"""Whole steps of thin nets in two or three kernels, on the emulator: against the reference, checked, and in every way that samples are divided."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from warpladder.config import TrainConfig
 from warpladder.emulator import EmulatedDevice
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, MSELoss, Net, ReLU
 from warpladder.ops.graphed import TABLE
-from warpladder.ops.thin_chain import launches
+from warpladder.ops.thin_chain import launches, many
 from warpladder.ops.thin_chain.chain import ThinChain
 from warpladder.ops.thin_chain.head import ThinHead
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.kernelwise import trainer as kernelwise
+from warpladder.trainers.kernelwise.feeds import Slice
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 
 DEVICE = EmulatedDevice()
@@ -39,15 +40,26 @@ def test_steps(net: Net, batch: int | None) -> None:
     with build(net, CONFIG, drawn.state) as trainer:
         trainer.load(drawn.dataset)
         assert isinstance(trainer, KernelTrainer) and isinstance(trainer.whole, ThinChain)
+        assert [stage.phase for stage in trainer.stages(Slice(trainer.batch, trainer.batch, 0))] == ["step"]  # the update is part of it
 
 
-@pytest.mark.parametrize("net", NETS, ids=lambda net: f"{net.name}-{net.in_shape[1]}")
-def test_steps_of_many_samples(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four samples a warp, and slabs whose gradients are added up."""
+#: More inputs than a stage of the forward pass has, in rows that begin on a boundary of 16 bytes or not, and more than a block of the gradient has.
+LONGER = (nets.mlp10((1, 12, 12), classes=3), nets.softmax((1, 10, 10)), nets.softmax((1, 25, 25), classes=2))
+
+
+@pytest.mark.parametrize("batch", [None, 17])
+@pytest.mark.parametrize("net", NETS + LONGER, ids=lambda net: f"{net.name}-{net.in_shape[1]}")
+def test_steps_of_many_samples(net: Net, batch: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slabs whose gradients are added up; in the stored order where a batch has all samples, and else in the epoch's."""
     monkeypatch.setattr(launches, "FEW", 2)
-    monkeypatch.setattr(launches, "SLAB", 4)
-    drawn = clear_of_switches(net, CONFIG.but(batch_size=None), samples=30)
-    assert compare_epoch(RUNG, drawn) == 1
+    monkeypatch.setattr(many, "SLAB", 4)
+    drawn = clear_of_switches(net, CONFIG.but(batch_size=batch), samples=30)
+    assert compare_epoch(RUNG, drawn) == (1 if batch is None else 2)
+
+
+@pytest.mark.parametrize("net", NETS[1:2] + LONGER, ids=lambda net: f"{net.name}-{net.in_shape[1]}")
+def test_steps_of_few_samples_with_many_inputs(net: Net) -> None:
+    assert compare_epoch(RUNG, clear_of_switches(net, CONFIG.but(batch_size=17), samples=30)) == 2
 
 
 def test_samples_stored_as_floats() -> None:
@@ -55,17 +67,28 @@ def test_samples_stored_as_floats() -> None:
     assert compare_epoch(RUNG, drawn) > 0
 
 
-def test_a_batch_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernelwise, "SLICE_BYTES", 20_000)
-    drawn = clear_of_switches(NETS[1], CONFIG.but(batch_size=None), samples=30)
-    assert compare_epoch(RUNG, drawn) == 1
+@pytest.mark.parametrize("few", [1000, 2])
+@pytest.mark.parametrize("batch", [None, 20])
+def test_a_batch_in_slices(batch: int | None, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all samples, which are read as they stand, and of some; the update comes after the last slice."""
+    monkeypatch.setattr(launches, "FEW", few)
+    monkeypatch.setattr(many, "SLAB", 4)
+    monkeypatch.setattr(kernelwise, "SLICE_BYTES", 5_000)
+    drawn = clear_of_switches(NETS[1], CONFIG.but(batch_size=batch), samples=30)
+    with build(NETS[1], drawn.config, drawn.state) as trainer:
+        trainer.load(drawn.dataset)
+        assert isinstance(trainer, KernelTrainer)
+        parts = trainer._slices(trainer.batch)
+        assert len(parts) > 1
+        assert [stage.phase for stage in trainer.stages(parts[-1])] == ["step", "sum", "update"]
+    assert compare_epoch(RUNG, drawn) == (1 if batch is None else 2)
 
 
 @pytest.mark.parametrize("few", [1000, 2])
 @pytest.mark.parametrize("net", [nets.mlp((1, 5, 7)), nets.cnn((1, 8, 8), classes=4)], ids=lambda net: net.name)
 def test_the_last_thin_layer_with_its_loss(net: Net, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launches, "FEW", few)
-    monkeypatch.setattr(launches, "SLAB", 4)
+    monkeypatch.setattr(many, "SLAB", 4)
     drawn = clear_of_switches(net, CONFIG, samples=9)
     assert compare_epoch(RUNG, drawn) > 0
     with build(net, CONFIG, drawn.state) as trainer:
@@ -98,7 +121,7 @@ def _trained(drawn: Case, device: EmulatedDevice) -> bytes:
 
 @pytest.mark.parametrize("net", [*NETS[:2], nets.mlp((1, 5, 5))], ids=lambda net: net.name)
 def test_every_order_of_threads_gives_the_same_bits_and_the_checker_is_silent(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launches, "SLAB", 4)
+    monkeypatch.setattr(many, "SLAB", 4)
     for few in (1000, 2):
         monkeypatch.setattr(launches, "FEW", few)
         drawn = case(net, CONFIG.but(batch_size=11), seed=4, samples=15)

@@ -17,15 +17,20 @@ __device__ __forceinline__ void copy_float(float* shared, const float* global, b
 #endif
 }
 
-// Four floats at an address that 16 divides, of which the first `count` (0 to 4) are read and the others 0.
-__device__ __forceinline__ void copy_float4(float* shared, const float* global, int count) {
+// 16 bytes at addresses that 16 divides: numbers of which the first `count` are read, none to all, and the others 0.
+template <typename T>
+__device__ __forceinline__ void copy_sixteen(T* shared, const T* global, int count) {
 #ifdef ASYNC_COPIES
     const unsigned target = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(global), "r"(4 * count) : "memory");
+    const int bytes = count * static_cast<int>(sizeof(T));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(global), "r"(bytes) : "memory");
 #else
-    for (int i = 0; i < 4; ++i) shared[i] = i < count ? global[i] : 0.0f;
+    for (int i = 0; i < 16 / static_cast<int>(sizeof(T)); ++i) shared[i] = i < count ? global[i] : T(0);
 #endif
 }
+
+// The same for four floats.
+__device__ __forceinline__ void copy_float4(float* shared, const float* global, int count) { copy_sixteen(shared, global, count); }
 
 // Ends a group of copies.
 __device__ __forceinline__ void commit_copies() {

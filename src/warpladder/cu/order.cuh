@@ -14,20 +14,33 @@ __device__ inline unsigned order_mix(unsigned x) {
 // n, the number of samples.
 __device__ inline unsigned order_length(const unsigned* words) { return words[ORDER_ROUNDS + 1]; }
 
+// The words in registers. They are asked for together: one wait for memory instead of one for each.
+struct Order {
+    unsigned key[ORDER_ROUNDS], half_bits, n, shuffle;
+
+    Order() = default;
+    __device__ explicit Order(const unsigned* words) : half_bits(words[ORDER_ROUNDS]), n(order_length(words)), shuffle(words[ORDER_ROUNDS + 2]) {
+#pragma unroll
+        for (int round = 0; round < ORDER_ROUNDS; ++round) key[round] = words[round];
+    }
+
+    // The sample at a position below n. Whether it is shuffled is asked last: a branch around all this would have the words waited for twice.
+    __device__ unsigned operator[](unsigned position) const {
+        const unsigned mask = (1u << half_bits) - 1u;
+        unsigned x = position;
+        do {
+            unsigned left = x >> half_bits, right = x & mask;
+#pragma unroll
+            for (int round = 0; round < ORDER_ROUNDS; ++round) {
+                const unsigned next = left ^ (order_mix(right ^ key[round]) & mask);
+                left = right;
+                right = next;
+            }
+            x = (left << half_bits) | right;
+        } while (x >= n);
+        return shuffle ? x : position;
+    }
+};
+
 // The sample at a position below n.
-__device__ inline unsigned order_at(const unsigned* words, unsigned position) {
-    const unsigned half_bits = words[ORDER_ROUNDS], n = order_length(words), shuffle = words[ORDER_ROUNDS + 2];
-    if (!shuffle) return position;
-    const unsigned mask = (1u << half_bits) - 1u;
-    unsigned x = position;
-    do {
-        unsigned left = x >> half_bits, right = x & mask;
-        for (int round = 0; round < ORDER_ROUNDS; ++round) {
-            const unsigned next = left ^ (order_mix(right ^ words[round]) & mask);
-            left = right;
-            right = next;
-        }
-        x = (left << half_bits) | right;
-    } while (x >= n);
-    return x;
-}
+__device__ inline unsigned order_at(const unsigned* words, unsigned position) { return Order(words)[position]; }

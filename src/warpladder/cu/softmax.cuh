@@ -20,5 +20,33 @@ __device__ inline Softmax softmax(const float* x, int classes) {
     return s;
 }
 
+// The same where a sample's logits are in registers.
+template <int CLASSES>
+__device__ __forceinline__ Softmax softmax(const float (&x)[CLASSES]) {
+    Softmax s = {x[0], 0.0f, 0};
+#pragma unroll
+    for (int c = 1; c < CLASSES; ++c) {
+        if (x[c] > s.largest) {
+            s.largest = x[c];
+            s.best = c;
+        }
+    }
+#pragma unroll
+    for (int c = 0; c < CLASSES; ++c) s.total += expf(x[c] - s.largest);
+    return s;
+}
+
+// The same for logits in the first 16 lanes of a warp, minus infinity in those without one; these lanes get it.
+__device__ __forceinline__ Softmax softmax_of_lanes(float logit) {
+    const unsigned every_lane = 0xffffffffu;
+    float largest = logit;
+#pragma unroll
+    for (int offset = 8; offset > 0; offset /= 2) largest = fmaxf(largest, __shfl_xor_sync(every_lane, largest, offset));
+    float total = expf(logit - largest);
+#pragma unroll
+    for (int offset = 8; offset > 0; offset /= 2) total += __shfl_xor_sync(every_lane, total, offset);
+    return {largest, total, __ffs(__ballot_sync(every_lane, logit == largest) & 0xffffu) - 1};
+}
+
 // -log of the probability of a class whose logit is x.
 __device__ inline float surprise(const Softmax& s, float x) { return logf(s.total) - (x - s.largest); }

@@ -17,8 +17,8 @@ struct Share {
 };
 
 // How many of n numbers a lane is left with at most.
-__device__ constexpr int left_of(int n) {
-    for (int offset = 16; offset > 0; offset /= 2) n = (n + 1) / 2;
+__device__ constexpr int left_of(int n, int least = 1) {
+    for (int offset = 16; offset >= least; offset /= 2) n = (n + 1) / 2;
     return n;
 }
 
@@ -26,9 +26,10 @@ __device__ constexpr int left_of(int n) {
 //
 // At each of five steps lanes l and l ^ offset divide the numbers that both still have: one keeps the lower half, the other the
 // upper, and each adds what the other had of its half. So N + 31 shuffles or fewer do what N sums one by one take 5 N for.
-template <int N, int OFFSET = 16>
+// With LEAST, a power of two, only lanes of the same number modulo LEAST are added up.
+template <int N, int LEAST = 1, int OFFSET = 16>
 __device__ __forceinline__ void warp_sums(float* value, Share& share) {
-    if constexpr (OFFSET > 0) {
+    if constexpr (OFFSET >= LEAST) {
         constexpr int HALF = (N + 1) / 2;
         const bool upper = threadIdx.x & OFFSET;
 #pragma unroll
@@ -39,7 +40,7 @@ __device__ __forceinline__ void warp_sums(float* value, Share& share) {
         }
         share.first += upper ? HALF : 0;
         share.count = upper ? max(share.count - HALF, 0) : min(share.count, HALF);
-        warp_sums<HALF, OFFSET / 2>(value, share);
+        warp_sums<HALF, LEAST, OFFSET / 2>(value, share);
     }
 }
 

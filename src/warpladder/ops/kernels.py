@@ -215,7 +215,7 @@ class Head(OnDevice, ABC):
 
 
 class WholeStep(OnDevice, ABC):
-    """All of a step but the update, for nets of a certain form whose samples are on the device.
+    """All of a step, for nets of a certain form whose samples are on the device.
 
     source : (samples, *in_shape) uint8 or float32, as stored; scale : what its numbers are multiplied by.
     labels : (samples,) int32, or None.
@@ -223,6 +223,7 @@ class WholeStep(OnDevice, ABC):
     whole : samples of a full batch; a step's positions begin at log.step * whole.
     capacity : samples at a time, at most.
     w, dw : parameters and their gradients, by the names of `params.slots`.
+    update : what a step ends with; its arrays hold w and dw.
     """
 
     @classmethod
@@ -232,15 +233,16 @@ class WholeStep(OnDevice, ABC):
 
     def __init__(
         self, device: Device, net: Net, source: Array, scale: float, labels: Array | None, order: Array, log: Log, whole: int, capacity: int,
-        w: Mapping[str, Array], dw: Mapping[str, Array], block_size: int,
+        w: Mapping[str, Array], dw: Mapping[str, Array], update: KernelUpdate, block_size: int,
     ) -> None:  # fmt: skip
         super().__init__(device, block_size)
         self.net, self.source, self.scale, self.labels, self.order, self.log = net, source, np.float32(scale), labels, order, log
-        self.whole, self.capacity, self.w, self.dw = whole, capacity, w, dw
+        self.whole, self.capacity, self.w, self.dw, self.update = whole, capacity, w, dw, update
 
     @abstractmethod
     def launches(self, n: int, batch: int, offset: int, first: bool, last: bool) -> Launches:
-        """The gradients of n samples and the log's entry, as `KernelGather.launches` and `KernelLoss.launches` say."""
+        """The gradients of n samples and the log's entry, as `KernelGather.launches` and `KernelLoss.launches` say; and where these samples
+        are the whole batch, the update."""
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def loss(net: Net, n: int) -> Floor:
 def update(net: Net, config: TrainConfig) -> Floor:
     """Gradients and parameters in, parameters out; with momentum the velocity in and out too."""
     arrays = 5 if config.momentum else 3
-    return Floor(net.param_count * (4 if config.momentum else 2), FLOAT * arrays * net.param_count)
+    return Floor(_update_flops(net, config), FLOAT * arrays * net.param_count)
 
 
 def feed(net: Net, n: int, itemsize: int) -> Floor:
@@ -60,9 +60,16 @@ def feed(net: Net, n: int, itemsize: int) -> Floor:
     return Floor(n * math.prod(net.in_shape), n * math.prod(net.in_shape) * (itemsize + FLOAT))
 
 
-def step(net: Net, n: int, itemsize: int) -> Floor:
-    """All of a step but the update in one: stored samples in once, weights in, gradients out."""
-    return Floor(n * net.train_flops, n * math.prod(net.in_shape) * itemsize + 2 * FLOAT * net.param_count)
+def step(net: Net, n: int, itemsize: int, update: TrainConfig | None) -> Floor:
+    """All of a step in one: samples in once, weights in, gradients out; or, with its update, weights, and with momentum velocity, in and out."""
+    arrays = 4 if update is not None and update.momentum else 2
+    read = n * math.prod(net.in_shape) * itemsize
+    own = _update_flops(net, update) if update is not None else 0
+    return Floor(n * net.train_flops + own, read + FLOAT * arrays * net.param_count)
+
+
+def _update_flops(net: Net, config: TrainConfig) -> int:
+    return net.param_count * (4 if config.momentum else 2)
 
 
 def _flops(net: Net, index: int) -> int:

@@ -108,7 +108,9 @@ def _floor(trainer: KernelTrainer, stage: Stage, n: int) -> floor.Floor:
     if stage.phase == "backward":
         return floor.backward(net, stage.layers, n)
     if stage.phase == "step":
-        return floor.step(net, n, trainer.itemsize)
+        assert trainer.network is not None
+        part = Slice(min(trainer.network.capacity, n), n, 0)
+        return floor.step(net, n, trainer.itemsize, trainer.config if trainer.updates(part) else None)
     if stage.phase == "loss":
         return floor.loss(net, n)
     if stage.phase == "feed":

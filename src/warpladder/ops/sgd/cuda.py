@@ -13,6 +13,12 @@ from ..kernels import KernelUpdate, Launches
 NAIVE = Path(__file__).with_name("naive.cu")
 
 
+def settings(config: TrainConfig) -> tuple[float, float, int, float, float]:
+    """Rate, momentum, nesterov, decay and limit, as sgd.cuh has them."""
+    limit = math.inf if config.clip_value is None else config.clip_value
+    return config.learning_rate, config.momentum, int(config.nesterov), config.weight_decay, limit
+
+
 class NaiveSGD(KernelUpdate):
     """One thread for each parameter of the whole net: one launch a step."""
 
@@ -21,8 +27,5 @@ class NaiveSGD(KernelUpdate):
         self.kernel = device.kernel(NAIVE, "sgd_step")
 
     def launches(self) -> Launches:
-        c = self.config
-        limit = math.inf if c.clip_value is None else c.clip_value
-        settings = c.learning_rate, c.momentum, c.nesterov, c.weight_decay, limit
         count = self.params.size
-        return [flat(self.kernel, count, self.block_size, self.params, self.grads, self.velocity, count, *settings)]
+        return [flat(self.kernel, count, self.block_size, self.params, self.grads, self.velocity, count, *settings(self.config))]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 from ...config import TrainConfig
 from ...device import Array, Device
 from ..grids import flat
 from ..kernels import Launches
-from .cuda import NaiveSGD
+from .cuda import NaiveSGD, settings
 
 WIDE = Path(__file__).with_name("wide.cu")
 
@@ -24,7 +23,5 @@ class WideSGD(NaiveSGD):
     def launches(self) -> Launches:
         if self.by_four is None:
             return super().launches()
-        c, count = self.config, self.params.size // 4
-        limit = math.inf if c.clip_value is None else c.clip_value
-        settings = c.learning_rate, c.momentum, int(c.nesterov), c.weight_decay, limit
-        return [flat(self.by_four, count, self.block_size, self.params, self.grads, self.velocity, count, *settings)]
+        count = self.params.size // 4
+        return [flat(self.by_four, count, self.block_size, self.params, self.grads, self.velocity, count, *settings(self.config))]

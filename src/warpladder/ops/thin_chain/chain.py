@@ -1,4 +1,4 @@
-"""Nets of one or two thin linear layers with cross-entropy: a whole step but its update, in two or three launches."""
+"""Nets of one or two thin linear layers with cross-entropy: a whole step in two or three launches."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from ...device import Array, Device
 from ...nets import CrossEntropyLoss, Flatten, Layer, Linear, Net, ReLU
-from ..kernels import Launches, Log, WholeStep
-from .launches import MOST, ChainLaunches
+from ..kernels import KernelUpdate, Launches, Log, WholeStep
+from .arrays import MOST, ChainArrays
+from .launches import ChainLaunches
 
 
 class ThinChain(WholeStep):
@@ -26,16 +27,17 @@ class ThinChain(WholeStep):
 
     def __init__(
         self, device: Device, net: Net, source: Array, scale: float, labels: Array | None, order: Array, log: Log, whole: int, capacity: int,
-        w: Mapping[str, Array], dw: Mapping[str, Array], block_size: int,
+        w: Mapping[str, Array], dw: Mapping[str, Array], update: KernelUpdate, block_size: int,
     ) -> None:  # fmt: skip
-        super().__init__(device, net, source, scale, labels, order, log, whole, capacity, w, dw, block_size)
+        super().__init__(device, net, source, scale, labels, order, log, whole, capacity, w, dw, update, block_size)
         assert labels is not None
         where = [index for index, layer in enumerate(net.layers) if isinstance(layer, Linear)]
         weights, gradients = ([views[f"{index}.{part}"] for index in where for part in ("weight", "bias")] for views in (w, dw))
-        self.kernels = ChainLaunches(self, source, scale, labels, order, log, whole, capacity, weights, gradients)
+        arrays = ChainArrays(self, source, scale, labels, order, log, whole, capacity, weights, gradients, update)
+        self.kernels = ChainLaunches(self, arrays, capacity)
 
     def launches(self, n: int, batch: int, offset: int, first: bool, last: bool) -> Launches:
-        return [*self.kernels.forward(n, batch, offset), *self.kernels.backward(n, batch, first, last)]
+        return [*self.kernels.forward(n, batch, offset), *self.kernels.backward(n, batch, offset, first, last)]
 
 
 def _computing(net: Net) -> list[Layer]:

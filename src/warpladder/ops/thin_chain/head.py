@@ -6,7 +6,8 @@ from ...device import Array, Device
 from ...nets import CrossEntropyLoss, Layer, Linear, Loss
 from ..base import Buffers
 from ..kernels import Head, Launches, Log
-from .launches import MOST, ChainLaunches
+from .arrays import MOST, ChainArrays
+from .launches import ChainLaunches
 
 
 class ThinHead(Head):
@@ -19,10 +20,11 @@ class ThinHead(Head):
     def __init__(self, device: Device, buffers: Buffers, target: Array, log: Log, block_size: int) -> None:
         super().__init__(device, buffers, target, log, block_size)
         t = buffers
-        self.kernels = ChainLaunches(self, t.x, 1.0, target, None, log, len(t.x), len(t.x), [t.w, t.b], [t.dw, t.db], t.dx)
+        arrays = ChainArrays(self, t.x, 1.0, target, None, log, len(t.x), len(t.x), [t.w, t.b], [t.dw, t.db], dx=t.dx)
+        self.kernels = ChainLaunches(self, arrays, len(t.x))
 
     def forward(self, n: int, batch: int) -> Launches:
         return self.kernels.forward(n, batch, 0)
 
     def backward(self, n: int, batch: int, first: bool, last: bool) -> Launches:
-        return self.kernels.backward(n, batch, first, last)
+        return self.kernels.backward(n, batch, 0, first, last)

@@ -141,6 +141,7 @@ class KernelTrainer(Trainer):
             capacity,
             w,
             dw,
+            self.update,
             self.block_size,
         )
 
@@ -205,9 +206,13 @@ class KernelTrainer(Trainer):
                 out = self._with_head(self.head, out, part)
         if part.n < part.batch:
             out.append(Stage("sum", no_layers, self.adding.launches(part.first, part.last)))
-        if part.last:
+        if part.last and not self.updates(part):
             out.append(Stage("update", no_layers, self.updating))
         return out
+
+    def updates(self, part: Slice) -> bool:
+        """Whether what computes all of a step updates the parameters as well: it does where the slice is the whole batch."""
+        return self.whole is not None and part.n == part.batch
 
     def _with_head(self, head: Head, stages: list[Stage], part: Slice) -> list[Stage]:
         """The stages with the last layer's and the loss's replaced by the head's."""

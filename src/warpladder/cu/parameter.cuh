@@ -1,0 +1,28 @@
+// What becomes of a number of the gradient once its sum is complete: it is stored, and where the step ends with it its parameter is updated.
+#pragma once
+#include "sgd.cuh"
+
+// Flat arrays of one layout; params is null where somebody else updates.
+struct Flat {
+    float *grads, *params, *velocity;
+    Sgd sgd;
+};
+
+// The parameter whose gradient goes to one place: asked for before the sum is known, so that nobody waits for it afterwards. None for null.
+struct Parameter {
+    float w, v;
+
+    __device__ __forceinline__ Parameter(const Flat& flat, const float* gradient) : w(0.0f), v(0.0f) {
+        if (flat.params == nullptr || gradient == nullptr) return;
+        w = flat.params[gradient - flat.grads];
+        if (flat.sgd.momentum != 0.0f) v = flat.velocity[gradient - flat.grads];
+    }
+
+    __device__ __forceinline__ void finish(const Flat& flat, float* gradient, float sum) {
+        *gradient = sum;
+        if (flat.params == nullptr) return;
+        sgd_update(w, sum, v, flat.sgd);
+        flat.params[gradient - flat.grads] = w;
+        if (flat.sgd.momentum != 0.0f) flat.velocity[gradient - flat.grads] = v;
+    }
+};

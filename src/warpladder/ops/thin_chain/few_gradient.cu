@@ -1,0 +1,102 @@
+// All gradients of a thin chain from few samples, the update where it is wanted, and the log, in one launch.
+//
+// A block has 16 inputs, its lanes 4 each of 8 samples, its eight warps 64 samples at a time: then each of dw1's 160 sums is in 64 lanes, which
+// shuffles and one barrier add up. With BACK lanes have 2 inputs each: the weights want registers too. All that a block reads it asks for at
+// once, the parameters that it will update among it.
+// instance: chain_gradient_few<10, 1, 1, float>
+// instance: chain_gradient_few<16, 2, 1, float>
+// instance: chain_gradient_few<16, 4, 0, unsigned char>
+#include "chain_end.cuh"
+#include "pixels.cuh"
+
+constexpr int THREADS = 256, WARPS = THREADS / 32;
+constexpr int TILE = 16;  // inputs of a block
+constexpr int AHEAD = 2;  // samples that a lane asks for at once
+
+// x: (n, inputs). Blocks along x: of dw1, then of the small sums, then one for the log. small: (n, pitch), of which `count` columns are summed.
+// params, velocity: null where nothing is updated. With BACK dx[n, i] = sum over o of g[n, o] w1[o, i] is written as well.
+template <int WIDTH, int WIDE, int BACK, class Pixel>
+__global__ void __launch_bounds__(THREADS, BACK && WIDTH * WIDE <= 20 ? 3 : 1) chain_gradient_few(
+    const Pixel* __restrict__ x, float scale, const float* __restrict__ g, int n, int inputs, const float* __restrict__ small, int pitch, int count,
+    int out, const double* __restrict__ lost, const int* __restrict__ hits, float* dw1, float* db1, float* dw2, float* db2, float* grads,
+    float* params, float* velocity, float rate, float momentum, int nesterov, float decay, float limit, int* step, double* log_loss,
+    long long* log_correct, int batch, int first, int last, const float* __restrict__ w1, float* __restrict__ dx
+) {
+    constexpr int ACROSS = TILE / WIDE, EACH = 32 / ACROSS, QUADS = (WIDTH + 3) / 4, SUMS = WIDTH * WIDE;
+    static_assert(WIDTH * TILE <= THREADS, "a thread for each sum");
+    __shared__ float added[WARPS][WIDTH * TILE];
+    const Flat flat = {grads, params, velocity, {rate, momentum, nesterov, decay, limit}};
+    const int t = threadIdx.x, lane = t % 32, warp = t / 32, tiles = (inputs + TILE - 1) / TILE, block = blockIdx.x;
+    if (block == gridDim.x - 1) {
+        sum_log<WARPS>(lost, hits, n, step, log_loss, log_correct, batch, first, last);
+        return;
+    }
+    if (block >= tiles) {
+        const SmallSums to = {WIDTH, out, count, db1, dw2, db2};
+        const int k = (block - tiles) * COLUMNS + lane;
+        sum_rows<WARPS>(small, n, pitch, k, to[k], flat);
+        return;
+    }
+
+    // thread t finishes the sum of output t / TILE and input t % TILE of the tile
+    const int own = block * TILE + t % TILE;
+    float* const to = t < WIDTH * TILE && own < inputs ? dw1 + t / TILE * inputs + own : nullptr;
+    Parameter parameter(flat, to);
+
+    const int i = block * TILE + lane % ACROSS * WIDE;
+    const bool inside = i < inputs;
+    float sum[SUMS] = {};
+    Pixels<float, WIDE> weight[BACK ? WIDTH : 1];
+    if constexpr (BACK) {
+#pragma unroll
+        for (int o = 0; o < WIDTH; ++o) weight[o].load(w1 + o * inputs + (inside ? i : 0));
+    }
+    for (int begin = warp * EACH + lane / ACROSS; begin < n; begin += AHEAD * WARPS * EACH) {
+        Pixels<Pixel, WIDE> pixels[AHEAD];
+        float4 four[AHEAD][QUADS];
+#pragma unroll
+        for (int a = 0; a < AHEAD; ++a) {
+            const long long s = min(begin + a * WARPS * EACH, n - 1);
+            pixels[a].load(x + s * inputs + (inside ? i : 0));
+#pragma unroll
+            for (int q = 0; q < QUADS; ++q) four[a][q] = reinterpret_cast<const float4*>(g)[s * QUADS + q];
+        }
+#pragma unroll
+        for (int a = 0; a < AHEAD; ++a) {
+            const long long s = begin + a * WARPS * EACH;
+            float factor[4 * QUADS];
+#pragma unroll
+            for (int q = 0; q < QUADS; ++q) {  // a sample that is not there counts nothing; behind a branch its loads would wait for the one before
+                const float4 some = s < n ? four[a][q] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                factor[4 * q] = some.x, factor[4 * q + 1] = some.y, factor[4 * q + 2] = some.z, factor[4 * q + 3] = some.w;
+            }
+#pragma unroll
+            for (int k = 0; k < SUMS; ++k) sum[k] = fmaf(factor[k / WIDE], pixels[a][k % WIDE], sum[k]);
+            if constexpr (BACK) {
+                Pixels<float, WIDE> back;
+#pragma unroll
+                for (int e = 0; e < WIDE; ++e) {
+                    float total = 0.0f;
+#pragma unroll
+                    for (int o = 0; o < WIDTH; ++o) total = fmaf(factor[o], weight[o][e], total);
+                    back.set(e, total);
+                }
+                if (inside && s < n) back.store(dx + s * inputs + i);
+            }
+        }
+    }
+
+    Share share = {0, SUMS};
+    warp_sums<SUMS, ACROSS>(sum, share);
+#pragma unroll
+    for (int k = 0; k < left_of(SUMS, ACROSS); ++k) {
+        const int number = share.first + k;
+        if (k < share.count) added[warp][number / WIDE * TILE + lane % ACROSS * WIDE + number % WIDE] = sum[k];
+    }
+    __syncthreads();
+    if (to == nullptr) return;
+    float total = added[0][t];
+#pragma unroll
+    for (int v = 1; v < WARPS; ++v) total += added[v][t];
+    parameter.finish(flat, to, total * scale);
+}

@@ -1,0 +1,80 @@
+"""Many samples through a thin chain: three launches, which fill the device once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ..kernels import Launches, OnDevice, ceil_div
+from .arrays import ChainArrays
+
+FORWARD, GRADIENT, FINISH = (Path(__file__).with_name(name) for name in ("many_forward.cu", "many_gradient.cu", "finish.cu"))
+
+#: Forward: samples and threads of a block, groups of warps that divide the inputs, bytes of a sample in a stage with its padding.
+SAMPLES, THREADS, GROUPS, ROW = 256, 256, 4, 80
+
+#: Numbers that a thread of the gradient keeps in registers at most: its sums, and as many weights where dx is wanted.
+KEPT = 80
+
+#: Samples of a slab at least.
+SLAB = 16
+
+#: Numbers that a block of finish.cu sums up, and its threads.
+COLUMNS, FINISHING = 32, 512
+
+
+class Many:
+    """Forward with the loss; the first layer's gradient, in slabs; the sums of slabs and blocks, with the log and perhaps the update."""
+
+    def __init__(self, owner: OnDevice, arrays: ChainArrays, capacity: int) -> None:
+        self.arrays = a = arrays
+        blocks = ceil_div(capacity, SAMPLES)
+        self.rows = owner.scratch((capacity,), np.int32) if a.order is not None else None
+        self.small = owner.scratch((blocks, a.small))
+        self.lost, self.hits = owner.scratch((blocks,), np.float64), owner.scratch((blocks,), np.int32)
+        per_16 = 16 // a.source.dtype.itemsize
+        stage = SAMPLES * ROW + a.width * GROUPS * per_16 * 4
+        columns = (a.width + (a.hidden + a.out if a.hidden else 0)) * (SAMPLES + 4) * 4
+        self.shared = max(2 * stage, 2 * a.width * SAMPLES * 4, columns)
+        self.back = int(a.dx is not None)
+        most = min(per_16, KEPT // (a.width * (1 + self.back)))
+        self.wide = next((wide for wide in (8, 4, 2) if wide <= most and a.inputs % wide == 0), 1)
+        self.threads = 256 if self.back else 512
+        groups = a.inputs // self.wide
+        self.tiles = ceil_div(groups, self.threads)
+        self.across = ceil_div(groups, self.tiles)
+        self.most = max(1, a.device.limits.multiprocessors // self.tiles)  # slabs
+        self.parts = owner.scratch((min(self.most, ceil_div(capacity, SLAB)), a.width * a.inputs))
+
+    def forward(self, n: int, batch: int, offset: int) -> Launches:
+        """The loss of n samples, and its gradient by the first layer's output."""
+        a = self.arrays
+        w1, b1 = a.weights[:2]
+        kernel = a.device.kernel(FORWARD, f"chain_forward_many<{a.hidden}, {a.out}, {a.pixel}>")
+        return [
+            kernel.bind(
+                ceil_div(n, SAMPLES), THREADS, a.source, a.scale, a.labels, a.order, a.log.step, w1, b1, *a.second(a.weights), self.rows, a.g,
+                self.small, self.lost, self.hits, n, a.inputs, a.whole, offset, batch, shared=self.shared,
+            )
+        ]  # fmt: skip
+
+    def backward(self, n: int, batch: int, offset: int, first: bool, last: bool) -> Launches:
+        """All gradients, the log, and the update where the batch comes in one piece."""
+        a = self.arrays
+        slab = max(SLAB, ceil_div(n, self.most))
+        slabs, size = ceil_div(n, slab), a.width * a.inputs
+        gradient = a.device.kernel(GRADIENT, f"chain_gradient_many<{a.width}, {self.wide}, {self.back}, {a.pixel}>")
+        finish = a.device.kernel(FINISH, "chain_finish")
+        dw1, db1 = a.gradients[:2]
+        return [
+            gradient.bind(
+                (self.tiles, slabs), self.threads, a.source, a.scale, self.rows, a.g, self.parts, n, a.inputs, offset, slab, self.across,
+                a.weights[0], a.dx,
+            ),
+            finish.bind(
+                ceil_div(size, COLUMNS) + ceil_div(a.small, COLUMNS) + 1, FINISHING, self.parts, slabs, size, self.small, self.lost, self.hits,
+                ceil_div(n, SAMPLES), a.small, a.width, a.out, dw1, db1, *a.second(a.gradients), *a.updated(n, batch), a.log.step, a.log.loss,
+                a.log.correct, batch, int(first), int(last),
+            ),
+        ]  # fmt: skip

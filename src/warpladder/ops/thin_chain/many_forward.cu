@@ -1,0 +1,231 @@
+// Many samples through a thin chain: forward, the loss, and back to g. See thin_chain.cuh for the shapes.
+//
+// A block has 256 samples and fills half a multiprocessor; 60,000 samples are one wave of blocks on 132 of them. Stages of 64 bytes of every
+// sample's row, with the weights that meet them, come to shared memory while the stage before is multiplied. A lane has four samples
+// and all outputs: a weight, which all lanes read at once, serves four multiply-adds, and a pixel is made a float once for all outputs.
+// instance: chain_forward_many<10, 10, unsigned char>
+// instance: chain_forward_many<0, 10, unsigned char>
+// instance: chain_forward_many<16, 16, unsigned char>
+// instance: chain_forward_many<0, 16, unsigned char>
+// instance: chain_forward_many<0, 10, float>
+#include "async.cuh"
+#include "nan.cuh"
+#include "order.cuh"
+#include "pixels.cuh"
+#include "softmax.cuh"
+#include "thin_chain.cuh"
+#include "warp.cuh"
+
+constexpr int SAMPLES = 256, THREADS = 256;
+constexpr int GROUPS = 4;                         // of warps, which divide a stage's inputs
+constexpr int EACH = SAMPLES * GROUPS / THREADS;  // samples of a lane
+constexpr int ROW = 64 + 16;                      // bytes of a stage's row: an odd number of 16, so that lanes' rows lie in different banks
+constexpr int COLUMN = SAMPLES + 4;               // floats from one number of all samples to the next, for the same reason
+
+// order: null for samples as they stand, from `offset` on; rows is not written then. lost, hits, small: a row for each block.
+// Dynamic shared memory: as launches.py says.
+template <int HIDDEN, int OUT, class Pixel>
+__global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HIDDEN + OUT > 24 ? 1 : 2) chain_forward_many(
+    const Pixel* __restrict__ source, float scale, const int* __restrict__ label, const unsigned* __restrict__ order, const int* __restrict__ step,
+    const float* __restrict__ w1, const float* __restrict__ b1, const float* __restrict__ w2, const float* __restrict__ b2, int* __restrict__ rows,
+    float* __restrict__ g, float* __restrict__ small, double* __restrict__ lost, int* __restrict__ hits, int n, int inputs, int whole, int offset,
+    int batch
+) {
+    using C = Chain<HIDDEN, OUT>;
+    constexpr int WIDTH = C::WIDTH, PER_16 = 16 / static_cast<int>(sizeof(Pixel)), DEPTH = GROUPS * PER_16;  // a stage's inputs
+    constexpr int STAGE = SAMPLES * ROW + WIDTH * DEPTH * 4;
+    extern __shared__ float4 shared4[];
+    __shared__ int row_of[SAMPLES];
+    __shared__ float second[OUT][WIDTH], bias1[WIDTH], bias2[OUT];
+    __shared__ double warp_loss[THREADS / 32];
+    __shared__ int warp_hits[THREADS / 32];
+    char* const shared = reinterpret_cast<char*>(shared4);
+    const int t = threadIdx.x, lane = t % 32, warp = t / 32, group = warp % GROUPS;
+    const int begin = blockIdx.x * SAMPLES, count = min(SAMPLES, n - begin);
+
+    int row = begin + min(t, count - 1);
+    if (order != nullptr) {
+        row = order_at(order, static_cast<unsigned>(*step) * whole + offset + row);
+        if (t < count) rows[begin + t] = row;
+    } else {
+        row += offset;
+    }
+    row_of[t] = row;
+    const int wanted = label[row];  // asked for now, needed at the end
+    __syncthreads();
+
+    const bool wide = inputs % PER_16 == 0, wide_weights = inputs % 4 == 0;  // all rows begin on a boundary of 16 bytes
+    const auto bring = [&](int number) {                                    // stage `number`, zeros beyond the inputs
+        char* const to = shared + number % 2 * STAGE;
+        const int first = number * DEPTH;
+#pragma unroll
+        for (int j = 0; j < EACH; ++j) {
+            const int s = t / GROUPS + j * (THREADS / GROUPS), i = first + t % GROUPS * PER_16;
+            Pixel* const there = reinterpret_cast<Pixel*>(to + s * ROW) + t % GROUPS * PER_16;
+            const Pixel* const from = source + static_cast<long long>(row_of[s]) * inputs + i;
+            if (wide) {
+                copy_sixteen(there, i < inputs ? from : source, i < inputs ? PER_16 : 0);
+            } else {
+#pragma unroll 1
+                for (int e = 0; e < PER_16; ++e) there[e] = i + e < inputs ? from[e] : Pixel(0);
+            }
+        }
+        float* const weights = reinterpret_cast<float*>(to + SAMPLES * ROW);
+        for (int k = 4 * t; k < WIDTH * DEPTH; k += 4 * THREADS) {
+            const int i = first + k % DEPTH;
+            const float* const from = w1 + k / DEPTH * inputs + i;
+            if (wide_weights) {
+                copy_sixteen(weights + k, i < inputs ? from : w1, i < inputs ? 4 : 0);
+            } else {
+#pragma unroll 1
+                for (int e = 0; e < 4; ++e) copy_float(weights + k + e, i + e < inputs ? from + e : w1, i + e < inputs);
+            }
+        }
+    };
+
+    // z: lanes of warp (half, group) have samples half * 128 + lane + 32 j and 16 bytes of each row of a stage
+    const int mine = warp / GROUPS * (SAMPLES / 2) + lane;
+    float sum[EACH][WIDTH] = {};
+    const int stages = (inputs + DEPTH - 1) / DEPTH;
+    bring(0);
+    commit_copies();
+    if (t < WIDTH) bias1[t] = b1[t];
+    if constexpr (HIDDEN > 0) {
+        if (t < OUT) bias2[t] = b2[t];
+        for (int k = t; k < OUT * HIDDEN; k += THREADS) second[k / HIDDEN][k % HIDDEN] = w2[k];
+    }
+    for (int number = 0; number < stages; ++number) {
+        if (number + 1 < stages) bring(number + 1);
+        commit_copies();
+        wait_for_copies<1>();
+        __syncthreads();
+        if (number * DEPTH + group * PER_16 < inputs) {
+            const char* const stage = shared + number % 2 * STAGE;
+            const float* const weights = reinterpret_cast<const float*>(stage + SAMPLES * ROW) + group * PER_16;
+            Pixels<Pixel, PER_16> pixels[EACH];
+#pragma unroll
+            for (int j = 0; j < EACH; ++j) pixels[j].load(reinterpret_cast<const Pixel*>(stage + (mine + 32 * j) * ROW) + group * PER_16);
+#pragma unroll
+            for (int i = 0; i < PER_16; i += 4) {
+                float x[EACH][4];
+#pragma unroll
+                for (int j = 0; j < EACH; ++j)
+#pragma unroll
+                    for (int e = 0; e < 4; ++e) x[j][e] = pixels[j][i + e];
+#pragma unroll
+                for (int o = 0; o < WIDTH; ++o) {
+                    const float4 w = *reinterpret_cast<const float4*>(weights + o * DEPTH + i);
+#pragma unroll
+                    for (int j = 0; j < EACH; ++j) {
+                        float& to = sum[j][o];
+                        to = fmaf(x[j][3], w.w, fmaf(x[j][2], w.z, fmaf(x[j][1], w.y, fmaf(x[j][0], w.x, to))));
+                    }
+                }
+            }
+        }
+        __syncthreads();
+    }
+
+    // the groups' sums: 2 and 3 to 0 and 1, and those to the samples' threads
+    float* const part = reinterpret_cast<float*>(shared) + group % 2 * WIDTH * SAMPLES + mine;
+#pragma unroll
+    for (int to = 2; to >= 0; to -= 2) {
+        if (group / 2 * 2 == to) {
+#pragma unroll
+            for (int o = 0; o < WIDTH; ++o)
+#pragma unroll
+                for (int j = 0; j < EACH; ++j) {
+                    float& there = part[o * SAMPLES + 32 * j];
+                    there = to == 2 ? sum[j][o] : sum[j][o] + there;
+                }
+        }
+        __syncthreads();
+    }
+
+    // the rest of the net, one thread for each sample
+    const bool there = t < count;
+    const float* const parts = reinterpret_cast<const float*>(shared) + t;
+    float z[WIDTH], out[OUT], back[WIDTH];
+#pragma unroll
+    for (int o = 0; o < WIDTH; ++o) z[o] = fmaf(parts[o * SAMPLES] + parts[(WIDTH + o) * SAMPLES], scale, bias1[o]);
+    __syncthreads();  // the sums over the block's samples take the place of the groups'
+#pragma unroll
+    for (int o = 0; o < OUT; ++o) {
+        if constexpr (HIDDEN > 0) {
+            out[o] = bias2[o];
+#pragma unroll
+            for (int i = 0; i < HIDDEN; ++i) out[o] = fmaf(second[o][i], relu(z[i]), out[o]);
+        } else {
+            out[o] = z[o];
+        }
+    }
+    const Softmax soft = softmax(out);
+    const float share = 1.0f / soft.total, mean = 1.0f / static_cast<float>(batch);
+    float logit = 0.0f;
+#pragma unroll
+    for (int o = 0; o < OUT; ++o) {
+        if (o == wanted) logit = out[o];
+        const float chance = expf(out[o] - soft.largest) * share;
+        out[o] = there ? (chance - (o == wanted ? 1.0f : 0.0f)) * mean : 0.0f;
+    }
+    const double loss = warp_sum(there ? static_cast<double>(surprise(soft, logit)) : 0.0);
+    const int hit = warp_sum(there && soft.best == wanted ? 1 : 0);
+    if (lane == 0) warp_loss[warp] = loss, warp_hits[warp] = hit;
+#pragma unroll
+    for (int i = 0; i < WIDTH; ++i) {
+        if constexpr (HIDDEN > 0) {
+            back[i] = 0.0f;
+#pragma unroll
+            for (int o = 0; o < OUT; ++o) back[i] = fmaf(second[o][i], out[o], back[i]);
+            back[i] = z[i] > 0.0f ? back[i] : 0.0f;
+        } else {
+            back[i] = out[i];
+        }
+    }
+    if (there) {
+        float4* const to = reinterpret_cast<float4*>(g + static_cast<long long>(begin + t) * C::PITCH);
+#pragma unroll
+        for (int i = 0; i < C::PITCH; i += 4) {
+            const auto number = [&](int k) { return k < WIDTH ? back[k] : 0.0f; };
+            to[i / 4] = make_float4(number(i), number(i + 1), number(i + 2), number(i + 3));
+        }
+    }
+
+    // sums over the block's samples: rows of g, and with two layers of the logits' gradient and of h; two threads for each sum
+    float* const columns = reinterpret_cast<float*>(shared);
+#pragma unroll
+    for (int i = 0; i < WIDTH; ++i) columns[i * COLUMN + t] = back[i];
+    if constexpr (HIDDEN > 0) {
+#pragma unroll
+        for (int o = 0; o < OUT; ++o) columns[(WIDTH + o) * COLUMN + t] = out[o];
+#pragma unroll
+        for (int i = 0; i < HIDDEN; ++i) columns[(WIDTH + OUT + i) * COLUMN + t] = there ? relu(z[i]) : 0.0f;
+    }
+    __syncthreads();
+    for (int first = 0; first < C::COUNT; first += THREADS / 2) {
+        const int k = first + t / 2, product = k - WIDTH - OUT;
+        float total = 0.0f;
+        if (k < C::COUNT) {
+            const int one = product < 0 ? k : WIDTH + product / WIDTH, other = product < 0 ? k : WIDTH + OUT + product % WIDTH;
+            const float4* const a = reinterpret_cast<const float4*>(columns + one * COLUMN);
+            const float4* const b = reinterpret_cast<const float4*>(columns + other * COLUMN);
+#pragma unroll 8
+            for (int s = t % 2; s < SAMPLES / 4; s += 2) {
+                const float4 f = product < 0 ? make_float4(1.0f, 1.0f, 1.0f, 1.0f) : b[s], e = a[s];
+                total = fmaf(e.w, f.w, fmaf(e.z, f.z, fmaf(e.y, f.y, fmaf(e.x, f.x, total))));
+            }
+        }
+        total += __shfl_xor_sync(EVERY_LANE, total, 1);
+        if (k < C::COUNT && t % 2 == 0) small[static_cast<long long>(blockIdx.x) * C::COUNT + k] = total;
+    }
+    if (t == 0) {
+        double all = 0.0;
+        int hit_all = 0;
+        for (int v = 0; v < THREADS / 32; ++v) {
+            all += warp_loss[v];
+            hit_all += warp_hits[v];
+        }
+        lost[blockIdx.x] = all;
+        hits[blockIdx.x] = hit_all;
+    }
+}
