@@ -62,6 +62,7 @@ CONVOLUTIONS: list[tuple[tuple[Layer, ...], Shape]] = [
     ((Conv2d(70, 3), R), (1, 9, 12)),  # more outputs than a block has
     ((Conv2d(6, 2, stride=2, padding=1),), (5, 7, 4)),
     ((Conv2d(5, 2, padding=2), R, P), (5, 9, 12)),
+    ((Conv2d(3, 17, padding=8), R), (9, 3, 4)),  # kernels too large for a block's shared memory
     ((U, Conv2d(7, 3, padding=1), R), (12, 4, 3)),
     ((U, Conv2d(3, 3, padding=1)), (9, 4, 4)),  # all classes at once
     ((Upsample2d(3), Conv2d(4, 3, padding=1)), (2, 3, 2)),
@@ -171,6 +172,7 @@ def test_the_same_bits_whatever_came_before(op: type[KernelOp], layers: tuple[La
         bound_op = op(device, layers, Buffers(*on), 256)
         for n in (30, 7, 1, 30, 7):
             on[3].upload(dy)
+            send(bound_op.prepare(n))
             send(bound_op.forward(n))
             send(bound_op.backward(n))
             found.append((n, on[1].download()[:n].tobytes(), *(on[i].download().tobytes() for i in (6, 7)), on[2].download()[:n].tobytes()))

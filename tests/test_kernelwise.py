@@ -27,7 +27,7 @@ from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.graphed import GraphedTrainer, Overlapped
 from warpladder.trainers.kernelwise import trainer as kernelwise
 from warpladder.trainers.kernelwise.feeds import FEEDS, StreamedFeed
-from warpladder.trainers.kernelwise.network import groups, in_place, sizes
+from warpladder.trainers.kernelwise.network import Stage, groups, in_place, sizes
 from warpladder.trainers.kernelwise.slots import ALIGN, Slots
 from warpladder.trainers.kernelwise.timeline import Timeline, overlap
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
@@ -239,8 +239,23 @@ class Named(Call):
 def test_calls_that_may_run_aside_are_waited_for_at_the_end() -> None:
     told: list[str] = []
     device = mock.Mock(new_stream=lambda: Told("side", told))
-    Overlapped(device, [Named("dy"), Named("dw", aside=True), Named("dx")]).send(Told("main", told))
+    Overlapped(device, [Stage("backward", range(2), [Named("dy"), Named("dw", aside=True), Named("dx")])]).send(Told("main", told))
     assert told == ["dy on main", "side waits for main", "dw on side", "dx on main", "main waits for side"]
     told.clear()
-    Overlapped(device, [Named("dy"), Named("dx")]).send(Told("main", told))
+    Overlapped(device, [Stage("backward", range(2), [Named("dy"), Named("dx")])]).send(Told("main", told))
     assert told == ["dy on main", "dx on main"]
+
+
+def test_what_layers_prepare_is_waited_for_by_their_forward_pass() -> None:
+    told: list[str] = []
+    device = mock.Mock(new_stream=lambda: Told("side", told))
+    first, second = range(1), range(1, 2)
+    stages = [
+        Stage("prepare", second, [Named("pack")]), Stage("feed", range(0), [Named("gather")]), Stage("forward", first, [Named("y")]),
+        Stage("forward", second, [Named("z")]), Stage("backward", second, [Named("dz")]),
+    ]  # fmt: skip
+    Overlapped(device, stages).send(Told("main", told))
+    assert told == [
+        "side waits for main", "pack on side", "gather on main", "y on main", "main waits for side", "z on main", "dz on main",
+        "main waits for side",
+    ]  # fmt: skip

@@ -76,9 +76,13 @@ class KernelOp(OnDevice, ABC):
         """Whether the op can compute these layers, of the types that a table has it for, on samples of in_shape; if not, fewer layers are tried."""
         return True
 
+    def prepare(self, n: int) -> Launches:
+        """What depends on the parameters alone and has to be done, once they have changed, before a forward and a backward of n samples."""
+        return []
+
     @abstractmethod
     def forward(self, n: int) -> Launches:
-        """Fill y[:n] from x[:n]."""
+        """Fill y[:n] from x[:n]; follows a prepare of the same n."""
 
     @abstractmethod
     def backward(self, n: int) -> Launches:

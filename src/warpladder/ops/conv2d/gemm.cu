@@ -9,10 +9,6 @@
 #include "gemm_patches.cuh"
 #include "nan.cuh"
 
-// Which way the convolution goes. TRANSPOSED and MERGED read the small image and write the large one: by classes of pixels that meet the same
-// taps (gemm_patches.cuh), or all classes at once, for few outputs: each class has rows of its own, with zeros for taps that it does not meet.
-enum { FORWARD = 0, TRANSPOSED = 1, MERGED = 2 };
-
 // What is done with a sum.
 enum { PLAIN = 0, RECTIFY = 1, POOL = 2 };
 
@@ -113,7 +109,7 @@ __device__ __forceinline__ void store_merged(
     }
 }
 
-// WAY: see above; k, stride and padding are of the convolution from the large image to the small one.
+// WAY: as gemm_patches.cuh has it; k, stride and padding are of the convolution from the large image to the small one.
 // FEW: rows are ordered for few channels. AFTER: what is done with a sum; with POOL, y and winner are (n, o, oh / 2, ow / 2).
 // The grid's x counts tiles of channels first, then classes, then tiles of pixels; its y parts of `depth` rows, of which
 // each writes an y of its own (y + part * part_size) without bias, for add_parts to finish.

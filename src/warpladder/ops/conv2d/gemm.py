@@ -71,12 +71,16 @@ class GemmConv2d(KernelOp):
                 return False
         return True
 
+    def prepare(self, n: int) -> Launches:
+        if isinstance(self.forward_pass, FewConvolution):
+            return []
+        return [pack(n, self.buffers.w, self.forward_pass, self.backward_pass)]
+
     def forward(self, n: int) -> Launches:
         t, after = self.buffers, (self.rectify, self.pool, self.winner)
         if isinstance(self.forward_pass, FewConvolution):
             return self.forward_pass.launches(n, t.x, t.w, t.b, t.y, *after)
-        packed = pack(n, t.w, self.forward_pass, self.backward_pass)
-        return [packed, *self.forward_pass.launches(n, t.x, t.b, t.y, *after)]
+        return self.forward_pass.launches(n, t.x, t.b, t.y, *after)
 
     def backward(self, n: int) -> Launches:
         t, y = self.buffers, self.buffers.y if self.rectify else None

@@ -23,6 +23,9 @@ WAYS = ("FORWARD", "TRANSPOSED", "MERGED")
 
 THREADS = 256
 
+#: Of a block of pack.cu: input and output channels, and bytes of shared memory for where taps go.
+INPUTS, OUTPUTS, ENTRIES = 8, 32, 8 << 10
+
 Image = tuple[int, int, int]
 
 
@@ -149,11 +152,11 @@ class Convolution:
         geometry, tile = self.geometry, self.plan(n).tile
         return self.packed, WAYS.index(geometry.way), 0 if geometry.few else tile.bk, geometry.class_size(tile)
 
-    def threads(self, n: int) -> int:
-        """That pack the weights."""
+    def packers(self, n: int) -> int:
+        """Blocks that pack the weights."""
         geometry, tile = self.geometry, self.plan(n).tile
         inputs = geometry.read[0] if geometry.few else ceil_div(geometry.read[0], tile.bk) * tile.bk
-        return inputs * (geometry.written[0] + -geometry.columns % 4)
+        return ceil_div(inputs, INPUTS) * ceil_div(geometry.written[0] + -geometry.columns % 4, OUTPUTS)
 
     def _finish(self, n: int, plan: Plan, bias: Array | None, y: Array, rectify: bool, pool: bool, winner: Array | None) -> Launch:
         channels, high, wide = self.geometry.written
@@ -170,10 +173,12 @@ class Convolution:
 
 def pack(n: int, w: Array, forward: Convolution, backward: Convolution | None) -> Launch:
     """Packs a layer's weights for n images: for its forward pass, and for its input gradient where there is one."""
-    geometry, half = forward.geometry, forward.threads(n)
+    geometry, half = forward.geometry, forward.packers(n)
     others = backward.packing(n) if backward is not None else (None, 0, 0, 0)
-    threads = half + (backward.threads(n) if backward is not None else 0)
+    blocks = half + (backward.packers(n) if backward is not None else 0)
+    shared = 4 * OUTPUTS * (INPUTS * (geometry.k - geometry.fold + 1) ** 2 + 1)
+    staged = shared <= forward.device.limits.shared_opt_in - ENTRIES
     return forward.device.kernel(PACK, "pack_weights").bind(
-        ceil_div(threads, THREADS), THREADS, w, geometry.written[0], geometry.read[0], geometry.k, geometry.fold, geometry.stride,
-        geometry.padding, *forward.packing(n), *others, half,
+        blocks, 32 * INPUTS, w, geometry.written[0], geometry.read[0], geometry.k, geometry.fold, geometry.stride, geometry.padding,
+        *forward.packing(n), *others, half, int(staged), shared=shared if staged else 0,
     )  # fmt: skip

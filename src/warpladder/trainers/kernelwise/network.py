@@ -87,6 +87,10 @@ class Network:
     activations: list[Array] = field(default_factory=list)
     gradients: list[Array] = field(default_factory=list)
 
+    def prepare(self, n: int) -> list[Stage]:
+        """What the layers make of their parameters before they see n samples."""
+        return [stage for first, op in self.ops if (stage := self._stage("prepare", first, op, op.prepare(n))).launches]
+
     def forward(self, n: int) -> list[Stage]:
         """All layers, for the first n samples."""
         return [self._stage("forward", first, op, op.forward(n)) for first, op in self.ops]

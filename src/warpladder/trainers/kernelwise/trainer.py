@@ -169,6 +169,7 @@ class KernelTrainer(Trainer):
             out = [Stage("step", range(len(self.net.layers)), launches)]
         else:
             out = [
+                *self.network.prepare(part.n),
                 Stage("feed", no_layers, self.feed.launches(part)),
                 *self.network.forward(part.n),
                 Stage("loss", no_layers, self.loss.launches(part.n, part.batch, part.first, part.last)),
@@ -236,7 +237,7 @@ class KernelTrainer(Trainer):
             raw[:n].upload(some)
             for launch in scaling.launches(n, n, 0):
                 launch.send()
-            for stage in network.forward(n):
+            for stage in [*network.prepare(n), *network.forward(n)]:
                 for launch in stage.launches:
                     launch.send()
             self.device.download(out[first : first + n], network.y[:n])
