@@ -43,7 +43,8 @@ class GemmConv2d(KernelOp):
         if not folded and buffers.dx is None and FewConvolution.takes(small, k, conv.stride):
             self.forward_pass = FewConvolution(self, small, written, k, conv.padding)
         else:
-            self.forward_pass = Convolution(self, Geometry(small, written, *window, transposed=folded, fold=fold), capacity)
+            geometry = Geometry(small, written, *window, transposed=folded, fold=fold, pool=self.pool)
+            self.forward_pass = Convolution(self, geometry, capacity)
         self.backward_pass: Convolution | None = None
         if buffers.dy is None:
             return
@@ -77,10 +78,10 @@ class GemmConv2d(KernelOp):
         return [pack(n, self.buffers.w, self.forward_pass, self.backward_pass)]
 
     def forward(self, n: int) -> Launches:
-        t, after = self.buffers, (self.rectify, self.pool, self.winner)
+        t = self.buffers
         if isinstance(self.forward_pass, FewConvolution):
-            return self.forward_pass.launches(n, t.x, t.w, t.b, t.y, *after)
-        return self.forward_pass.launches(n, t.x, t.b, t.y, *after)
+            return self.forward_pass.launches(n, t.x, t.w, t.b, t.y, self.rectify, self.pool, self.winner)
+        return self.forward_pass.launches(n, t.x, t.b, t.y, self.rectify, self.winner)
 
     def backward(self, n: int) -> Launches:
         t, y = self.buffers, self.buffers.y if self.rectify else None

@@ -7,7 +7,7 @@ from pathlib import Path
 from ...device import Array, Launch
 from ..kernels import Launches, OnDevice, ceil_div
 from ..tiles import ALONG, CANDIDATES, Planned
-from .products import Image
+from .products import Image, turns
 
 WEIGHTS = Path(__file__).with_name("gemm_weights.cu")
 GRADIENT = Path(__file__).with_name("gradient.cu")
@@ -83,9 +83,8 @@ def finish(
     owner: OnDevice, part: Array, dw: Array, parts: int, sums: Array, db: Array, slabs: int, shape: tuple[int, int, int, int]
 ) -> Launch:
     """dw and db from the sums of parts, and of the first `slabs` rows of sums; shape: o, c, k and fold of finish_weights."""
-    numbers, turns = dw.size + db.size, 1
-    while turns < min(32, parts) and numbers * turns < 1024 * owner.device.limits.multiprocessors:  # few sums are shared by many threads
-        turns *= 2
+    numbers = dw.size + db.size
+    each = turns(numbers, parts, 32, owner.device.limits)
     kernel = owner.device.kernel(WEIGHTS, "finish_weights")
-    blocks = ceil_div(numbers, THREADS // turns)
-    return kernel.bind(blocks, (THREADS // turns, turns), part, dw, sums, db, parts, slabs, *shape, db.size)
+    blocks = ceil_div(numbers, THREADS // each)
+    return kernel.bind(blocks, (THREADS // each, each), part, dw, sums, db, parts, slabs, *shape, db.size)
