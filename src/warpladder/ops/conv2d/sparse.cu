@@ -84,9 +84,9 @@ correlate_winners(
         }
     }
     if (output >= o) return;
-    constexpr int COLUMNS = K * K * ((C + 3) / 4 * 4);
-    float* to = part + (static_cast<long long>(blockIdx.x) * o + output) * COLUMNS;
+    constexpr int PADDED = padded_channels(C);
+    float* to = part + (static_cast<long long>(blockIdx.x) * o + output) * (K * K * PADDED);
 #pragma unroll
-    for (int t = 0; t < C * K * K; ++t) to[t % (K * K) * padded_channels(C) + column_of(t / (K * K), C)] = sum[t];
+    for (int t = 0; t < K * K * PADDED; ++t) to[t] = channel_of(t % PADDED, C) < C ? sum[channel_of(t % PADDED, C) * K * K + t / PADDED] : 0.0f;
     db_part[blockIdx.x * o + output] = bias;
 }
