@@ -12,11 +12,11 @@
 // What is done with a sum. The last two leave it to add_parts, where sums are cut into parts; POOLED_PARTS keeps the pixels of a window together.
 enum { PLAIN = 0, RECTIFY = 1, POOL = 2, PARTS = 3, POOLED_PARTS = 4 };
 
-// Writes a block's sums. `down` and `along` say where pixels stand in y.
+// Writes a block's sums. `down` and `along` say where pixels stand in y. below: null, or as y, the output of a ReLU whose gradient y shall be.
 template <class T>
 __device__ __forceinline__ void store_pixels(
-    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, int o0, int o, int pixel, int pixels, int oh, int ow,
-    const Axis& down, const Axis& along, bool rectify
+    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, const float* below, int o0, int o, int pixel, int pixels,
+    int oh, int ow, const Axis& down, const Axis& along, bool rectify
 ) {
     const int plane = oh * ow;
     const bool wide = plane % 4 == 0 && down.step == 1 && along.step == 1;  // four neighbours are four neighbours in y
@@ -42,13 +42,16 @@ __device__ __forceinline__ void store_pixels(
                 out[e] = sum[i][4 * j + e] + add;
                 if (rectify) out[e] = relu(out[e]);
             }
-            float* target = y + static_cast<long long>(channel) * plane;
+            const long long first = static_cast<long long>(channel) * plane;
             if (wide) {
-                if (where[0] >= 0) *reinterpret_cast<float4*>(target + where[0]) = make_float4(out[0], out[1], out[2], out[3]);
+                float4 four = make_float4(out[0], out[1], out[2], out[3]);
+                if (where[0] < 0) continue;
+                if (below != nullptr) four = relu_gradient(four, *reinterpret_cast<const float4*>(below + first + where[0]));
+                *reinterpret_cast<float4*>(y + first + where[0]) = four;
             } else {
 #pragma unroll
                 for (int e = 0; e < 4; ++e)
-                    if (where[e] >= 0) target[where[e]] = out[e];
+                    if (where[e] >= 0) y[first + where[e]] = below != nullptr ? relu_gradient(out[e], below[first + where[e]]) : out[e];
             }
         }
     }
@@ -87,8 +90,8 @@ __device__ __forceinline__ void store_windows(
 // The same for all classes at once: row number phase * o + channel, and `pixel` counts pixels of the small image.
 template <class T>
 __device__ __forceinline__ void store_merged(
-    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, int row0, int o, int pixel, int pixels, int oh, int ow, int k,
-    int stride, int padding, const Axis& down, const Axis& along, bool rectify
+    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, const float* below, int row0, int o, int pixel, int pixels,
+    int oh, int ow, int k, int stride, int padding, const Axis& down, const Axis& along, bool rectify
 ) {
 #pragma unroll
     for (int i = 0; i < T::TM; ++i) {
@@ -102,9 +105,10 @@ __device__ __forceinline__ void store_merged(
             const int x = pixel + at.column(j / 4) + j % 4;
             const Place2d to = place2d<false>(x, down.count, along.count);
             const int line = begin_down + to.row * stride, column = begin_along + to.column * stride;
-            const float out = sum[i][j] + add;
-            if (x < pixels && line < oh && column < ow)
-                y[((static_cast<long long>(to.image) * o + channel) * oh + line) * ow + column] = rectify ? relu(out) : out;
+            if (x >= pixels || line >= oh || column >= ow) continue;
+            const long long target = ((static_cast<long long>(to.image) * o + channel) * oh + line) * ow + column;
+            const float out = rectify ? relu(sum[i][j] + add) : sum[i][j] + add;
+            y[target] = below != nullptr ? relu_gradient(out, below[target]) : out;
         }
     }
 }
@@ -135,8 +139,8 @@ __device__ __forceinline__ void store_parts(
 template <int BM, int BN, int BK, int TM, int TN, int STAGES, int WAY, bool FEW, int AFTER>
 __global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Tile<BM, BN, BK, TM, TN, STAGES>::BLOCKS)
 convolve(
-    const float* __restrict__ x, const float* __restrict__ packed, const float* __restrict__ bias, float* __restrict__ y,
-    unsigned char* __restrict__ winner, int n, int c, int h, int w, int o, int oh, int ow, int k, int stride, int padding, int class_size,
+    const float* __restrict__ x, const float* __restrict__ packed, const float* __restrict__ bias, const float* __restrict__ below,
+    float* __restrict__ y, unsigned char* __restrict__ winner, int n, int c, int h, int w, int o, int oh, int ow, int k, int stride, int padding, int class_size,
     int depth, int part_pitch
 ) {
     using T = Tile<BM, BN, BK, TM, TN, STAGES>;
@@ -184,19 +188,19 @@ convolve(
     else if constexpr (AFTER == POOL)
         store_windows<T>(sum, at, y, winner, bias, o0, o, pixel, pixels, high * wide);
     else if constexpr (WAY == MERGED)
-        store_merged<T>(sum, at, y, bias, o0, o, pixel, pixels, oh, ow, k, stride, padding, down, along, AFTER == RECTIFY);
+        store_merged<T>(sum, at, y, bias, below, o0, o, pixel, pixels, oh, ow, k, stride, padding, down, along, AFTER == RECTIFY);
     else
-        store_pixels<T>(sum, at, y, bias, o0, o, pixel, pixels, oh, ow, down, along, AFTER == RECTIFY);
+        store_pixels<T>(sum, at, y, bias, below, o0, o, pixel, pixels, oh, ow, down, along, AFTER == RECTIFY);
 }
 
 constexpr int ADDING = 64, TURNS = 16;  // fours of a block, and threads for each at most
 
 // y from the sums that `convolve` has left in parts (parts, classes, outputs, pitch): added up in an order that the launch fixes, + bias (o)
-// where there is one, then what `after` says. The other arguments are convolve's.
+// where there is one, then what `after` says; 0 where below, if it is there, is not above 0. The other arguments are convolve's.
 // A block has ADDING times four neighbouring pixels and blockDim.y threads for each, which take turns at the parts.
 extern "C" __global__ void __launch_bounds__(ADDING * TURNS) add_parts(
-    const float4* __restrict__ part, const float* __restrict__ bias, float* __restrict__ y, unsigned char* __restrict__ winner, int parts,
-    int pitch, int n, int o, int oh, int ow, int k, int stride, int padding, int way, int after
+    const float4* __restrict__ part, const float* __restrict__ bias, const float* __restrict__ below, float* __restrict__ y,
+    unsigned char* __restrict__ winner, int parts, int pitch, int n, int o, int oh, int ow, int k, int stride, int padding, int way, int after
 ) {
     __shared__ float4 sums[ADDING * TURNS];
     const int outputs = way == MERGED ? stride * stride * o : o, classes = way == TRANSPOSED ? stride * stride : 1;
@@ -241,8 +245,11 @@ extern "C" __global__ void __launch_bounds__(ADDING * TURNS) add_parts(
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
         const int line = down.begin + at.row * down.step, column = along.begin + at.column * along.step;
-        if (x + e < n * high * wide && line < oh && column < ow)
-            y[((static_cast<long long>(at.image) * o + channel) * oh + line) * ow + column] = after == RECTIFY ? relu(all[e]) : all[e];
+        if (x + e < n * high * wide && line < oh && column < ow) {
+            const long long target = ((static_cast<long long>(at.image) * o + channel) * oh + line) * ow + column;
+            const float out = after == RECTIFY ? relu(all[e]) : all[e];
+            y[target] = below != nullptr ? relu_gradient(out, below[target]) : out;
+        }
         if (++at.column == wide) at.column = 0, ++at.row;
         if (at.row == high) at.row = 0, ++at.image;
     }

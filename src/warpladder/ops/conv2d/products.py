@@ -130,8 +130,10 @@ class Convolution:
         """Pixels of a class, rounded up to a multiple of 4."""
         return ceil_div(n * self.geometry.pixels, 4) * 4
 
-    def launches(self, n: int, x: Array, bias: Array | None, y: Array, rectify: bool = False, winner: Array | None = None) -> Launches:
-        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool where they are wanted."""
+    def launches(
+        self, n: int, x: Array, bias: Array | None, y: Array, rectify: bool = False, winner: Array | None = None, below: Array | None = None
+    ) -> Launches:
+        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool where they are wanted; 0 where below is not above 0."""
         geometry, plan = self.geometry, self.plan(n)
         tile, whole, pitch, window = plan.tile, plan.parts == 1, self.pitch(n), (geometry.k, geometry.stride, geometry.padding)
         after = "POOL" if geometry.pool else "RECTIFY" if rectify else "PLAIN"
@@ -140,15 +142,15 @@ class Convolution:
         tiles = ceil_div(geometry.columns, tile.bm) * geometry.classes * ceil_div(n * geometry.pixels, tile.bn)
         table = 8 * geometry.rows(tile) if geometry.few else 0
         product = kernel.bind(
-            (tiles, plan.parts), tile.threads, x, self.packed, bias if whole else None, y if whole else self.parts, winner if whole else None, n,
-            *geometry.read, *geometry.written, *window, geometry.class_size(tile), plan.depth, pitch, shared=tile.shared + table,
+            (tiles, plan.parts), tile.threads, x, self.packed, bias if whole else None, below if whole else None, y if whole else self.parts,
+            winner if whole else None, n, *geometry.read, *geometry.written, *window, geometry.class_size(tile), plan.depth, pitch, shared=tile.shared + table,
         )  # fmt: skip
         if whole:
             return [product]
         fours = geometry.classes * geometry.columns * (pitch // 4)
         add = self.device.kernel(GEMM, "add_parts").bind(
-            ceil_div(fours, ADDING), (ADDING, turns(fours, plan.parts, TURNS, self.device.limits)), self.parts, bias, y, winner, plan.parts,
-            pitch, n, *geometry.written, *window, WAYS.index(geometry.way), AFTER.index(after),
+            ceil_div(fours, ADDING), (ADDING, turns(fours, plan.parts, TURNS, self.device.limits)), self.parts, bias, below, y, winner,
+            plan.parts, pitch, n, *geometry.written, *window, WAYS.index(geometry.way), AFTER.index(after),
         )  # fmt: skip
         return [product, add]
 
