@@ -22,34 +22,36 @@ NODES = 4096
 
 
 class Overlapped(Call):
-    """Stages in order, but for what may run aside: it goes to a second stream, which is waited for where it is needed.
+    """Stages in order, but for what may run aside: it goes to other streams, which are waited for where it is needed.
 
     What layers prepare from their parameters is needed by their own forward pass, and the samples are brought in meanwhile. A weight's
-    gradient is needed by nobody but the update, and one layer's alone seldom fills a GPU.
+    gradient is needed by nobody but the update, and one layer's alone seldom fills a GPU: two layers take turns at the streams.
     """
 
     name = "overlapped calls"
 
     def __init__(self, device: Device, stages: list[Stage]) -> None:
         self.device, self.stages = device, stages
-        self.side = device.new_stream()
+        self.sides = device.new_stream(), device.new_stream()
 
     def send(self, stream: Stream | None = None) -> None:
-        main, used = stream or self.device.stream, False
+        main = stream or self.device.stream
         prepared: dict[range, Event] = {}
+        used = 0
         for stage in self.stages:
             if stage.phase == "forward" and stage.layers in prepared:
                 main.wait(prepared[stage.layers])
-            for call in stage.launches:
-                beside = call.aside or stage.phase == "prepare"
-                if beside:
-                    self.side.wait(main.record())
-                    used = True
-                call.send(self.side if beside else main)
+            side = self.sides[used % 2]
+            beside = [call.aside or stage.phase == "prepare" for call in stage.launches]
+            for call, aside in zip(stage.launches, beside, strict=True):
+                if aside:
+                    side.wait(main.record())
+                call.send(side if aside else main)
+            used += any(beside)
             if stage.phase == "prepare":
-                prepared[stage.layers] = self.side.record()
-        if used:
-            main.wait(self.side.record())
+                prepared[stage.layers] = side.record()
+        for side in self.sides[:used]:
+            main.wait(side.record())
 
 
 class GraphedTrainer(KernelTrainer):
