@@ -113,10 +113,10 @@ __device__ __forceinline__ void store_merged(
     }
 }
 
-// The sums as they are, for add_parts: part (rows, pitch), pixels as the product counts them. The last four of a row may be fewer.
+// The sums as they are, for add_parts: part (rows, pitch), pixels as the product counts them. Those beyond the last pixel are never read.
 template <class T>
 __device__ __forceinline__ void store_parts(
-    float (&sum)[T::TM][T::TN], const Place<T>& at, float* part, int row0, int rows, int pixel, int pixels, int pitch
+    float (&sum)[T::TM][T::TN], const Place<T>& at, float* part, int row0, int rows, int pixel, int pitch
 ) {
 #pragma unroll
     for (int i = 0; i < T::TM; ++i) {
@@ -125,7 +125,7 @@ __device__ __forceinline__ void store_parts(
 #pragma unroll
         for (int j = 0; j < T::TN / 4; ++j) {
             const int x = pixel + at.column(j);
-            if (x < pixels)
+            if (x < pitch)
                 *reinterpret_cast<float4*>(part + static_cast<long long>(row) * pitch + x) =
                     make_float4(sum[i][4 * j], sum[i][4 * j + 1], sum[i][4 * j + 2], sum[i][4 * j + 3]);
         }
@@ -140,8 +140,8 @@ template <int BM, int BN, int BK, int TM, int TN, int STAGES, int WAY, bool FEW,
 __global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Tile<BM, BN, BK, TM, TN, STAGES>::BLOCKS)
 convolve(
     const float* __restrict__ x, const float* __restrict__ packed, const float* __restrict__ bias, const float* __restrict__ below,
-    float* __restrict__ y, unsigned char* __restrict__ winner, int n, int c, int h, int w, int o, int oh, int ow, int k, int stride, int padding, int class_size,
-    int depth, int part_pitch
+    float* __restrict__ y, unsigned char* __restrict__ winner, int n, int c, int h, int w, int o, int oh, int ow, int k, int stride, int padding,
+    int class_size, int depth, int part_pitch
 ) {
     using T = Tile<BM, BN, BK, TM, TN, STAGES>;
     extern __shared__ float4 shared4[];
@@ -182,9 +182,7 @@ convolve(
         multiply<T>(sum, source, steps, shared, at);
     }
     if constexpr (AFTER >= PARTS)
-        store_parts<T>(
-            sum, at, y + (static_cast<long long>(blockIdx.y) * classes + phase) * outputs * part_pitch, o0, outputs, pixel, pixels, part_pitch
-        );
+        store_parts<T>(sum, at, y + (static_cast<long long>(blockIdx.y) * classes + phase) * outputs * part_pitch, o0, outputs, pixel, part_pitch);
     else if constexpr (AFTER == POOL)
         store_windows<T>(sum, at, y, winner, bias, o0, o, pixel, pixels, high * wide);
     else if constexpr (WAY == MERGED)

@@ -143,7 +143,8 @@ class Convolution:
         table = 8 * geometry.rows(tile) if geometry.few else 0
         product = kernel.bind(
             (tiles, plan.parts), tile.threads, x, self.packed, bias if whole else None, below if whole else None, y if whole else self.parts,
-            winner if whole else None, n, *geometry.read, *geometry.written, *window, geometry.class_size(tile), plan.depth, pitch, shared=tile.shared + table,
+            winner if whole else None, n, *geometry.read, *geometry.written, *window, geometry.class_size(tile), plan.depth, pitch,
+            shared=tile.shared + table,
         )  # fmt: skip
         if whole:
             return [product]
