@@ -92,7 +92,7 @@ def _layers(
     if in_place:
         arrays["y"], arrays["dx"] = arrays["x"], arrays["dy"]
     bound_op = op(device, layers, Buffers(**{**arrays, "dx": arrays["dx"] if want_dx else None}), block)
-    launched = send(bound_op.forward(n))
+    launched = send(bound_op.prepare(n)) | send(bound_op.forward(n))
     y = arrays["y"].download()
     launched |= send(bound_op.backward(n))
     device.synchronize()

@@ -62,6 +62,7 @@ CONVOLUTIONS: list[tuple[tuple[Layer, ...], Shape]] = [
     ((Conv2d(70, 3), R), (1, 9, 12)),  # more outputs than a block has
     ((Conv2d(6, 2, stride=2, padding=1),), (5, 7, 4)),
     ((Conv2d(5, 2, padding=2), R, P), (5, 9, 12)),
+    ((Conv2d(3, 17, padding=8), R), (9, 3, 4)),  # kernels too large for a block's shared memory
     ((U, Conv2d(7, 3, padding=1), R), (12, 4, 3)),
     ((U, Conv2d(3, 3, padding=1)), (9, 4, 4)),  # all classes at once
     ((Upsample2d(3), Conv2d(4, 3, padding=1)), (2, 3, 2)),
@@ -171,11 +172,46 @@ def test_the_same_bits_whatever_came_before(op: type[KernelOp], layers: tuple[La
         bound_op = op(device, layers, Buffers(*on), 256)
         for n in (30, 7, 1, 30, 7):
             on[3].upload(dy)
+            send(bound_op.prepare(n))
             send(bound_op.forward(n))
             send(bound_op.backward(n))
             found.append((n, on[1].download()[:n].tobytes(), *(on[i].download().tobytes() for i in (6, 7)), on[2].download()[:n].tobytes()))
     for n in (30, 7, 1):
         assert len({bits[1:] for bits in found if bits[0] == n}) == 1
+
+
+@emulated
+@pytest.mark.parametrize("multiprocessors", [1, 132])
+@pytest.mark.parametrize(
+    ("layers", "in_shape"),
+    [
+        ((Conv2d(6, 3, stride=2), R), (5, 7, 8)),
+        ((U, Conv2d(20, 3, padding=1), R), (9, 4, 4)),
+        ((Conv2d(5, 3, padding=1), R), (2, 4, 4)),
+        ((Conv2d(7, 2, stride=2), R), (2, 5, 5)),  # its input gradient computes all classes at once
+    ],
+)
+def test_a_relus_gradient_on_the_way(multiprocessors: int, layers: tuple[Layer, ...], in_shape: Shape) -> None:
+    """The same bits as when the gradient is rectified in a pass of its own, below the op and above it."""
+    device, n = sized(multiprocessors), 3
+    large = layers[0].out_shape(in_shape) if len(layers) == 3 else in_shape
+    shape = layers[-2].out_shape(large)
+    w, b = (normal(3, *size) for size in layers[-2].param_shapes(large).values())
+    x, dy, found = np.maximum(normal(1, n, *in_shape), 0), normal(2, n, *shape), []
+    for rectified in (False, True):
+        y, dx, dw, db = (device.array(nan(*size)) for size in (dy.shape, x.shape, w.shape, b.shape))
+        given = device.array(dy)
+        op = GemmConv2d(device, layers, Buffers(device.array(x), y, dx, given, device.array(w), device.array(b), dw, db), 256)
+        op.x_rectified = op.dy_rectified = rectified
+        send(op.prepare(n))
+        send(op.forward(n))
+        if rectified:
+            given.upload(np.where(y.download() > 0, dy, np.float32(0)))
+        send(op.backward(n))
+        wanted = dx.download()
+        found.append([(wanted if rectified else np.where(x > 0, wanted, np.float32(0))), dw.download(), db.download()])
+    for plain, on_the_way in zip(*found, strict=True):
+        assert np.array_equal(plain, on_the_way)
 
 
 @emulated

@@ -27,7 +27,7 @@ from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.graphed import GraphedTrainer, Overlapped
 from warpladder.trainers.kernelwise import trainer as kernelwise
 from warpladder.trainers.kernelwise.feeds import FEEDS, StreamedFeed
-from warpladder.trainers.kernelwise.network import groups, in_place, sizes
+from warpladder.trainers.kernelwise.network import Stage, groups, in_place, sizes
 from warpladder.trainers.kernelwise.slots import ALIGN, Slots
 from warpladder.trainers.kernelwise.timeline import Timeline, overlap
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
@@ -236,11 +236,34 @@ class Named(Call):
         stream.told.append(f"{self.what} on {stream.name}")
 
 
-def test_calls_that_may_run_aside_are_waited_for_at_the_end() -> None:
+def overlapped(*stages: Stage) -> list[str]:
+    """What is asked of which stream."""
     told: list[str] = []
-    device = mock.Mock(new_stream=lambda: Told("side", told))
-    Overlapped(device, [Named("dy"), Named("dw", aside=True), Named("dx")]).send(Told("main", told))
-    assert told == ["dy on main", "side waits for main", "dw on side", "dx on main", "main waits for side"]
-    told.clear()
-    Overlapped(device, [Named("dy"), Named("dx")]).send(Told("main", told))
-    assert told == ["dy on main", "dx on main"]
+    sides = iter(("first", "second"))
+    device = mock.Mock(new_stream=lambda: Told(next(sides), told))
+    Overlapped(device, list(stages)).send(Told("main", told))
+    return told
+
+
+def test_calls_that_may_run_aside_are_waited_for_at_the_end() -> None:
+    one, two, three = (
+        Stage("backward", range(i), [Named(f"dy{i}"), Named(f"dw{i}", aside=True), Named(f"dx{i}")]) for i in (1, 2, 3)
+    )  # fmt: skip
+    alone = ["dy1 on main", "first waits for main", "dw1 on first", "dx1 on main"]
+    assert overlapped(one) == [*alone, "main waits for first"]
+    assert overlapped(one, two, three) == [
+        *alone, "dy2 on main", "second waits for main", "dw2 on second", "dx2 on main", "dy3 on main", "first waits for main", "dw3 on first",
+        "dx3 on main", "main waits for first", "main waits for second",
+    ]  # fmt: skip
+    assert overlapped(Stage("backward", range(2), [Named("dy"), Named("dx")])) == ["dy on main", "dx on main"]
+
+
+def test_what_layers_prepare_is_waited_for_by_their_forward_pass() -> None:
+    first, second = range(1), range(1, 2)
+    assert overlapped(
+        Stage("prepare", second, [Named("pack")]), Stage("feed", range(0), [Named("gather")]), Stage("forward", first, [Named("y")]),
+        Stage("forward", second, [Named("z")]), Stage("backward", second, [Named("dz")]),
+    ) == [
+        "first waits for main", "pack on first", "gather on main", "y on main", "main waits for first", "z on main", "dz on main",
+        "main waits for first",
+    ]  # fmt: skip

@@ -25,7 +25,8 @@ struct Tile {
     static constexpr int SHARED = STAGES * STAGE;             // floats
     // Blocks that share a multiprocessor: the compiler may give a thread so many registers, by the sums that it keeps. Each of the four
     // schedulers has 16,384: for two of its warps that is 255 a thread, for three 168, for four 128, for five 96, for eight 64.
-    static constexpr int REGISTERS = TM * TN >= 128 ? 255 : TM * TN >= 64 ? (THREADS < 256 ? 168 : 128) : TM * TN >= 32 ? 96 : 64;
+    static constexpr int SUMS = TM * TN;
+    static constexpr int REGISTERS = SUMS >= 128 ? 255 : SUMS >= 64 ? (THREADS < 256 ? 168 : 128) : SUMS >= 48 ? 128 : SUMS >= 32 ? 96 : 64;
     __host__ __device__ static constexpr int blocks(int registers) {
         return 65536 / (registers * THREADS) < 1 ? 1 : 65536 / (registers * THREADS) > 8 ? 8 : 65536 / (registers * THREADS);
     }

@@ -3,6 +3,10 @@
 #pragma once
 #include "gemm_panels.cuh"
 
+// Which way a convolution goes. TRANSPOSED and MERGED read the small image and write the large one: by classes of pixels that meet the same
+// taps, or all classes at once, for few outputs: each class has rows of its own, with zeros for taps that it does not meet.
+enum { FORWARD = 0, TRANSPOSED = 1, MERGED = 2 };
+
 // One axis of a convolution that reads `taps` neighbours for each output.
 //
 // Output p (of `count`) stands at begin + p * step in the image that is written, and reads first + p * stride + t, t = 0 ... taps - 1,

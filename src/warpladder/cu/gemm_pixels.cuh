@@ -5,12 +5,12 @@
 #include "gemm_patches.cuh"
 
 // Columns of a tap: channels in groups of four. Where the last group is not whole it begins earlier and repeats channels of the one before.
-__device__ inline int padded_channels(int channels) { return (channels + 3) / 4 * 4; }
+__device__ constexpr int padded_channels(int channels) { return (channels + 3) / 4 * 4; }
 
-// The column of a channel among those of its tap.
-__device__ inline int column_of(int channel, int channels) {
-    const int padded = padded_channels(channels);
-    return channels < 4 || channel < padded - 4 ? channel : channel + padded - channels;
+// The channel that such a column has; one beyond the last has none, and is zero.
+__device__ constexpr int channel_of(int column, int channels) {
+    const int begin = column / 4 * 4;
+    return (channels < 4 || begin < channels - 4 ? begin : channels - 4) + column % 4;
 }
 
 // How a convolution reads x (n, channels, height, width) for dy (n, outputs, high, wide).
@@ -25,6 +25,7 @@ struct PixelPanels {
     static constexpr int ROWS = T::THREADS / 8;
     static constexpr int GROUPS = (T::BN / 4 + ROWS - 1) / ROWS;  // a thread's
     static_assert(ROWS % 4 == 0, "a thread's groups of columns begin in the same bank");
+    static_assert(GROUPS == 1 || T::BN / 4 % ROWS == 0, "all threads have as many groups");
     Window size;
     const float* dy;  // this thread's pixel of its first channel
     const float* x;   // what a tap without padding reads for it, of channel 0
@@ -67,7 +68,9 @@ struct PixelPanels {
             const bool pixel = left > 0;
             if (ROWS <= T::BM || number() < T::BM) {  // else there are more threads than numbers
 #pragma unroll
-                for (int r = 0; r < T::BM; r += ROWS) copy_float(a + k * T::PITCH_A + r, dy + r * dy_plane, pixel && r < outputs);
+                for (int r = 0; r < T::BM; r += ROWS)
+                    if (T::BM % ROWS == 0 || r + number() < T::BM)
+                        copy_float(a + k * T::PITCH_A + r, dy + r * dy_plane, pixel && r < outputs);
             }
             if (ROWS <= T::BN / 4 || number() < T::BN / 4) {
 #pragma unroll

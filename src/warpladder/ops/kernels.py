@@ -65,7 +65,18 @@ class KernelOp(OnDevice, ABC):
         Of device arrays. Without a dy the op only predicts, and `backward` is not called. ReLU is given one array as x and y, and
         one as dx and dy, wherever nothing else needs the old numbers.
     block_size : int
+
+    Attributes
+    ----------
+    rectifies : bool
+        Of the class: whether it heeds x_rectified.
+    x_rectified : bool
+        Set by who binds several ops: x is the output of a ReLU, and dx shall be the gradient of what entered that, 0 where x is not above 0.
+    dy_rectified : bool
+        Set likewise: y is the output of a ReLU, and dy is 0 already where y is not above 0. An op may save work that way.
     """
+
+    rectifies = x_rectified = dy_rectified = False
 
     def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
         super().__init__(device, block_size)
@@ -76,9 +87,13 @@ class KernelOp(OnDevice, ABC):
         """Whether the op can compute these layers, of the types that a table has it for, on samples of in_shape; if not, fewer layers are tried."""
         return True
 
+    def prepare(self, n: int) -> Launches:
+        """What depends on the parameters alone and has to be done, once they have changed, before a forward and a backward of n samples."""
+        return []
+
     @abstractmethod
     def forward(self, n: int) -> Launches:
-        """Fill y[:n] from x[:n]."""
+        """Fill y[:n] from x[:n]; follows a prepare of the same n."""
 
     @abstractmethod
     def backward(self, n: int) -> Launches:

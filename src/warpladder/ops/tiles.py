@@ -48,14 +48,14 @@ class Tile:
         elif sums >= 64:
             registers = 168 if self.threads < 256 else 128
         else:
-            registers = 96 if sums >= 32 else 64
+            registers = 128 if sums >= 48 else 96 if sums >= 32 else 64
         return max(1, min(65536 // (registers * self.threads), 8, (227 << 10) // (self.shared + 1024)))
 
     @property
     def efficiency(self) -> float:
         """Share of the issued instructions that are multiply-adds, about: a wider thread loads less for each, a flat tile copies more."""
         flat = 0.8 if self.bn > 2 * self.threads else 1.0
-        return {128: 0.88, 64: 0.84, 32: 0.75, 16: 0.6}[self.tm * self.tn] * flat
+        return {128: 0.88, 64: 0.84, 48: 0.8, 32: 0.75, 16: 0.6}[self.tm * self.tn] * flat
 
     def __str__(self) -> str:
         return f"{self.bm}, {self.bn}, {self.bk}, {self.tm}, {self.tn}, {self.stages}"

@@ -44,7 +44,8 @@ class Part:
     """A part of a step: an operation, forward or backward, or what stands between them.
 
     name : "0 Conv2d, 1 ReLU", "loss", "update", "feed".
-    phase : "feed", "forward", "backward", "loss", "sum" or "update"; "step" for all of it, with the update where no part of that name follows.
+    phase : "prepare", "feed", "forward", "backward", "loss", "sum" or "update"; "step" for all of it, with the update where no part of that name
+        follows.
     seconds : of the part alone, its inputs and outputs in place; the median of several measurements.
     floor : the least that it must do.
     """

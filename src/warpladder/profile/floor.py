@@ -26,6 +26,11 @@ class Floor:
         return max(self.flops / flops_per_second, self.bytes / bytes_per_second)
 
 
+def prepare(net: Net, layers: range) -> Floor:
+    """Weights in, and out in another order."""
+    return Floor(0, 2 * FLOAT * _weights(net, layers))
+
+
 def forward(net: Net, layers: range, n: int) -> Floor:
     """Consecutive layers, from what enters the first to what leaves the last, n samples."""
     values = n * (math.prod(net.shapes[layers.start]) + math.prod(net.shapes[layers.stop]))

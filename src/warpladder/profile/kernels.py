@@ -103,6 +103,8 @@ def _name(trainer: KernelTrainer, stage: Stage) -> str:
 
 def _floor(trainer: KernelTrainer, stage: Stage, n: int) -> floor.Floor:
     net = trainer.net
+    if stage.phase == "prepare":
+        return floor.prepare(net, stage.layers)
     if stage.phase == "forward":
         return floor.forward(net, stage.layers, n)
     if stage.phase == "backward":

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..config import TrainConfig
-from ..device import Call, Device, Graph, Stream
+from ..device import Call, Device, Event, Graph, Stream
 from ..errors import ConfigError
 from ..nets import Net
 from ..ops.kernels import KernelTable
 from .base import State
 from .kernelwise.feeds import Feed, ResidentFeed, Slice
+from .kernelwise.network import Stage
 from .kernelwise.trainer import KernelTrainer
 
 if TYPE_CHECKING:
@@ -21,25 +22,36 @@ NODES = 4096
 
 
 class Overlapped(Call):
-    """Calls in order, but for those that may run aside: they go to a second stream, which is waited for at the end.
+    """Stages in order, but for what may run aside: it goes to other streams, which are waited for where it is needed.
 
-    A weight's gradient is needed by nobody but the update, and one layer's alone seldom fills a GPU.
+    What layers prepare from their parameters is needed by their own forward pass, and the samples are brought in meanwhile. A weight's
+    gradient is needed by nobody but the update, and one layer's alone seldom fills a GPU: two layers take turns at the streams.
     """
 
     name = "overlapped calls"
 
-    def __init__(self, device: Device, calls: list[Call]) -> None:
-        self.device, self.calls = device, calls
-        self.side = device.new_stream()
+    def __init__(self, device: Device, stages: list[Stage]) -> None:
+        self.device, self.stages = device, stages
+        self.sides = device.new_stream(), device.new_stream()
 
     def send(self, stream: Stream | None = None) -> None:
         main = stream or self.device.stream
-        for call in self.calls:
-            if call.aside:
-                self.side.wait(main.record())
-            call.send(self.side if call.aside else main)
-        if any(call.aside for call in self.calls):
-            main.wait(self.side.record())
+        prepared: dict[range, Event] = {}
+        used = 0
+        for stage in self.stages:
+            if stage.phase == "forward" and stage.layers in prepared:
+                main.wait(prepared[stage.layers])
+            side = self.sides[used % 2]
+            beside = [call.aside or stage.phase == "prepare" for call in stage.launches]
+            for call, aside in zip(stage.launches, beside, strict=True):
+                if aside:
+                    side.wait(main.record())
+                call.send(side if aside else main)
+            used += any(beside)
+            if stage.phase == "prepare":
+                prepared[stage.layers] = side.record()
+        for side in self.sides[:used]:
+            main.wait(side.record())
 
 
 class GraphedTrainer(KernelTrainer):
@@ -85,10 +97,9 @@ class GraphedTrainer(KernelTrainer):
 
     def _overlapped(self, part: Slice) -> list[Call]:
         """The calls of a slice; where gradients are used, all have been computed."""
-        calls = self.program(part)
-        using = sum(len(stage.launches) for stage in self.stages(part) if stage.phase in ("sum", "update"))
-        end = len(calls) - using
-        return [Overlapped(self.device, calls[:end]), *calls[end:]]
+        stages = self.stages(part)
+        using = [stage for stage in stages if stage.phase in ("sum", "update")]
+        return [Overlapped(self.device, stages[: len(stages) - len(using)]), *(call for stage in using for call in stage.launches)]
 
     def close(self) -> None:
         self.graphs = {}

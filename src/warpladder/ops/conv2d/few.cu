@@ -117,13 +117,15 @@ correlate_few(
         if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32][t] = sum[t];
     }
     __syncthreads();
-    const int t = threadIdx.x;
-    if (t > WEIGHTS) return;
+    constexpr int PADDED = padded_channels(C), COLUMNS = K * K * PADDED;
+    static_assert(COLUMNS < THREADS, "a thread writes a column, one more the bias's");
+    const int t = threadIdx.x, channel = channel_of(t % PADDED, C);
+    if (t > COLUMNS) return;
     float total = 0.0f;
-    for (int warp = 0; warp < THREADS / 32; ++warp) total += sums[warp][t];
-    const int columns = K * K * padded_channels(C);
-    if (t == WEIGHTS)
+    for (int warp = 0; warp < THREADS / 32; ++warp)
+        if (t == COLUMNS || channel < C) total += sums[warp][t < COLUMNS ? channel * K * K + t / PADDED : WEIGHTS];
+    if (t == COLUMNS)
         db_part[blockIdx.y * o + output] = total;
     else
-        part[(static_cast<long long>(blockIdx.y) * o + output) * columns + t % (K * K) * padded_channels(C) + column_of(t / (K * K), C)] = total;
+        part[(static_cast<long long>(blockIdx.y) * o + output) * COLUMNS + t] = total;
 }

@@ -19,6 +19,9 @@ MOST = 32
 #: Outputs of a block at most and at least, threads of a block.
 OUTPUTS, LEAST, THREADS = 64, 8, 128
 
+#: Windows of a range of `WinnersGradient`, at least, and as a multiple: half as many as a warp keeps.
+SHORTEST = 16
+
 
 class FewConvolution:
     """The forward pass of a convolution of stride 1 with at most MOST weights for each output."""
@@ -88,25 +91,25 @@ class WinnersGradient:
         self.parts = owner.scratch((most * written[0] * columns(read[0], k),))
         self.sums = owner.scratch((most, written[0]))
 
-    @classmethod
-    def takes(cls, read: Image, k: int, stride: int, padding: int, limits: Limits) -> bool:
-        """Whether a thread can keep an output's weights, and a block an image."""
-        return stride == 1 and read[0] * k * k <= MOST and cls._shared(read, padding, 8) <= limits.shared_opt_in
-
     @staticmethod
-    def _shared(read: Image, padding: int, warps: int) -> int:
-        c, h, w = read
-        return 4 * c * (h + 2 * padding) * (w + 2 * padding) + warps * 32 * 33 * 5
+    def takes(read: Image, k: int, stride: int, padding: int, limits: Limits) -> bool:
+        """Whether a thread can keep an output's weights, and a block an image."""
+        return stride == 1 and read[0] * k * k <= MOST and _shared(read, padding, read[1] + 2 * padding, 8) <= limits.shared_opt_in
 
     def _cut(self, n: int) -> Cut:
         processors, (o, high, wide) = self.device.limits.multiprocessors, self.written
-        windows = (high // 2) * (wide // 2)
-        if n >= processors:
-            return self.Cut(min(8, ceil_div(o, 32)), ceil_div(n, 2 * processors), 1, windows)
-        warps = min(2, ceil_div(o, 32))
-        ranges = min(ceil_div(windows, 32), ceil_div(2 * processors, n * ceil_div(o, 32 * warps)))
-        each = ceil_div(ceil_div(windows, ranges), 32) * 32
-        return self.Cut(warps, 1, ceil_div(windows, each), each)
+        windows, warps = (high // 2) * (wide // 2), ceil_div(o, 32)  # of an image
+        ranges = min(ceil_div(windows, SHORTEST), ceil_div(8 * processors, n * warps))
+        each = ceil_div(ceil_div(windows, ranges), SHORTEST) * SHORTEST
+        ranges = ceil_div(windows, each)
+        most = max(1, min(8, n * warps * ranges // processors))  # that share an image and leave a block for each multiprocessor
+        return self.Cut(ceil_div(warps, ceil_div(warps, most)), ceil_div(n, 2 * processors), ranges, each)
+
+    def _lines(self, cut: Cut) -> int:
+        """Lines of an image with its padding that a range sees at most."""
+        across, down = self.written[2] // 2, self.written[1] // 2
+        rows = cut.windows // across if cut.windows % across == 0 else 1 if across % cut.windows == 0 else (cut.windows - 2) // across + 2
+        return 2 * min(rows, down) + self.k - 1
 
     def _parts(self, n: int) -> int:
         cut = self._cut(n)
@@ -115,9 +118,15 @@ class WinnersGradient:
     def launches(self, n: int, x: Array, dy: Array, winner: Array, dw: Array, db: Array) -> Launches:
         """Fill dw and db; dy and winner are the pool's."""
         cut, parts, o = self._cut(n), self._parts(n), self.written[0]
+        lines = self._lines(cut)
         kernel = self.device.kernel(SPARSE, f"correlate_winners<{self.read[0]}, {self.k}>")
         product = kernel.bind(
             (parts, ceil_div(o, 32 * cut.warps)), 32 * cut.warps, x, dy, winner, self.parts, self.sums, n, *self.read[1:], *self.written,
-            self.padding, cut.slab, cut.ranges, cut.windows, shared=self._shared(self.read, self.padding, cut.warps),
+            self.padding, cut.slab, cut.ranges, cut.windows, lines, shared=_shared(self.read, self.padding, lines, cut.warps),
         )  # fmt: skip
         return [product, finish(self.owner, self.parts, dw, parts, self.sums, db, parts, (o, self.read[0], self.k, 1))]
+
+
+def _shared(read: Image, padding: int, lines: int, warps: int) -> int:
+    """Bytes of shared memory of a block of `correlate_winners` that keeps so many lines of an image."""
+    return 4 * read[0] * lines * (read[2] + 2 * padding) + warps * 32 * 33 * 5

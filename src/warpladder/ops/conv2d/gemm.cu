@@ -9,18 +9,14 @@
 #include "gemm_patches.cuh"
 #include "nan.cuh"
 
-// Which way the convolution goes. TRANSPOSED and MERGED read the small image and write the large one: by classes of pixels that meet the same
-// taps (gemm_patches.cuh), or all classes at once, for few outputs: each class has rows of its own, with zeros for taps that it does not meet.
-enum { FORWARD = 0, TRANSPOSED = 1, MERGED = 2 };
+// What is done with a sum. The last two leave it to add_parts, where sums are cut into parts; POOLED_PARTS keeps the pixels of a window together.
+enum { PLAIN = 0, RECTIFY = 1, POOL = 2, PARTS = 3, POOLED_PARTS = 4 };
 
-// What is done with a sum.
-enum { PLAIN = 0, RECTIFY = 1, POOL = 2 };
-
-// Writes a block's sums. `down` and `along` say where pixels stand in y.
+// Writes a block's sums. `down` and `along` say where pixels stand in y. below: null, or as y, the output of a ReLU whose gradient y shall be.
 template <class T>
 __device__ __forceinline__ void store_pixels(
-    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, int o0, int o, int pixel, int pixels, int oh, int ow,
-    const Axis& down, const Axis& along, bool rectify
+    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, const float* below, int o0, int o, int pixel, int pixels,
+    int oh, int ow, const Axis& down, const Axis& along, bool rectify
 ) {
     const int plane = oh * ow;
     const bool wide = plane % 4 == 0 && down.step == 1 && along.step == 1;  // four neighbours are four neighbours in y
@@ -46,13 +42,16 @@ __device__ __forceinline__ void store_pixels(
                 out[e] = sum[i][4 * j + e] + add;
                 if (rectify) out[e] = relu(out[e]);
             }
-            float* target = y + static_cast<long long>(channel) * plane;
+            const long long first = static_cast<long long>(channel) * plane;
             if (wide) {
-                if (where[0] >= 0) *reinterpret_cast<float4*>(target + where[0]) = make_float4(out[0], out[1], out[2], out[3]);
+                float4 four = make_float4(out[0], out[1], out[2], out[3]);
+                if (where[0] < 0) continue;
+                if (below != nullptr) four = relu_gradient(four, *reinterpret_cast<const float4*>(below + first + where[0]));
+                *reinterpret_cast<float4*>(y + first + where[0]) = four;
             } else {
 #pragma unroll
                 for (int e = 0; e < 4; ++e)
-                    if (where[e] >= 0) target[where[e]] = out[e];
+                    if (where[e] >= 0) y[first + where[e]] = below != nullptr ? relu_gradient(out[e], below[first + where[e]]) : out[e];
             }
         }
     }
@@ -91,8 +90,8 @@ __device__ __forceinline__ void store_windows(
 // The same for all classes at once: row number phase * o + channel, and `pixel` counts pixels of the small image.
 template <class T>
 __device__ __forceinline__ void store_merged(
-    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, int row0, int o, int pixel, int pixels, int oh, int ow, int k,
-    int stride, int padding, const Axis& down, const Axis& along, bool rectify
+    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, const float* below, int row0, int o, int pixel, int pixels,
+    int oh, int ow, int k, int stride, int padding, const Axis& down, const Axis& along, bool rectify
 ) {
 #pragma unroll
     for (int i = 0; i < T::TM; ++i) {
@@ -106,23 +105,43 @@ __device__ __forceinline__ void store_merged(
             const int x = pixel + at.column(j / 4) + j % 4;
             const Place2d to = place2d<false>(x, down.count, along.count);
             const int line = begin_down + to.row * stride, column = begin_along + to.column * stride;
-            const float out = sum[i][j] + add;
-            if (x < pixels && line < oh && column < ow)
-                y[((static_cast<long long>(to.image) * o + channel) * oh + line) * ow + column] = rectify ? relu(out) : out;
+            if (x >= pixels || line >= oh || column >= ow) continue;
+            const long long target = ((static_cast<long long>(to.image) * o + channel) * oh + line) * ow + column;
+            const float out = rectify ? relu(sum[i][j] + add) : sum[i][j] + add;
+            y[target] = below != nullptr ? relu_gradient(out, below[target]) : out;
         }
     }
 }
 
-// WAY: see above; k, stride and padding are of the convolution from the large image to the small one.
+// The sums as they are, for add_parts: part (rows, pitch), pixels as the product counts them. Those beyond the last pixel are never read.
+template <class T>
+__device__ __forceinline__ void store_parts(
+    float (&sum)[T::TM][T::TN], const Place<T>& at, float* part, int row0, int rows, int pixel, int pitch
+) {
+#pragma unroll
+    for (int i = 0; i < T::TM; ++i) {
+        const int row = row0 + at.row(i / 4) + i % 4;
+        if (row >= rows) continue;
+#pragma unroll
+        for (int j = 0; j < T::TN / 4; ++j) {
+            const int x = pixel + at.column(j);
+            if (x < pitch)
+                *reinterpret_cast<float4*>(part + static_cast<long long>(row) * pitch + x) =
+                    make_float4(sum[i][4 * j], sum[i][4 * j + 1], sum[i][4 * j + 2], sum[i][4 * j + 3]);
+        }
+    }
+}
+
+// WAY: as gemm_patches.cuh has it; k, stride and padding are of the convolution from the large image to the small one.
 // FEW: rows are ordered for few channels. AFTER: what is done with a sum; with POOL, y and winner are (n, o, oh / 2, ow / 2).
-// The grid's x counts tiles of channels first, then classes, then tiles of pixels; its y parts of `depth` rows, of which
-// each writes an y of its own (y + part * part_size) without bias, for add_parts to finish.
+// The grid's x counts tiles of channels first, then classes, then tiles of pixels; its y parts of `depth` rows. With
+// PARTS y is (parts, classes, outputs, part_pitch), outputs times phases with MERGED.
 template <int BM, int BN, int BK, int TM, int TN, int STAGES, int WAY, bool FEW, int AFTER>
 __global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Tile<BM, BN, BK, TM, TN, STAGES>::BLOCKS)
 convolve(
-    const float* __restrict__ x, const float* __restrict__ packed, const float* __restrict__ bias, float* __restrict__ y,
-    unsigned char* __restrict__ winner, int n, int c, int h, int w, int o, int oh, int ow, int k, int stride, int padding, int class_size,
-    int depth, long long part_size
+    const float* __restrict__ x, const float* __restrict__ packed, const float* __restrict__ bias, const float* __restrict__ below,
+    float* __restrict__ y, unsigned char* __restrict__ winner, int n, int c, int h, int w, int o, int oh, int ow, int k, int stride, int padding,
+    int class_size, int depth, int part_pitch
 ) {
     using T = Tile<BM, BN, BK, TM, TN, STAGES>;
     extern __shared__ float4 shared4[];
@@ -137,8 +156,9 @@ convolve(
         along = transposed_axis(ow, k, stride, padding, phase % stride);
     }
     if (WAY == MERGED) down = merged_axis(oh, k, stride, padding), along = merged_axis(ow, k, stride, padding);
-    const int high = AFTER == POOL ? down.count / 2 : down.count, wide = AFTER == POOL ? along.count / 2 : along.count;
-    const int pixel = blockIdx.x / tiles / classes * BN, pixels = n * high * wide * (AFTER == POOL ? 4 : 1);
+    constexpr bool WINDOWS = AFTER == POOL || AFTER == POOLED_PARTS;
+    const int high = WINDOWS ? down.count / 2 : down.count, wide = WINDOWS ? along.count / 2 : along.count;
+    const int pixel = blockIdx.x / tiles / classes * BN, pixels = n * high * wide * (WINDOWS ? 4 : 1);
     if (pixel >= pixels) return;
 
     const int taps = down.taps * along.taps;
@@ -148,60 +168,87 @@ convolve(
     using A = AcrossPanel<T, BM, 4>;
     const A a(packed + static_cast<long long>(phase) * class_size, pitch, first, last, o0, pitch);
     const Images images{x, c, h, w, down, along};
-    const PatchPixels<T, AFTER == POOL> where(images, pixel, pixels, high, wide);
+    const PatchPixels<T, WINDOWS> where(images, pixel, pixels, high, wide);
     const Place<T> at;
     float sum[TM][TN];
     const int steps = max(0, (last - first + BK - 1) / BK);
     if constexpr (FEW) {
-        using B = TapPatches<T, AFTER == POOL>;
+        using B = TapPatches<T, WINDOWS>;
         Panels<A, B> source{a, B(images, where, first / BK, reinterpret_cast<Tap*>(shared + T::SHARED), rows)};
         multiply<T>(sum, source, steps, shared, at);
     } else {
-        using B = ChannelPatches<T, AFTER == POOL>;
+        using B = ChannelPatches<T, WINDOWS>;
         Panels<A, B> source{a, B(images, where, first / BK)};
         multiply<T>(sum, source, steps, shared, at);
     }
-    y += blockIdx.y * part_size;
-    if constexpr (AFTER == POOL)
+    if constexpr (AFTER >= PARTS)
+        store_parts<T>(sum, at, y + (static_cast<long long>(blockIdx.y) * classes + phase) * outputs * part_pitch, o0, outputs, pixel, part_pitch);
+    else if constexpr (AFTER == POOL)
         store_windows<T>(sum, at, y, winner, bias, o0, o, pixel, pixels, high * wide);
     else if constexpr (WAY == MERGED)
-        store_merged<T>(sum, at, y, bias, o0, o, pixel, pixels, oh, ow, k, stride, padding, down, along, AFTER == RECTIFY);
+        store_merged<T>(sum, at, y, bias, below, o0, o, pixel, pixels, oh, ow, k, stride, padding, down, along, AFTER == RECTIFY);
     else
-        store_pixels<T>(sum, at, y, bias, o0, o, pixel, pixels, oh, ow, down, along, AFTER == RECTIFY);
+        store_pixels<T>(sum, at, y, bias, below, o0, o, pixel, pixels, oh, ow, down, along, AFTER == RECTIFY);
 }
 
-// y (n, o, plane) = the sum of `parts` such arrays, one after the other, in order; + bias (o) where there is one, then max(., 0) where rectify is 1.
-extern "C" __global__ void add_parts(
-    const float* __restrict__ part, const float* __restrict__ bias, float* __restrict__ y, int parts, int size, int o, int plane, int rectify
-) {
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= size) return;
-    float sum = part[i];
-#pragma unroll 8
-    for (int p = 1; p < parts; ++p) sum += part[static_cast<long long>(p) * size + i];
-    if (bias != nullptr) sum += bias[i / plane % o];
-    y[i] = rectify ? relu(sum) : sum;
-}
+constexpr int ADDING = 64, TURNS = 16;  // fours of a block, and threads for each at most
 
-// The same with a pool of 2 x 2: y and winner (n, o, high, wide), parts (n, o, h, w). winner is null where nobody asks.
-extern "C" __global__ void add_parts_and_pool(
-    const float* __restrict__ part, const float* __restrict__ bias, float* __restrict__ y, unsigned char* __restrict__ winner, int parts,
-    long long part_size, int size, int o, int high, int wide, int h, int w
+// y from the sums that `convolve` has left in parts (parts, classes, outputs, pitch): added up in an order that the launch fixes, + bias (o)
+// where there is one, then what `after` says; 0 where below, if it is there, is not above 0. The other arguments are convolve's.
+// A block has ADDING times four neighbouring pixels and blockDim.y threads for each, which take turns at the parts.
+extern "C" __global__ void __launch_bounds__(ADDING * TURNS) add_parts(
+    const float4* __restrict__ part, const float* __restrict__ bias, const float* __restrict__ below, float* __restrict__ y,
+    unsigned char* __restrict__ winner, int parts, int pitch, int n, int o, int oh, int ow, int k, int stride, int padding, int way, int after
 ) {
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= size) return;
-    const int column = i % wide, row = i / wide % high, image = i / wide / high;
-    const float* from = part + (static_cast<long long>(image) * h + 2 * row) * w + 2 * column;
-    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll 4
-    for (int p = 0; p < parts; ++p) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) sum[e] += from[p * part_size + e / 2 * w + e % 2];
+    __shared__ float4 sums[ADDING * TURNS];
+    const int outputs = way == MERGED ? stride * stride * o : o, classes = way == TRANSPOSED ? stride * stride : 1;
+    const int index = blockIdx.x * ADDING + threadIdx.x, fours = pitch / 4, size = classes * outputs * fours;
+    const int row = index / fours, x = index % fours * 4;
+    const int phase = way == MERGED ? row / o : row / outputs, channel = row % o;
+
+    Axis down = forward_axis(oh, k, stride, padding), along = forward_axis(ow, k, stride, padding);
+    if (way != FORWARD && stride > 1) {
+        down = transposed_axis(oh, k, stride, padding, phase / stride);
+        along = transposed_axis(ow, k, stride, padding, phase % stride);
     }
-    int first = 0;
-    for (int e = 1; e < 4; ++e)
-        if (beats(sum[e], sum[0])) sum[0] = sum[e], first = e;
-    const float best = sum[0] + bias[image % o];
-    y[i] = relu(best);
-    if (winner != nullptr) winner[i] = best > 0.0f ? first : 4;
+    int high = down.count, wide = along.count;  // as the product counts: in the class's own image; merged, in one as large as the largest
+    if (way == MERGED) high = (oh + stride - 1) / stride, wide = (ow + stride - 1) / stride;
+    if (after == POOL) high = oh / 2 * 4, wide = ow / 2;  // four pixels of a window, window by window
+    const bool there = index < size && x < n * high * wide;
+
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (there) {
+#pragma unroll 8
+        for (int p = threadIdx.y; p < parts; p += blockDim.y) sum = sum + part[static_cast<long long>(p) * size + index];
+    }
+    sums[threadIdx.y * ADDING + threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y > 0 || !there) return;
+    for (int turn = 1; turn < blockDim.y; ++turn) sum = sum + sums[turn * ADDING + threadIdx.x];
+    const float add = bias != nullptr ? bias[channel] : 0.0f;
+    const float all[4] = {sum.x + add, sum.y + add, sum.z + add, sum.w + add};
+    if (after == POOL) {
+        const int plane = oh / 2 * (ow / 2);
+        const long long target = (static_cast<long long>(x / 4 / plane) * o + channel) * plane + x / 4 % plane;
+        float best = all[0];
+        int first = 0;
+#pragma unroll
+        for (int e = 1; e < 4; ++e)
+            if (beats(all[e], best)) best = all[e], first = e;
+        y[target] = relu(best);
+        if (winner != nullptr) winner[target] = best > 0.0f ? first : 4;
+        return;
+    }
+    Place2d at = place2d<false>(x, high, wide);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+        const int line = down.begin + at.row * down.step, column = along.begin + at.column * along.step;
+        if (x + e < n * high * wide && line < oh && column < ow) {
+            const long long target = ((static_cast<long long>(at.image) * o + channel) * oh + line) * ow + column;
+            const float out = after == RECTIFY ? relu(all[e]) : all[e];
+            y[target] = below != nullptr ? relu_gradient(out, below[target]) : out;
+        }
+        if (++at.column == wide) at.column = 0, ++at.row;
+        if (at.row == high) at.row = 0, ++at.image;
+    }
 }

@@ -23,6 +23,8 @@ class GemmConv2d(KernelOp):
     Where there is a ReLU, `backward` overwrites dy.
     """
 
+    rectifies = True
+
     def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
         super().__init__(device, layers, buffers, block_size)
         conv = next(layer for layer in layers if isinstance(layer, Conv2d))
@@ -43,7 +45,8 @@ class GemmConv2d(KernelOp):
         if not folded and buffers.dx is None and FewConvolution.takes(small, k, conv.stride):
             self.forward_pass = FewConvolution(self, small, written, k, conv.padding)
         else:
-            self.forward_pass = Convolution(self, Geometry(small, written, *window, transposed=folded, fold=fold), capacity)
+            geometry = Geometry(small, written, *window, transposed=folded, fold=fold, pool=self.pool)
+            self.forward_pass = Convolution(self, geometry, capacity)
         self.backward_pass: Convolution | None = None
         if buffers.dy is None:
             return
@@ -71,23 +74,30 @@ class GemmConv2d(KernelOp):
                 return False
         return True
 
-    def forward(self, n: int) -> Launches:
-        t, after = self.buffers, (self.rectify, self.pool, self.winner)
+    def prepare(self, n: int) -> Launches:
         if isinstance(self.forward_pass, FewConvolution):
-            return self.forward_pass.launches(n, t.x, t.w, t.b, t.y, *after)
-        packed = pack(n, t.w, self.forward_pass, self.backward_pass)
-        return [packed, *self.forward_pass.launches(n, t.x, t.b, t.y, *after)]
+            return []
+        return [pack(n, self.buffers.w, self.forward_pass, self.backward_pass)]
+
+    def forward(self, n: int) -> Launches:
+        t = self.buffers
+        if isinstance(self.forward_pass, FewConvolution):
+            return self.forward_pass.launches(n, t.x, t.w, t.b, t.y, self.rectify, self.pool, self.winner)
+        return self.forward_pass.launches(n, t.x, t.b, t.y, self.rectify, self.winner)
 
     def backward(self, n: int) -> Launches:
-        t, y = self.buffers, self.buffers.y if self.rectify else None
+        t = self.buffers
+        y = t.y if self.rectify and not self.dy_rectified else None
         if isinstance(self.few, FewGradient):
             return self.few.launches(n, t.x, t.dy, y, t.dw, t.db)
         if isinstance(self.few, WinnersGradient):
             assert self.winner is not None
             return self.few.launches(n, t.x, t.dy, self.winner, t.dw, t.db)
         found, gradient, slabs = self.incoming.launches(n, t.dy, y, self.winner)
+        if gradient is t.dy and y is None:  # it is the bias's sums alone that are added up
+            aside(found)
         read, other = (gradient, t.x) if self.folded else (t.x, gradient)
         found += aside(self.weight_gradient.launches(n, read, other, t.dw, self.incoming.sums, slabs, t.db))
         if self.backward_pass is not None:
-            found += self.backward_pass.launches(n, gradient, None, t.dx)
+            found += self.backward_pass.launches(n, gradient, None, t.dx, below=t.x if self.x_rectified else None)
         return found

@@ -1,6 +1,7 @@
 // The weight gradient of a convolution as a product of matrices that are never written down, and its finish.
 //
 //   part[o, (tap, c)] = sum over a part of the pixels of dy[o, pixel] x[c, what the tap reads for the pixel]
+#include "four.cuh"
 #include "gemm_pixels.cuh"
 
 // x: (n, c, h, w). dy: (n, o, oh, ow). part: (parts, o, columns), columns as gemm_pixels.cuh has them.
@@ -39,38 +40,45 @@ constexpr int THREADS = 256;
 
 // dw and db from the sums of parts, in an order that the launch fixes.
 // part: (parts, o, columns) for a k x k kernel over c channels. db_part: (db_parts, outputs), of db (outputs,).
-// fold 1: dw is (o, c, k, k). Else dw is (c, o, size, size), size = k - fold + 1: `part` is the gradient of a folded kernel (pack.cu), whose
+// FOLD 1: dw is (o, c, k, k). Else dw is (c, o, size, size), size = k - FOLD + 1: `part` is the gradient of a folded kernel (pack.cu), whose
 // every number is a sum of numbers of w, and whose roles are exchanged, since the small image was read as dy.
-// A block has blockDim.x numbers and blockDim.y threads for each, which take turns at the parts.
-extern "C" __global__ void finish_weights(
-    const float* __restrict__ part, float* __restrict__ dw, const float* __restrict__ db_part, float* __restrict__ db, int parts, int db_parts,
-    int o, int c, int k, int fold, int outputs
+// A block has blockDim.x groups of four channels, or numbers of db, and blockDim.y threads for each, which take turns at the parts.
+template <int FOLD>
+__global__ void __launch_bounds__(THREADS, 2) finish_weights(
+    const float4* __restrict__ part, float* __restrict__ dw, const float* __restrict__ db_part, float* __restrict__ db, int parts, int db_parts,
+    int o, int c, int k, int outputs
 ) {
-    __shared__ float sums[THREADS];
-    const int size = k - fold + 1, weights = o * c * size * size, columns = k * k * padded_channels(c);
-    const int index = blockIdx.x * blockDim.x + threadIdx.x;
-    float* target = nullptr;
-    float sum = 0.0f;
-    if (index < weights) {  // channels fastest, as they lie in part
-        const int channel = index % c, tap = index / c % (size * size), output = index / c / (size * size);
-        const int pair = fold == 1 ? output * c + channel : channel * o + output;
-        target = dw + static_cast<long long>(pair) * size * size + tap;
-        const float* from = part + static_cast<long long>(output) * columns + column_of(channel, c);
-        const int stride = padded_channels(c), row = size - 1 - tap / size, column = size - 1 - tap % size;
-        for (int e = 0; e < fold; ++e)
-            for (int f = 0; f < fold; ++f) {
-                const float* at = from + (fold == 1 ? tap : (row + e) * k + column + f) * stride;
+    __shared__ float4 sums[THREADS];
+    const int size = k - FOLD + 1, groups = padded_channels(c) / 4, all = o * size * size * groups;
+    const int index = blockIdx.x * blockDim.x + threadIdx.x, number = index - all;
+    const int group = index % groups, tap = index / groups % (size * size), output = index / groups / (size * size);
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (index < all) {  // channels fastest, as they lie in part
+        const int first = FOLD == 1 ? tap : (size - 1 - tap / size) * k + size - 1 - tap % size;
+        const float4* from = part + static_cast<long long>(output * k * k + first) * groups + group;
 #pragma unroll 4
-                for (int p = threadIdx.y; p < parts; p += blockDim.y) sum += at[static_cast<long long>(p) * o * columns];
-            }
-    } else if (index < weights + outputs) {
-        target = db + index - weights;
+        for (int p = threadIdx.y; p < parts; p += blockDim.y)
+#pragma unroll
+            for (int e = 0; e < FOLD; ++e)
+#pragma unroll
+                for (int f = 0; f < FOLD; ++f) sum = sum + from[static_cast<long long>(p) * o * k * k * groups + (e * k + f) * groups];
+    } else if (number < outputs) {
 #pragma unroll 4
-        for (int p = threadIdx.y; p < db_parts; p += blockDim.y) sum += db_part[static_cast<long long>(p) * outputs + index - weights];
+        for (int p = threadIdx.y; p < db_parts; p += blockDim.y) sum.x += db_part[static_cast<long long>(p) * outputs + number];
     }
     sums[threadIdx.y * blockDim.x + threadIdx.x] = sum;
     __syncthreads();
-    if (target == nullptr || threadIdx.y > 0) return;
-    for (int y = 1; y < blockDim.y; ++y) sum += sums[y * blockDim.x + threadIdx.x];
-    *target = sum;
+    if (threadIdx.y > 0) return;
+    for (int y = 1; y < blockDim.y; ++y) sum = sum + sums[y * blockDim.x + threadIdx.x];
+    if (index < all) {
+        const float each[4] = {sum.x, sum.y, sum.z, sum.w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int channel = channel_of(4 * group + i, c), pair = FOLD == 1 ? output * c + channel : channel * o + output;
+            const bool first = channel >= 4 * group && channel < c;  // not one that the group before has
+            if (first) dw[static_cast<long long>(pair) * size * size + tap] = each[i];
+        }
+    } else if (number < outputs) {
+        db[number] = sum.x;
+    }
 }

@@ -1,5 +1,6 @@
 // What stands between the gradient that comes from above and a convolution's own: ReLU, pooling, and the bias's gradient on the way.
 #include "block_sum.cuh"
+#include "four.cuh"
 
 // dy (n, channels, plane) becomes 0 where y, of its shape, is not above 0; without y (null) it stays.
 // db_part: (slabs, channels), the sums of what it becomes over a slab of `slab` images. Block (channel, slab).
@@ -17,13 +18,12 @@ extern "C" __global__ void rectify_gradient(
             float4 g = reinterpret_cast<const float4*>(dy)[at];
             if (y != nullptr) {
                 const float4 v = reinterpret_cast<const float4*>(y)[at];
-                g = make_float4(v.x > 0.0f ? g.x : 0.0f, v.y > 0.0f ? g.y : 0.0f, v.z > 0.0f ? g.z : 0.0f, v.w > 0.0f ? g.w : 0.0f);
-                reinterpret_cast<float4*>(dy)[at] = g;
+                reinterpret_cast<float4*>(dy)[at] = g = relu_gradient(g, v);
             }
             sum += (g.x + g.y) + (g.z + g.w);
         } else {
             float g = dy[at];
-            if (y != nullptr) dy[at] = g = y[at] > 0.0f ? g : 0.0f;
+            if (y != nullptr) dy[at] = g = relu_gradient(g, y[at]);
             sum += g;
         }
     }

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ...device import Array, Launch
 from ..kernels import Launches, OnDevice, ceil_div
-from ..tiles import ALONG, CANDIDATES, Planned
-from .products import Image
+from ..tiles import ALONG, CANDIDATES, Planned, Tile
+from .products import Image, turns
 
 WEIGHTS = Path(__file__).with_name("gemm_weights.cu")
 GRADIENT = Path(__file__).with_name("gradient.cu")
@@ -15,7 +15,11 @@ GRADIENT = Path(__file__).with_name("gradient.cu")
 THREADS = 256
 
 #: Tiles for `correlate`, whose threads keep more than those of other products: in the others it would not have registers enough.
-TILES = tuple(tile for tile in CANDIDATES if tile.bn <= 2 * tile.threads and (tile.threads, tile.tm * tile.tn) != (256, 64))
+#: The last one is as wide as the nine taps of 16 channels, of which no other width is a divisor.
+TILES = (
+    *(tile for tile in CANDIDATES if tile.bn <= 2 * tile.threads and (tile.threads, tile.tm * tile.tn) != (256, 64)),
+    Tile(32, 144, 8, 4, 12),
+)
 
 
 class IncomingGradient:
@@ -83,9 +87,8 @@ def finish(
     owner: OnDevice, part: Array, dw: Array, parts: int, sums: Array, db: Array, slabs: int, shape: tuple[int, int, int, int]
 ) -> Launch:
     """dw and db from the sums of parts, and of the first `slabs` rows of sums; shape: o, c, k and fold of finish_weights."""
-    numbers, turns = dw.size + db.size, 1
-    while turns < min(32, parts) and numbers * turns < 1024 * owner.device.limits.multiprocessors:  # few sums are shared by many threads
-        turns *= 2
-    kernel = owner.device.kernel(WEIGHTS, "finish_weights")
-    blocks = ceil_div(numbers, THREADS // turns)
-    return kernel.bind(blocks, (THREADS // turns, turns), part, dw, sums, db, parts, slabs, *shape, db.size)
+    o, c, k, fold = shape
+    groups = o * (k - fold + 1) ** 2 * ceil_div(c, 4) + db.size
+    each = turns(groups, parts, 32, owner.device.limits)
+    kernel = owner.device.kernel(WEIGHTS, f"finish_weights<{fold}>")
+    return kernel.bind(ceil_div(groups, THREADS // each), (THREADS // each, each), part, dw, sums, db, parts, slabs, o, c, k, db.size)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...device import Array, Launch
+from ...device import Array, Launch, Limits
 from ..kernels import Launches, OnDevice, ceil_div
-from ..tiles import ACROSS, CANDIDATES, PATCHES, Plan, Planned, Shape, Tile
+from ..tiles import ACROSS, CANDIDATES, PATCHES, Planned, Shape, Tile
 
 GEMM = Path(__file__).with_name("gemm.cu")
 PACK = Path(__file__).with_name("pack.cu")
@@ -21,7 +20,13 @@ MERGED = 16
 
 WAYS = ("FORWARD", "TRANSPOSED", "MERGED")
 
-THREADS = 256
+AFTER = ("PLAIN", "RECTIFY", "POOL")
+
+#: Of a block of add_parts: fours of pixels, and threads for each at most.
+ADDING, TURNS = 64, 16
+
+#: Of a block of pack.cu: input and output channels, and bytes of shared memory for where taps go.
+INPUTS, OUTPUTS, ENTRIES = 8, 32, 8 << 10
 
 Image = tuple[int, int, int]
 
@@ -34,6 +39,7 @@ class Geometry:
     k, stride, padding : of the convolution; where `transposed`, of that from the written image to the read one.
     fold : of the enlargement that is folded into the weights, which are then (k - fold + 1) x (k - fold + 1); 1 for none.
     swapped : whether the weights are stored as (read channels, written channels, ...), not the other way round.
+    pool : whether a 2 x 2 pool follows.
     """
 
     read: Image
@@ -44,6 +50,7 @@ class Geometry:
     transposed: bool = False
     fold: int = 1
     swapped: bool = False
+    pool: bool = False
 
     @property
     def way(self) -> str:
@@ -85,10 +92,11 @@ class Geometry:
         """Numbers that are computed for each pixel."""
         return self.written[0] * (self.stride**2 if self.way == "MERGED" else 1)
 
-    def pixels(self, pool: bool) -> int:
+    @property
+    def pixels(self) -> int:
         """Pixels of an image, as the product counts them; of classes, those of the largest."""
         _, high, wide = self.written
-        if pool:
+        if self.pool:
             return (high // 2) * (wide // 2) * 4
         return ceil_div(high, self.stride) * ceil_div(wide, self.stride) if self.transposed else high * wide
 
@@ -110,70 +118,71 @@ class Convolution:
 
     def __init__(self, owner: OnDevice, geometry: Geometry, capacity: int) -> None:
         self.device, self.geometry = owner.device, geometry
-        every = geometry.classes * geometry.pixels(pool=False)
 
         def shape(n: int) -> Shape:
-            return geometry.columns, n * every, geometry.rows
+            return geometry.columns, geometry.classes * self.pitch(n), geometry.rows
 
         self.plan = Planned(shape, self.device.limits, capacity, copies=(ACROSS, PATCHES))
         self.parts = owner.scratch((self.plan.room,)) if self.plan.room else None
         self.packed = owner.scratch((geometry.classes * max(geometry.class_size(tile) for tile in CANDIDATES),))
 
+    def pitch(self, n: int) -> int:
+        """Pixels of a class, rounded up to a multiple of 4."""
+        return ceil_div(n * self.geometry.pixels, 4) * 4
+
     def launches(
-        self,
-        n: int,
-        x: Array,
-        bias: Array | None,
-        y: Array,
-        rectify: bool = False,
-        pool: bool = False,
-        winner: Array | None = None,
+        self, n: int, x: Array, bias: Array | None, y: Array, rectify: bool = False, winner: Array | None = None, below: Array | None = None
     ) -> Launches:
-        """y[:n] from x[:n] and the packed weights, + bias, then ReLU and a 2 x 2 pool where they are wanted."""
+        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool where they are wanted; 0 where below is not above 0."""
         geometry, plan = self.geometry, self.plan(n)
-        tile, whole = plan.tile, plan.parts == 1
-        after = ("POOL" if pool else "RECTIFY" if rectify else "PLAIN") if whole else "PLAIN"
-        kernel = self.device.kernel(GEMM, f"convolve<{tile}, {geometry.way}, {'true' if geometry.few else 'false'}, {after}>")
-        count = n * geometry.pixels(after == "POOL")
-        tiles = ceil_div(geometry.columns, tile.bm) * geometry.classes * ceil_div(count, tile.bn)
+        tile, whole, pitch, window = plan.tile, plan.parts == 1, self.pitch(n), (geometry.k, geometry.stride, geometry.padding)
+        after = "POOL" if geometry.pool else "RECTIFY" if rectify else "PLAIN"
+        done = after if whole else "POOLED_PARTS" if geometry.pool else "PARTS"
+        kernel = self.device.kernel(GEMM, f"convolve<{tile}, {geometry.way}, {'true' if geometry.few else 'false'}, {done}>")
+        tiles = ceil_div(geometry.columns, tile.bm) * geometry.classes * ceil_div(n * geometry.pixels, tile.bn)
         table = 8 * geometry.rows(tile) if geometry.few else 0
         product = kernel.bind(
-            (tiles, plan.parts), tile.threads, x, self.packed, bias if whole else None, y if whole else self.parts,
-            winner if after == "POOL" else None, n, *geometry.read, *geometry.written, geometry.k, geometry.stride, geometry.padding,
-            geometry.class_size(tile), plan.depth, n * math.prod(geometry.written), shared=tile.shared + table,
+            (tiles, plan.parts), tile.threads, x, self.packed, bias if whole else None, below if whole else None, y if whole else self.parts,
+            winner if whole else None, n, *geometry.read, *geometry.written, *window, geometry.class_size(tile), plan.depth, pitch,
+            shared=tile.shared + table,
         )  # fmt: skip
-        return [product] if whole else [product, self._finish(n, plan, bias, y, rectify, pool, winner)]
+        if whole:
+            return [product]
+        fours = geometry.classes * geometry.columns * (pitch // 4)
+        add = self.device.kernel(GEMM, "add_parts").bind(
+            ceil_div(fours, ADDING), (ADDING, turns(fours, plan.parts, TURNS, self.device.limits)), self.parts, bias, below, y, winner,
+            plan.parts, pitch, n, *geometry.written, *window, WAYS.index(geometry.way), AFTER.index(after),
+        )  # fmt: skip
+        return [product, add]
 
     def packing(self, n: int) -> tuple[Array, int, int, int]:
         """How the product of n images reads the weights: where, which way, channels of a step, numbers of a class."""
         geometry, tile = self.geometry, self.plan(n).tile
         return self.packed, WAYS.index(geometry.way), 0 if geometry.few else tile.bk, geometry.class_size(tile)
 
-    def threads(self, n: int) -> int:
-        """That pack the weights."""
+    def packers(self, n: int) -> int:
+        """Blocks that pack the weights."""
         geometry, tile = self.geometry, self.plan(n).tile
         inputs = geometry.read[0] if geometry.few else ceil_div(geometry.read[0], tile.bk) * tile.bk
-        return inputs * (geometry.written[0] + -geometry.columns % 4)
+        return ceil_div(inputs, INPUTS) * ceil_div(geometry.written[0] + -geometry.columns % 4, OUTPUTS)
 
-    def _finish(self, n: int, plan: Plan, bias: Array | None, y: Array, rectify: bool, pool: bool, winner: Array | None) -> Launch:
-        channels, high, wide = self.geometry.written
-        if pool:
-            size = n * channels * (high // 2) * (wide // 2)
-            return self.device.kernel(GEMM, "add_parts_and_pool").bind(
-                ceil_div(size, THREADS), THREADS, self.parts, bias, y, winner, plan.parts, n * channels * high * wide, size, channels, high // 2,
-                wide // 2, high, wide,
-            )  # fmt: skip
-        size = n * channels * high * wide
-        add = self.device.kernel(GEMM, "add_parts")
-        return add.bind(ceil_div(size, THREADS), THREADS, self.parts, bias, y, plan.parts, size, channels, high * wide, int(rectify))
+
+def turns(sums: int, parts: int, most: int, limits: Limits) -> int:
+    """Threads that share a sum of parts: few sums are shared by many, so that all of the device reads, and each thread little."""
+    found = 1
+    while found < min(most, parts) and 2 * found * sums <= 1024 * limits.multiprocessors:
+        found *= 2
+    return found
 
 
 def pack(n: int, w: Array, forward: Convolution, backward: Convolution | None) -> Launch:
     """Packs a layer's weights for n images: for its forward pass, and for its input gradient where there is one."""
-    geometry, half = forward.geometry, forward.threads(n)
+    geometry, half = forward.geometry, forward.packers(n)
     others = backward.packing(n) if backward is not None else (None, 0, 0, 0)
-    threads = half + (backward.threads(n) if backward is not None else 0)
+    blocks = half + (backward.packers(n) if backward is not None else 0)
+    shared = 4 * OUTPUTS * (INPUTS * (geometry.k - geometry.fold + 1) ** 2 + 1)
+    staged = shared <= forward.device.limits.shared_opt_in - ENTRIES
     return forward.device.kernel(PACK, "pack_weights").bind(
-        ceil_div(threads, THREADS), THREADS, w, geometry.written[0], geometry.read[0], geometry.k, geometry.fold, geometry.stride,
-        geometry.padding, *forward.packing(n), *others, half,
+        blocks, 32 * INPUTS, w, geometry.written[0], geometry.read[0], geometry.k, geometry.fold, geometry.stride, geometry.padding,
+        *forward.packing(n), *others, half, int(staged), shared=shared if staged else 0,
     )  # fmt: skip

@@ -2,6 +2,7 @@
 //
 // Three quarters of the gradient that a pool sends back are zeros. With few numbers of w for each output they are all kept in a
 // thread's registers, and only the winners' windows are read; the large gradient is never written down.
+#include "async.cuh"
 #include "gemm_pixels.cuh"
 
 constexpr int WINDOWS = 32;  // whose dy a warp keeps in shared memory, by as many outputs
@@ -10,59 +11,65 @@ constexpr int WINDOWS = 32;  // whose dy a warp keeps in shared memory, by as ma
 // part: (parts, o, columns), as correlate's (gemm_weights.cu): columns (tap, channel). db_part: (parts, o).
 // A lane has an output and all C K K of its numbers; warp blockIdx.y * (blockDim.x / 32) + threadIdx.x / 32 has outputs 32 at a time.
 // Part blockIdx.x: the images from blockIdx.x / ranges * slab on, and of the windows of each the range blockIdx.x % ranges.
-// Shared memory: the image with its padding, then 32 x 33 floats and bytes for each warp.
+// Shared memory: of the image with its padding the `lines` lines, of each channel, that a range may see; then 32 x 33 floats and bytes for
+// each warp.
 template <int C, int K>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 2)
 correlate_winners(
     const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ winner, float* __restrict__ part,
-    float* __restrict__ db_part, int n, int h, int w, int o, int oh, int ow, int padding, int slab, int ranges, int range
+    float* __restrict__ db_part, int n, int h, int w, int o, int oh, int ow, int padding, int slab, int ranges, int range, int lines
 ) {
     extern __shared__ float4 shared4[];
     float* image = reinterpret_cast<float*>(shared4);
-    const int high = h + 2 * padding, wide = w + 2 * padding, warps = blockDim.x / 32;
+    const int wide = w + 2 * padding, warps = blockDim.x / 32;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    float* gradient = image + C * high * wide + warp * WINDOWS * 33;
-    unsigned char* won = reinterpret_cast<unsigned char*>(image + C * high * wide + warps * WINDOWS * 33) + warp * WINDOWS * 33;
+    float* gradient = image + C * lines * wide + warp * WINDOWS * 33;
+    unsigned char* won = reinterpret_cast<unsigned char*>(image + C * lines * wide + warps * WINDOWS * 33) + warp * WINDOWS * 33;
     const int output = (blockIdx.y * warps + warp) * 32 + lane;
-    const int windows = (oh / 2) * (ow / 2);
+    const int across = ow / 2, windows = (oh / 2) * across;
     const int begin = blockIdx.x % ranges * range, end = min(windows, begin + range);
     const int first = blockIdx.x / ranges * slab, last = min(n, first + slab);
+    const int top = begin / across * 2;  // line of the padded image at which the range begins
 
     float sum[C * K * K], bias = 0.0f;
 #pragma unroll
     for (int t = 0; t < C * K * K; ++t) sum[t] = 0.0f;
     for (int sample = first; sample < last; ++sample) {
         __syncthreads();
-        for (int t = threadIdx.x; t < C * high * wide; t += blockDim.x) {
-            const int row = t / wide % high - padding, column = t % wide - padding, channel = t / wide / high;
-            const bool inside = row >= 0 && row < h && column >= 0 && column < w;
-            image[t] = inside ? x[((static_cast<long long>(sample) * C + channel) * h + row) * w + column] : 0.0f;
+        for (int line = warp; line < C * lines; line += warps) {
+            const int row = top + line % lines - padding;
+            const float* from = x + (static_cast<long long>(sample) * C + line / lines) * (h * w) + row * w - padding;
+            for (int column = lane; column < wide; column += 32)
+                copy_float(image + line * wide + column, from + column, row >= 0 && row < h && column >= padding && column < w + padding);
         }
-        __syncthreads();
+        commit_copies();
         for (int window0 = begin; window0 < end; window0 += WINDOWS) {
+            // Read along the windows, kept along the outputs. All of it is on its way before any of it is waited for.
+            const long long at = (static_cast<long long>(sample) * o + output - lane) * windows + window0 + lane;
+            const int outputs = window0 + lane < end ? o - output + lane : 0;
+            int winners[WINDOWS];
             __syncwarp();
-#pragma unroll 4
-            for (int r = 0; r < 32; ++r) {  // output r of the warp's, window window0 + lane: read along the windows, kept along the outputs
-                const int of = output - lane + r;
-                float g = 0.0f;
-                int position = 0;
-                if (of < o && window0 + lane < end) {
-                    const long long at = (static_cast<long long>(sample) * o + of) * windows + window0 + lane;
-                    position = winner[at];
-                    if (position < 4) g = dy[at];
-                }
-                gradient[lane * 33 + r] = g;
-                won[lane * 33 + r] = position % 4;
+#pragma unroll
+            for (int r = 0; r < 32; ++r) {
+                copy_float(gradient + lane * 33 + r, dy + at + static_cast<long long>(r) * windows, r < outputs);
+                winners[r] = r < outputs ? winner[at + static_cast<long long>(r) * windows] : 4;
             }
-            __syncwarp();
-            const float* corner = image + window0 / (ow / 2) * 2 * wide;  // of the windows' row
-            int column = window0 % (ow / 2) * 2;
+            commit_copies();
+#pragma unroll
+            for (int r = 0; r < 32; ++r) won[lane * 33 + r] = winners[r];
+            wait_for_copies<0>();
+            if (window0 == begin)
+                __syncthreads();  // the image is whole
+            else
+                __syncwarp();
+            const float* corner = image + (window0 / across * 2 - top) * wide;  // of the windows' row
+            int column = window0 % across * 2;
             for (int s = 0; s < min(WINDOWS, end - window0); ++s) {
-                const float g = gradient[s * 33 + lane];
                 const int position = won[s * 33 + lane];
-                const float* seen = corner + position / 2 * wide + column + position % 2;
+                const float g = position < 4 ? gradient[s * 33 + lane] : 0.0f;
+                const float* seen = corner + position / 2 % 2 * wide + column + position % 2;
                 column += 2;
-                if (column == ow / 2 * 2) column = 0, corner += 2 * wide;
+                if (column == across * 2) column = 0, corner += 2 * wide;
                 bias += g;
 #pragma unroll
                 for (int channel = 0; channel < C; ++channel)
@@ -71,15 +78,15 @@ correlate_winners(
 #pragma unroll
                         for (int j = 0; j < K; ++j) {
                             float& t = sum[(channel * K + i) * K + j];
-                            t = fmaf(g, seen[(channel * high + i) * wide + j], t);
+                            t = fmaf(g, seen[(channel * lines + i) * wide + j], t);
                         }
             }
         }
     }
     if (output >= o) return;
-    constexpr int COLUMNS = K * K * ((C + 3) / 4 * 4);
-    float* to = part + (static_cast<long long>(blockIdx.x) * o + output) * COLUMNS;
+    constexpr int PADDED = padded_channels(C);
+    float* to = part + (static_cast<long long>(blockIdx.x) * o + output) * (K * K * PADDED);
 #pragma unroll
-    for (int t = 0; t < C * K * K; ++t) to[t % (K * K) * padded_channels(C) + column_of(t / (K * K), C)] = sum[t];
+    for (int t = 0; t < K * K * PADDED; ++t) to[t] = channel_of(t % PADDED, C) < C ? sum[channel_of(t % PADDED, C) * K * K + t / PADDED] : 0.0f;
     db_part[blockIdx.x * o + output] = bias;
 }

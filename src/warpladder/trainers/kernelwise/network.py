@@ -87,6 +87,10 @@ class Network:
     activations: list[Array] = field(default_factory=list)
     gradients: list[Array] = field(default_factory=list)
 
+    def prepare(self, n: int) -> list[Stage]:
+        """What the layers make of their parameters before they see n samples."""
+        return [stage for first, op in self.ops if (stage := self._stage("prepare", first, op, op.prepare(n))).launches]
+
     def forward(self, n: int) -> list[Stage]:
         """All layers, for the first n samples."""
         return [self._stage("forward", first, op, op.forward(n)) for first, op in self.ops]
@@ -157,6 +161,7 @@ def bind(
                 gradients[number] = device.empty(shape, np.float32, "gradients")
                 kept.append(gradients[number])
     ops = []
+    rectified = [*(_rectifies(net, found, number) for number in range(len(found))), False]
     for number, group in enumerate(found):
         if group.op is None:
             continue
@@ -164,5 +169,13 @@ def bind(
         at = next((i for i in range(group.first, group.last) if f"{i}.weight" in w), None)
         weights = (views.get(f"{at}.{name}") for views in (w, dw) for name in ("weight", "bias"))
         buffers = Buffers(outputs[number], outputs[number + 1], gradients[number], gradients[number + 1], *weights)
-        ops.append((group.first, group.op(device, layers, buffers, block_size)))
+        op = group.op(device, layers, buffers, block_size)
+        op.x_rectified, op.dy_rectified = rectified[number], rectified[number + 1]
+        ops.append((group.first, op))
     return Network(net, capacity, x, outputs[-1], gradients[-1], ops, activations, [g for g in kept if g is not None])
+
+
+def _rectifies(net: Net, found: list[Group], number: int) -> bool:
+    """Whether a group also computes, on its way out, the gradient of the ReLU that the group before it ends with."""
+    op = found[number].op
+    return number > 0 and op is not None and op.rectifies and isinstance(net.layers[found[number - 1].last - 1], ReLU)

@@ -195,13 +195,14 @@ class KernelTrainer(Trainer):
             out = [Stage("step", range(len(self.net.layers)), launches)]
         else:
             out = [
+                *self.network.prepare(part.n),
                 Stage("feed", no_layers, self.feed.launches(part)),
                 *self.network.forward(part.n),
                 Stage("loss", no_layers, self.loss.launches(part.n, part.batch, part.first, part.last)),
                 *self.network.backward(part.n),
             ]
             if self.stem is not None:
-                out[:2] = [Stage("forward", out[1].layers, self.stem.launches(part.n, self.batch, part.offset))]
+                out = self._with_stem(self.stem, out, part)
             if self.head is not None:
                 out = self._with_head(self.head, out, part)
         if part.n < part.batch:
@@ -213,6 +214,12 @@ class KernelTrainer(Trainer):
     def updates(self, part: Slice) -> bool:
         """Whether what computes all of a step updates the parameters as well: it does where the slice is the whole batch."""
         return self.whole is not None and part.n == part.batch
+
+    def _with_stem(self, stem: Stem, stages: list[Stage], part: Slice) -> list[Stage]:
+        """The stages with the feed's and the first layers' forward pass replaced by the stem's."""
+        at = next(i for i, stage in enumerate(stages) if stage.phase == "feed")
+        both = Stage("forward", stages[at + 1].layers, stem.launches(part.n, self.batch, part.offset))
+        return [*stages[:at], both, *stages[at + 2 :]]
 
     def _with_head(self, head: Head, stages: list[Stage], part: Slice) -> list[Stage]:
         """The stages with the last layer's and the loss's replaced by the head's."""
@@ -268,7 +275,7 @@ class KernelTrainer(Trainer):
             raw[:n].upload(some)
             for launch in scaling.launches(n, n, 0):
                 launch.send()
-            for stage in network.forward(n):
+            for stage in [*network.prepare(n), *network.forward(n)]:
                 for launch in stage.launches:
                     launch.send()
             self.device.download(out[first : first + n], network.y[:n])
