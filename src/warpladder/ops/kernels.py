@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from ..config import TrainConfig
 from ..device import Array, Call, Device
 from ..nets import CrossEntropyLoss, Layer, Loss, MSELoss, Net, Shape
 from .base import Buffers
+
+if TYPE_CHECKING:
+    from .tiles import Planned
 
 #: A launch each, or a call of a vendor's library.
 Launches = list[Call]
@@ -65,11 +68,17 @@ class KernelOp(OnDevice, ABC):
         Of device arrays. Without a dy the op only predicts, and `backward` is not called. ReLU is given one array as x and y, and
         one as dx and dy, wherever nothing else needs the old numbers.
     block_size : int
+
+    Attributes
+    ----------
+    products : dict of str to Planned
+        What a tuner may choose the tiles of, by what it computes: "y", "dx" or "dw".
     """
 
     def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
         super().__init__(device, block_size)
         self.layers, self.buffers = layers, buffers
+        self.products: dict[str, Planned] = {}
 
     @classmethod
     def takes(cls, layers: tuple[Layer, ...], in_shape: Shape) -> bool:

@@ -7,13 +7,15 @@ import statistics
 
 from ..device import Call, Device, Graph, Launch
 from ..device.occupancy import occupancy
+from ..device.timing import clocked
 from ..order import Order
 from ..trainers.kernelwise.feeds import Slice, StreamedFeed
 from ..trainers.kernelwise.network import Stage
 from ..trainers.kernelwise.timeline import Timeline, overlap
 from ..trainers.kernelwise.trainer import KernelTrainer
+from ..trainers.tuner import products
 from . import floor
-from .content import KernelTime, Lane, LaunchShape, Part
+from .content import KernelTime, Lane, LaunchShape, Part, Tiles
 
 ROUNDS = 5
 LEAST = 2e-3  # seconds that one measurement should take, so that the clock's steps do not count
@@ -61,15 +63,10 @@ def alone(trainer: KernelTrainer, call: Call) -> float:
     the log: the counter is set back before each measurement.
     """
     device = trainer.device
-    stream = device.stream
 
     def measured(graph: Graph, repeats: int) -> float:
         trainer.rewind()
-        begin = stream.record()
-        graph.send()
-        end = stream.record()
-        end.synchronize()
-        return end.seconds_since(begin) / repeats
+        return clocked(device, graph) / repeats
 
     once = device.graph([call])
     measured(once, 1)
@@ -97,8 +94,11 @@ def _shape(device: Device, call: Call) -> LaunchShape | None:
 
 
 def _name(trainer: KernelTrainer, stage: Stage) -> str:
-    layers = ", ".join(f"{i} {type(trainer.net.layers[i]).__name__}" for i in stage.layers)
-    return layers or stage.phase
+    return _layers(trainer, stage.layers) or stage.phase
+
+
+def _layers(trainer: KernelTrainer, layers: range) -> str:
+    return ", ".join(f"{i} {type(trainer.net.layers[i]).__name__}" for i in layers)
 
 
 def _floor(trainer: KernelTrainer, stage: Stage, n: int) -> floor.Floor:
@@ -116,6 +116,20 @@ def _floor(trainer: KernelTrainer, stage: Stage, n: int) -> floor.Floor:
     if stage.phase == "update":
         return floor.update(net, trainer.config)
     return floor.Floor(net.param_count, 3 * floor.FLOAT * net.param_count)
+
+
+def tiles(trainer: KernelTrainer) -> tuple[Tiles, ...]:
+    """How the products of a full step's slice are computed, and who chose that."""
+    network = trainer.network
+    if network is None or trainer.whole is not None:
+        return ()
+    n, tuned = network.capacity, trainer.tuned.products if trainer.tuned is not None else ()
+    found = []
+    for product in products(network.ops[: -1 if trainer.head is not None else None], n):
+        plan = product.planned(n)
+        name = _layers(trainer, range(product.layer, product.layer + len(product.op.layers)))
+        found.append(Tiles(name, product.name, n, str(plan.tile), plan.depth, plan.parts, product.told(n, plan) in tuned))
+    return tuple(found)
 
 
 def timeline(trainer: KernelTrainer) -> tuple[tuple[Lane, ...], float]:

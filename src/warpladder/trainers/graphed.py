@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from ..config import TrainConfig
@@ -12,6 +13,7 @@ from ..ops.kernels import KernelTable
 from .base import State
 from .kernelwise.feeds import Feed, ResidentFeed, Slice
 from .kernelwise.trainer import KernelTrainer
+from .tuner import tune
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
@@ -60,6 +62,11 @@ class GraphedTrainer(KernelTrainer):
     def load(self, dataset: Dataset) -> None:
         self.graphs = {}
         super().load(dataset)
+        start = perf_counter()
+        assert self.network is not None
+        ops = [] if self.whole is not None else self.network.ops[: -1 if self.head is not None else None]
+        self.tuned = tune(self.device, self.network, ops, self.tuned, self.say)
+        self.seconds["tune"] = perf_counter() - start
 
     def _queue(self, feed: Feed, first: int, last: int) -> None:
         assert isinstance(feed, ResidentFeed)

@@ -142,7 +142,7 @@ class Convolution:
             winner if after == "POOL" else None, n, *geometry.read, *geometry.written, geometry.k, geometry.stride, geometry.padding,
             geometry.class_size(tile), plan.depth, n * math.prod(geometry.written), shared=tile.shared + table,
         )  # fmt: skip
-        return [product] if whole else [product, self._finish(n, plan, bias, y, rectify, pool, winner)]
+        return self.plan.mark([product] if whole else [product, self._finish(n, plan, bias, y, rectify, pool, winner)])
 
     def packing(self, n: int) -> tuple[Array, int, int, int]:
         """How the product of n images reads the weights: where, which way, channels of a step, numbers of a class."""
