@@ -134,12 +134,18 @@ def forbidden(device: object, works: list[list[Call]]) -> list[float]:
 
 def test_layers_of_one_shape_are_timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     timed = []
-    monkeypatch.setattr(tuner, "in_turn", lambda device, works: [timed.append(1) or 1.0 for _ in works])  # type: ignore[func-returns-value]
+
+    def at_random(device: object, works: list[list[Call]]) -> list[float]:
+        timed.append(len(works))
+        return [float(zlib.crc32(f"{len(timed)} {at}".encode())) for at in range(len(works))]
+
+    monkeypatch.setattr(tuner, "in_turn", at_random)
     same = (Conv2d(16, 3, padding=1), ReLU())
     net = Net("twice", (16, 32, 32), (*same, *same, *same, Conv2d(16, 3, padding=1)), MSELoss())
     plan = plan_of(loaded(Clockwork(by_name(0)), net=net))
     by_layer = {layer: [replace(p, layer=0) for p in plan.products if p.layer == layer] for layer in (2, 4)}
     assert by_layer[2] == by_layer[4] and len(by_layer[2]) == 3
+    assert len(timed) == 3 + 3  # of those with a ReLU, and of the last layer
 
 
 def test_the_same_plan_where_nothing_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,23 +111,21 @@ def tune(
     if device.hardware is None:
         return None
     wanted = {product: product.key(device.hardware, n) for product in products(ops, n) if work(product, n) >= WORTH}
-    chosen: dict[Product, Plan] = {}
-    for product, key in wanted.items():
-        if plan := _stored(product, n, stored) or _found(product, n, key, device.hardware):
-            chosen[product] = plan
-    unknown = {product: key for product, key in wanted.items() if product not in chosen}
+    known = {product: _stored(product, n, stored) or _found(product, n, key, device.hardware) for product, key in wanted.items()}
+    unknown = {key: product for product, key in wanted.items() if known[product] is None}  # of several with the same shape one
     if unknown:
         tell = say or (lambda line: None)
         tell(f"Timing up to {MOST} plans for each of {len(unknown)} products of matrices on {device.name}")
         began = perf_counter()
         _fill(network, n)
-        for product, key in unknown.items():
-            chosen[product] = fastest(device, product, n)
-            plan_cache.write(key, NetPlan(device.hardware, (product.told(n, chosen[product]),)))
+        for key, product in unknown.items():
+            plan_cache.write(key, NetPlan(device.hardware, (product.told(n, fastest(device, product, n)),)))
         tell(f"Timed in {perf_counter() - began:.1f} s; later runs find the plans in {plan_cache.folder()}")
-    for product, plan in chosen.items():
+    for product, key in wanted.items():
+        plan = known[product] or _found(product, n, key, device.hardware)
+        assert plan is not None
         product.planned.use(n, plan)
-    return NetPlan(device.hardware, tuple(product.told(n, chosen[product]) for product in wanted)) if wanted else None
+    return NetPlan(device.hardware, tuple(product.told(n, product.planned(n)) for product in wanted)) if wanted else None
 
 
 def work(product: Product, n: int) -> int:
