@@ -15,14 +15,14 @@ from warpladder.config import TrainConfig
 from warpladder.device import Call, Device
 from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.errors import CheckpointError
-from warpladder.nets import Net
+from warpladder.nets import Conv2d, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
 from warpladder.ops.graphed import TABLE
 from warpladder.order import Order
 from warpladder.plan import NetPlan
 from warpladder.profile import profile
 from warpladder.rungs.base import Rung
 from warpladder.train import train
-from warpladder.trainers import plan_cache, tuner
+from warpladder.trainers import candidates, plan_cache, tuner
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.graphed import GraphedTrainer
 
@@ -30,11 +30,16 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 
 def last_wins(device: Device, works: list[list[Call]]) -> list[float]:
-    """A clock by which the model has everything the wrong way round."""
+    """A clock by which the model has everything the wrong way round, and the table has the best ops."""
     for calls in works:
         for call in calls:
             call.send()
-    return [float(len(works) - at) for at in range(len(works))]
+    tiles = all(call.product is not None for call in works[0])
+    return [float(len(works) - at if tiles else 1 + at) for at in range(len(works))]
+
+
+def rivals_win(device: Device, works: list[list[Call]]) -> list[float]:
+    return [1 / seconds for seconds in last_wins(device, works)]
 
 
 def forbidden(device: Device, works: list[list[Call]]) -> list[float]:
@@ -46,7 +51,7 @@ def _small_products_are_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(plan_cache, "folder", lambda: tmp_path / "plans")
     monkeypatch.setattr(plan_cache, "found", {})
     monkeypatch.setattr(tuner, "WORTH", 1)
-    monkeypatch.setattr(tuner, "MOST", 2)
+    monkeypatch.setattr(candidates, "MOST", 2)
     monkeypatch.setattr(tuner, "in_turn", last_wins)
     yield
 
@@ -96,6 +101,31 @@ def test_timing_changes_nothing_that_is_kept(monkeypatch: pytest.MonkeyPatch) ->
 def test_steps_of_a_tuned_plan_agree_with_the_reference() -> None:
     config = TrainConfig(batch_size=2, learning_rate=1e-5, momentum=0.9, weight_decay=1e-2)
     assert compare_epoch(tuned(), clear_of_switches(AUTOENCODER, config, samples=3)) == 2
+
+
+#: The last layer's dx goes through an enlargement, and the third's gradient through a pool.
+APART = Net(
+    "apart", (1, 8, 8),
+    (Conv2d(3, 3, padding=1), ReLU(), MaxPool2d(2), Conv2d(4, 3, padding=1), ReLU(), MaxPool2d(2), Upsample2d(2), Conv2d(2, 3, padding=1), ReLU(),
+     Upsample2d(2), Conv2d(1, 3, padding=1)), MSELoss(),
+)  # fmt: skip
+
+
+ENLARGED = Net(
+    "first enlarged", (1, 4, 4), (Upsample2d(2), Conv2d(3, 3, padding=1), ReLU(), MaxPool2d(2), Conv2d(1, 3, padding=1)), MSELoss()
+)
+
+
+@pytest.mark.parametrize("net", [APART, ENLARGED], ids=lambda net: net.name)
+def test_steps_of_rival_ops_agree_with_the_reference(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuner, "in_turn", rivals_win)
+    monkeypatch.setattr(candidates, "MOST", 1)
+    config = TrainConfig(batch_size=2, learning_rate=1e-5, momentum=0.9, weight_decay=1e-2)
+    drawn = clear_of_switches(net, config, samples=3)
+    with tuned().build(net, config, drawn.state) as trainer:
+        trainer.load(drawn.dataset)
+        assert {told.op for told in plan_of(trainer).ops} == {"Tiled"} and plan_of(trainer).products == ()
+    assert compare_epoch(tuned(), drawn) == 2
 
 
 def test_a_run_goes_on_with_the_plan_that_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

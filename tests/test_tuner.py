@@ -20,13 +20,14 @@ from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.device import Call, Launch
 from warpladder.device.timing import in_turn
-from warpladder.errors import DeviceError, PlanError
+from warpladder.errors import DeviceError, OutOfMemoryError, PlanError
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MSELoss, Net, ReLU
-from warpladder.ops.graphed import TABLE
+from warpladder.ops.graphed import TABLE, Tiled
 from warpladder.plan import NetPlan, plan_from_json, plan_to_json
 from warpladder.trainers import plan_cache, tuner
+from warpladder.trainers.candidates import MOST, Tiles, products
 from warpladder.trainers.graphed import GraphedTrainer
-from warpladder.trainers.tuner import MARGIN, MOST, Product, fastest, products
+from warpladder.trainers.tuner import MARGIN, fastest
 
 NET = Net(
     "convolutions", (8, 32, 32), (Conv2d(32, 3, padding=1), ReLU(), Conv2d(32, 3, padding=1), ReLU(), Conv2d(8, 3, padding=1)), MSELoss()
@@ -44,9 +45,11 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
 
 def by_name(seed: int) -> Cost:
-    """From 1 to 100 us, drawn for each kernel and grid."""
+    """From 1 to 100 us, drawn for each kernel and grid; the tiled rung's kernels take a second."""
 
     def cost(launch: Launch) -> float:
+        if launch.kernel.source.path.name == "tiled.cu":
+            return 1.0
         return 1e-6 * (1 + zlib.crc32(f"{seed} {launch.name} {launch.grid}".encode()) % 10_000 / 100)
 
     return cost
@@ -60,9 +63,9 @@ def loaded(device: Clockwork, stored: NetPlan | None = None, net: Net = NET, con
     return trainer
 
 
-def of(trainer: GraphedTrainer) -> list[Product]:
+def of(trainer: GraphedTrainer) -> list[Tiles]:
     assert trainer.network is not None
-    return products(trainer.network.ops, trainer.network.capacity)
+    return products(trainer.network, range(len(trainer.network.ops) - (trainer.head is not None)))
 
 
 def plan_of(trainer: GraphedTrainer) -> NetPlan:
@@ -79,13 +82,12 @@ def test_the_fastest_of_the_candidates_is_taken(seed: int) -> None:
     ]
     better = 0
     for product, told in zip(of(trainer), plan_of(trainer).products, strict=True):
-        chosen, candidates = product.planned(4), product.candidates(4)
-        assert told == product.told(4, chosen)
-        assert len(candidates) == len(set(candidates)) <= MOST and candidates[0] == product.planned.options(4)[0]
+        chosen, candidates = product.now, product.candidates()
+        assert told == product.told(chosen)
+        assert len(candidates) == len(set(candidates)) <= MOST and candidates[0] == product.ways()[0]
         taken = {}
         for plan in candidates:
-            product.planned.use(4, plan)
-            taken[plan] = sum(device.cost(call) for call in product.calls(4) if isinstance(call, Launch))
+            taken[plan] = sum(device.cost(call) for call in product.calls(plan) if isinstance(call, Launch))
         assert taken[chosen] <= min(taken.values()) * (1 + MARGIN) * 1.0001
         better += chosen != candidates[0]
     assert better
@@ -93,25 +95,22 @@ def test_the_fastest_of_the_candidates_is_taken(seed: int) -> None:
 
 @pytest.mark.parametrize(("win", "wins"), [(0.01, False), (0.03, True)])
 def test_what_the_model_prefers_is_beaten_by_more_than_noise_or_stays(win: float, wins: bool) -> None:
-    device = Clockwork(lambda launch: 1e-5)
-    product = next(product for product in of(loaded(device)) if product.name == "y")
-    preferred, *others = (plan for plan in product.candidates(4) if plan.parts == 1)
-    product.planned.use(4, others[-1])
-    winner = product.calls(4)[0]
+    device = Clockwork(lambda launch: 1.0 if launch.kernel.source.path.name == "tiled.cu" else 1e-5)
+    product = next(product for product in of(loaded(device)) if product.product == "y")
+    preferred, *others = (plan for plan in product.candidates() if plan.parts == 1)
+    winner = product.calls(others[-1])[0]
     assert isinstance(winner, Launch)
     device.cost = lambda launch: 1e-5 * (1 - win) if (launch.name, launch.grid) == (winner.name, winner.grid) else 1e-5
-    assert fastest(device, product, 4) == (others[-1] if wins else preferred)
+    assert fastest(device, product) == (others[-1] if wins else preferred)
 
 
 def test_only_what_computes_and_finishes_a_product_is_timed() -> None:
     """Whatever the others take, packing and bias sums for instance, the choice is the same."""
     first = loaded(Clockwork(by_name(0)))
-    mine = {call.name for product in of(first) for call in product.calls(4)}
+    mine = {call.name for product in of(first) for call in product.calls(product.now)}
     assert any("add_parts" in name for name in mine) and any("finish_weights" in name for name in mine)
     assert not any("pack" in name or "rectify" in name for name in mine)
-    plan_cache.found.clear()
-    for file in plan_cache.folder().iterdir():
-        file.unlink()
+    forget()
     cost = by_name(0)
     slow_others = Clockwork(
         lambda launch: cost(launch) if "convolve<" in launch.name or "correlate<" in launch.name or launch.name in mine else 1
@@ -128,6 +127,13 @@ def test_a_second_run_has_the_plan_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert plan_of(loaded(another_clock)) == plan  # of the files
 
 
+def forget() -> None:
+    """As on a machine that has never timed anything."""
+    plan_cache.found.clear()
+    for file in plan_cache.folder().iterdir():
+        file.unlink()
+
+
 def forbidden(device: object, works: list[list[Call]]) -> list[float]:
     raise AssertionError("it was timed again")
 
@@ -137,6 +143,8 @@ def test_layers_of_one_shape_are_timed_once(monkeypatch: pytest.MonkeyPatch) -> 
 
     def at_random(device: object, works: list[list[Call]]) -> list[float]:
         timed.append(len(works))
+        if len(works) == 2:  # ops, and not tiles
+            return [1.0, 2.0]
         return [float(zlib.crc32(f"{len(timed)} {at}".encode())) for at in range(len(works))]
 
     monkeypatch.setattr(tuner, "in_turn", at_random)
@@ -145,7 +153,7 @@ def test_layers_of_one_shape_are_timed_once(monkeypatch: pytest.MonkeyPatch) -> 
     plan = plan_of(loaded(Clockwork(by_name(0)), net=net))
     by_layer = {layer: [replace(p, layer=0) for p in plan.products if p.layer == layer] for layer in (2, 4)}
     assert by_layer[2] == by_layer[4] and len(by_layer[2]) == 3
-    assert len(timed) == 3 + 3  # of those with a ReLU, and of the last layer
+    assert sorted(timed) == [2] * 3 + [12] * (2 + 3 + 3)  # the first layer, which has no dx, the next two, and the last
 
 
 def test_the_same_plan_where_nothing_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,15 +175,13 @@ def test_another_device_is_timed_for_itself() -> None:
 def test_a_stored_plan_is_followed_and_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even where this machine's files say otherwise."""
     plan = plan_of(loaded(Clockwork(by_name(1), hardware="A")))
-    plan_cache.found.clear()
-    for file in plan_cache.folder().iterdir():
-        file.unlink()
+    forget()
     other = plan_of(loaded(Clockwork(by_name(2), hardware="A")))
     assert other != plan
     monkeypatch.setattr(tuner, "in_turn", forbidden)
     trainer = loaded(Clockwork(by_name(3), hardware="A"), plan)
     assert plan_of(trainer) == plan
-    assert [product.told(4, product.planned(4)) for product in of(trainer)] == list(plan.products)
+    assert [product.told(product.now) for product in of(trainer)] == list(plan.products)
 
 
 def test_a_plan_of_another_device_is_timed_again_and_that_is_said() -> None:
@@ -186,7 +192,7 @@ def test_a_plan_of_another_device_is_timed_again_and_that_is_said() -> None:
     with pytest.warns(UserWarning, match="timed on A, and this is Clockwork: the model's are used here"):
         trainer = loaded(Clockwork(by_name(2), hardware=None), plan)
     assert trainer.tuned is None
-    assert all(product.planned(4) == product.planned.options(4)[0] for product in of(trainer))
+    assert all(product.now == product.ways()[0] for product in of(trainer))
 
 
 @pytest.mark.parametrize("change", [{"depth": 7}, {"parts": 3000}, {"tile": (1, 2, 3)}, {"op": "Other"}])
@@ -230,6 +236,51 @@ def test_each_is_repeated_to_a_millisecond_and_timed_in_turn() -> None:
 GEMM = Path(nets.__file__).parent / "ops" / "linear" / "gemm.cu"
 
 
+def tiled_is(seconds: float) -> Cost:
+    """All launches take 10 us but those of the tiled rung."""
+    return lambda launch: seconds if launch.kernel.source.path.name == "tiled.cu" else 1e-5
+
+
+def ops_of(trainer: GraphedTrainer) -> list[str]:
+    assert trainer.network is not None
+    return [type(op).__name__ for _, op in trainer.network.ops]
+
+
+def test_an_op_that_is_faster_with_all_that_it_does_takes_the_place_of_the_tables_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = loaded(Clockwork(tiled_is(1e-6)))
+    plan = plan_of(trainer)
+    assert [(p.layer, p.op) for p in plan.ops] == [(0, "Tiled"), (2, "Tiled"), (4, "Tiled")] and plan.products == ()
+    assert ops_of(trainer) == ["Tiled"] * 3
+    monkeypatch.setattr(tuner, "in_turn", forbidden)
+    assert ops_of(loaded(Clockwork(tiled_is(1.0)))) == ["Tiled"] * 3  # of this process
+    plan_cache.found.clear()
+    assert ops_of(loaded(Clockwork(tiled_is(1.0)))) == ["Tiled"] * 3  # of the files
+    forget()
+    stored = loaded(Clockwork(tiled_is(1.0)), plan)
+    assert ops_of(stored) == ["Tiled"] * 3 and stored.tuned == plan
+
+
+def test_the_tables_own_op_stays_where_it_is_faster() -> None:
+    trainer = loaded(Clockwork(tiled_is(1e-3)))
+    assert {p.op for p in plan_of(trainer).ops} == {"GemmConv2d"} == set(ops_of(trainer))
+    assert len(plan_of(trainer).products) == 8
+
+
+def test_an_op_without_room_does_not_compete(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object) -> None:
+        raise OutOfMemoryError("full")
+
+    monkeypatch.setattr(Tiled, "__init__", full)
+    assert {p.op for p in plan_of(loaded(Clockwork(tiled_is(1e-6)))).ops} == {"GemmConv2d"}
+
+
+def test_a_stored_op_that_there_is_not_is_chosen_anew() -> None:
+    plan = plan_of(loaded(Clockwork(tiled_is(1.0))))
+    wrong = replace(plan, ops=(replace(plan.ops[0], op="Gone"), *plan.ops[1:]))
+    with pytest.warns(UserWarning, match="the stored plan of layer 0 is none that this version has: it is chosen anew"):
+        assert plan_of(loaded(Clockwork(tiled_is(1.0)), wrong)) == plan
+
+
 def test_what_is_said() -> None:
     lines: list[str] = []
     drawn = case(NET, CONFIG, seed=1, samples=9)
@@ -238,7 +289,7 @@ def test_what_is_said() -> None:
         trainer.say = lines.append
         trainer.load(drawn.dataset)
     begin, end = lines
-    assert begin == f"Timing up to {MOST} plans for each of 8 products of matrices on Clockwork"
+    assert begin == "Timing the ways to compute this net's layers on Clockwork"
     assert end.startswith("Timed in ") and str(plan_cache.folder()) in end
     assert trainer.spans()["tune"] >= 0
 
@@ -292,7 +343,7 @@ def test_files_that_are_broken_are_left_out_and_timed_again(data: st.DataObject)
         file.write_bytes(content)
         plan_cache.found.clear()
         trainer = loaded(Clockwork(cost), net=net)
-        assert all(product.planned(4) in product.planned.options(4) for product in of(trainer))
+        assert all(product.now in product.ways() for product in of(trainer))
         if damage != "byte":  # a byte can turn one of the plans into another one of them
             assert plan_of(trainer) == plan
         for path, before in whole.items():

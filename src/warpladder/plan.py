@@ -31,15 +31,46 @@ class ProductPlan:
 
 
 @dataclass(frozen=True)
-class NetPlan:
-    """How the products of a net are computed on a device.
+class OpPlan:
+    """Which op computes a run of layers.
 
-    hardware : `Device.hardware` of the device that they were timed on.
-    products : those that a tuner chose; all others are computed as the model of `ops.tiles` says.
+    layer : the first of them.
+    op : the op, by its class's name.
+    samples : how many at a time.
+    """
+
+    layer: int
+    op: str
+    samples: int
+
+
+#: One choice.
+Record = OpPlan | ProductPlan
+
+
+@dataclass(frozen=True)
+class NetPlan:
+    """How a net is computed on a device.
+
+    hardware : `Device.hardware` of the device that it was timed on.
+    ops : those that were chosen from several; all others are the table's own.
+    products : of these ops, those that were timed; all others are computed as the model of `ops.tiles` says.
     """
 
     hardware: str
+    ops: tuple[OpPlan, ...]
     products: tuple[ProductPlan, ...]
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """All that was chosen."""
+        return (*self.ops, *self.products)
+
+
+def net_plan(hardware: str, records: list[Record]) -> NetPlan:
+    """A plan of these choices."""
+    ops = tuple(record for record in records if isinstance(record, OpPlan))
+    return NetPlan(hardware, ops, tuple(record for record in records if isinstance(record, ProductPlan)))
 
 
 def plan_to_json(plan: NetPlan) -> dict[str, Any]:

@@ -1,11 +1,22 @@
-"""What the graph rung replays: the gemm rung's kernels, the last thin layer and the loss in one, and whole steps of thin nets."""
+"""What the graph rung replays: the gemm rung's kernels, or the tiled rung's where a tuner finds them faster.
+
+The last thin layer and the loss are one, and so are whole steps of thin nets.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from . import gemm
+from . import gemm, tiled
+from .apart import Apart
 from .thin_chain.chain import ThinChain
 from .thin_chain.head import ThinHead
 
-TABLE = replace(gemm.TABLE, heads=(ThinHead,), whole=(ThinChain,))
+
+class Tiled(Apart):
+    """The tiled rung's ops."""
+
+    table = tiled.TABLE
+
+
+TABLE = replace(gemm.TABLE, heads=(ThinHead,), whole=(ThinChain,), rivals=(Tiled,))

@@ -237,6 +237,7 @@ class KernelTable:
     accumulate : adds gradients up, for batches that come in slices.
     heads : the first that takes a net's last layer and its loss computes both when it trains.
     whole : the first that takes a net computes its steps instead of all these, where samples are on the device.
+    rivals : other ways to compute a run of layers with parameters, which a tuner times beside the table's own.
     """
 
     layers: Mapping[tuple[type[Layer], ...], type[KernelOp]]
@@ -246,3 +247,12 @@ class KernelTable:
     accumulate: type[KernelAccumulate]
     heads: tuple[type[Head], ...] = ()
     whole: tuple[type[WholeStep], ...] = ()
+    rivals: tuple[type[KernelOp], ...] = ()
+
+    def longest(self, layers: tuple[Layer, ...], in_shape: Shape) -> tuple[int, type[KernelOp]] | None:
+        """The longest run of layers, from the first on, that the table has and that its op takes: how many they are, and the op."""
+        for length in range(min(max(map(len, self.layers)), len(layers)), 0, -1):
+            op = self.layers.get(tuple(type(layer) for layer in layers[:length]))
+            if op is not None and op.takes(layers[:length], in_shape):
+                return length, op
+        return None

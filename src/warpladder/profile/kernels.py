@@ -9,11 +9,11 @@ from ..device import Call, Device, Graph, Launch
 from ..device.occupancy import occupancy
 from ..device.timing import clocked
 from ..order import Order
+from ..trainers.candidates import products
 from ..trainers.kernelwise.feeds import Slice, StreamedFeed
 from ..trainers.kernelwise.network import Stage
 from ..trainers.kernelwise.timeline import Timeline, overlap
 from ..trainers.kernelwise.trainer import KernelTrainer
-from ..trainers.tuner import products
 from . import floor
 from .content import KernelTime, Lane, LaunchShape, Part, Tiles
 
@@ -125,10 +125,10 @@ def tiles(trainer: KernelTrainer) -> tuple[Tiles, ...]:
         return ()
     n, tuned = network.capacity, trainer.tuned.products if trainer.tuned is not None else ()
     found = []
-    for product in products(network.ops[: -1 if trainer.head is not None else None], n):
-        plan = product.planned(n)
-        name = _layers(trainer, range(product.layer, product.layer + len(product.op.layers)))
-        found.append(Tiles(name, product.name, n, str(plan.tile), plan.depth, plan.parts, product.told(n, plan) in tuned))
+    for choice in products(network, range(len(network.ops) - (trainer.head is not None))):
+        plan = choice.now
+        name = _layers(trainer, range(choice.layer, choice.layer + len(choice.op.layers)))
+        found.append(Tiles(name, choice.product, n, str(plan.tile), plan.depth, plan.parts, choice.told(plan) in tuned))
     return tuple(found)
 
 

@@ -64,8 +64,8 @@ class GraphedTrainer(KernelTrainer):
         super().load(dataset)
         start = perf_counter()
         assert self.network is not None
-        ops = [] if self.whole is not None else self.network.ops[: -1 if self.head is not None else None]
-        self.tuned = tune(self.device, self.network, ops, self.tuned, self.say)
+        own = 0 if self.whole is not None else len(self.network.ops) - (self.head is not None)  # ops that compute by themselves
+        self.tuned = tune(self.network, range(own), self.table.rivals, self.tuned, self.say)
         self.seconds["tune"] = perf_counter() - start
 
     def _queue(self, feed: Feed, first: int, last: int) -> None:
