@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.progress import Progress
 
 from runs import AUTOENCODER, CONFIG, Hook, data, facts, hooked
 from strategies import case
@@ -139,7 +142,9 @@ def test_a_run_goes_on_with_the_plan_that_it_began_with(tmp_path: Path, monkeypa
             raise Crash
 
     crash: Hook = at_ten
-    whole = train(AUTOENCODER, data(), CONFIG, rung=tuned())
+    shown = StringIO()
+    whole = train(AUTOENCODER, data(), CONFIG, rung=tuned(), progress=Progress(console=Console(file=shown, width=300)))
+    assert shown.getvalue().count("Timing the ways to compute this net's layers on the emulator\nTimed in ") == 1
     path = tmp_path / "run.safetensors"
     with pytest.raises(Crash):
         train(AUTOENCODER, data(), CONFIG, rung=hooked(tuned(), before=crash), checkpoint=path, checkpoint_every=3)

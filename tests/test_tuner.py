@@ -308,10 +308,13 @@ def test_small_products_heads_and_thin_chains_are_left_to_the_model() -> None:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(drawn=cases())
-def test_drawn_nets_of_the_tests_are_too_small_to_be_timed(drawn: Case) -> None:
+def test_of_drawn_nets_hardly_one_is_large_enough(drawn: Case) -> None:
+    """Else the tests of every rung would compile for minutes on a GPU. Some last layers are as wide as 1,176 x 324."""
     trainer = GraphedTrainer(drawn.net, drawn.config, drawn.state, Clockwork(by_name(0)), TABLE)
     trainer.load(drawn.dataset)
-    assert trainer.tuned is None
+    n = drawn.config.batch(len(drawn.dataset.train_x))
+    large = [layer for layer, shape in zip(drawn.net.layers, drawn.net.shapes, strict=False) if n * layer.flops(shape) // 2 >= tuner.WORTH]
+    assert len(large) <= 1 and (trainer.tuned is None or large == [drawn.net.layers[-1]] or isinstance(drawn.net.layers[-1], ReLU))
 
 
 @given(data=st.data())

@@ -24,7 +24,9 @@ pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_no
 NOISE = 1.1
 
 
-@pytest.mark.parametrize(("net", "batch"), [(nets.cnn(), 64), (nets.autoencoder(), 1)], ids=lambda value: getattr(value, "name", str(value)))
+@pytest.mark.parametrize(
+    ("net", "batch"), [(nets.cnn(), 64), (nets.autoencoder(), 1)], ids=lambda value: getattr(value, "name", str(value))
+)
 def test_tuned_once_and_never_slower(net: Net, batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_cache, "folder", lambda: tmp_path / "plans")
     monkeypatch.setattr(plan_cache, "found", {})

@@ -80,7 +80,8 @@ class Choice(ABC, Generic[Way]):
         calls = self.op.forward(self.n) + (self.op.backward(self.n) if self.op.buffers.dy is not None else [])
         sources = sorted({call.kernel.source.digest for call in calls if isinstance(call, Launch)})
         ways = [str(self.told(way)).partition(",")[2] for way in self.candidates()]  # without the layer's number
-        what = hardware, repr(self.op.layers), self.op.buffers.x.shape[1:], self.op.buffers.dx is not None, sources, ways
+        op = self.op
+        what = hardware, repr(op.layers), op.buffers.x.shape[1:], op.buffers.dx is not None, op.block_size, sources, ways
         return sha256(json.dumps(what).encode()).hexdigest()[:40]
 
 
