@@ -103,10 +103,12 @@ def launches(found: Profile) -> Table:
 
 def tiles(found: Profile) -> Table:
     """Each product of matrices: the tiles and parts that it is cut into, and whether a tuner or the model chose them."""
-    table = _table("Products of matrices", "layers", "of", "samples", "tile", "terms", "parts", "chosen by")
+    table = _table("Products of matrices", "layers", "product", "samples", "tile", "terms", "parts", "chosen by")
     for each in found.tiles:
         chosen = "timing" if each.timed else "the model"
-        table.add_row(each.layers, each.product, f"{each.samples:,}", each.tile, f"{each.depth:,}", str(each.parts), chosen)
+        table.add_row(
+            ", ".join(map(str, each.layers)), each.product, f"{each.samples:,}", each.tile, f"{each.depth:,}", str(each.parts), chosen
+        )
     return table
 
 

@@ -43,14 +43,14 @@ class KernelTime:
 class Tiles:
     """How one product of matrices is cut into tiles (`ops.tiles`).
 
-    layers : those of its op, as a part's name tells them.
+    layers : numbers of its op's layers.
     product : what it computes, "y", "dx" or "dw".
     samples : how many at a time.
     tile, depth, parts : the tile's template arguments, terms in a part of a sum, and parts.
     timed : whether a tuner chose it; if not, the model did.
     """
 
-    layers: str
+    layers: tuple[int, ...]
     product: str
     samples: int
     tile: str

@@ -94,11 +94,8 @@ def _shape(device: Device, call: Call) -> LaunchShape | None:
 
 
 def _name(trainer: KernelTrainer, stage: Stage) -> str:
-    return _layers(trainer, stage.layers) or stage.phase
-
-
-def _layers(trainer: KernelTrainer, layers: range) -> str:
-    return ", ".join(f"{i} {type(trainer.net.layers[i]).__name__}" for i in layers)
+    layers = ", ".join(f"{i} {type(trainer.net.layers[i]).__name__}" for i in stage.layers)
+    return layers or stage.phase
 
 
 def _floor(trainer: KernelTrainer, stage: Stage, n: int) -> floor.Floor:
@@ -127,8 +124,8 @@ def tiles(trainer: KernelTrainer) -> tuple[Tiles, ...]:
     found = []
     for choice in products(network, range(len(network.ops) - (trainer.head is not None))):
         plan = choice.now
-        name = _layers(trainer, range(choice.layer, choice.layer + len(choice.op.layers)))
-        found.append(Tiles(name, choice.product, n, str(plan.tile), plan.depth, plan.parts, choice.told(plan) in tuned))
+        layers = tuple(range(choice.layer, choice.layer + len(choice.op.layers)))
+        found.append(Tiles(layers, choice.product, n, str(plan.tile), plan.depth, plan.parts, choice.told(plan) in tuned))
     return tuple(found)
 
 
