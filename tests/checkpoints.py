@@ -15,6 +15,7 @@ from runs import CNN, CONFIG, MLP
 from warpladder.checkpoint import Checkpoint, DataMark, EpochLog, Score, Sums
 from warpladder.nets import Net
 from warpladder.params import initial, views
+from warpladder.plan import NetPlan, OpPlan, ProductPlan
 
 Tensors = dict[str, np.ndarray]
 
@@ -34,7 +35,9 @@ def example(net: Net = CNN, momentum: float = 0.9, **changes: Any) -> Checkpoint
 def finished(net: Net = MLP, momentum: float = 0.0) -> Checkpoint:
     """After the last epoch."""
     history = tuple(EpochLog(epoch, 1 / epoch, 0.5, 0.25, 0.125, 0.1) for epoch in (1, 2, 3))
-    return example(net, momentum, epoch=3, step=0, sums=Sums(), history=history, finished=True, test=Score(0.1, 0.9))
+    product = ProductPlan(2, "GemmConv2d", "dw", 8, (64, 64, 16, 8, 8, 3), 128, 4)
+    tuned = NetPlan("NVIDIA H200, compute capability 9.0", (OpPlan(2, "GemmConv2d", 8),), (product,))
+    return example(net, momentum, tuned=tuned, epoch=3, step=0, sums=Sums(), history=history, finished=True, test=Score(0.1, 0.9))
 
 
 def apart(content: bytes) -> tuple[dict[str, Any], Tensors]:

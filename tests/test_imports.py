@@ -34,7 +34,8 @@ LEAVES = {
     "errors": set(),
     "data": {"errors"},
     "results": {"errors"},
-    "checkpoint": {"errors", "config", "nets"},
+    "plan": {"errors", "results"},
+    "checkpoint": {"errors", "config", "nets", "plan"},
     "machine": {"errors"},
     "tolerance": {"errors", "nets", "config"},
 }

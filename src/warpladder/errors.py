@@ -41,6 +41,10 @@ class OutOfMemoryError(WarpladderError, MemoryError):
     """Buffers that do not fit into a device's memory."""
 
 
+class PlanError(WarpladderError, ValueError):
+    """A stored plan of how a net is computed that is damaged."""
+
+
 class DivergedError(WarpladderError, ArithmeticError):
     """Training produced a loss that is not finite."""
 

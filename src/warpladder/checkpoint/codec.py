@@ -18,8 +18,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..config import TrainConfig
-from ..errors import CheckpointError, ConfigError, NetError
+from ..errors import CheckpointError, ConfigError, NetError, PlanError
 from ..nets import Net
+from ..plan import plan_from_json, plan_to_json
 from .content import Checkpoint, DataMark, EpochLog, Score, Sums, param_shapes
 from .describe import net_from_json, net_to_json
 
@@ -27,6 +28,7 @@ FORMAT = 1
 KEY = "warpladder"
 VELOCITY = "velocity."
 _FIELDS = {"format", "net", "config", "data", "rung", "epoch", "step", "sums", "history", "finished", "test", "sha256"}
+_OPTIONAL = {"tuned"}
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
@@ -48,6 +50,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
         "finished": checkpoint.finished,
         "test": None if checkpoint.test is None else asdict(checkpoint.test),
     }
+    if checkpoint.tuned is not None:
+        document["tuned"] = plan_to_json(checkpoint.tuned)
     document["sha256"] = _digest(document, tensors)
     return save(tensors, {KEY: json.dumps(document, allow_nan=False)})
 
@@ -73,6 +77,8 @@ def decode(content: bytes, source: str = "checkpoint") -> Checkpoint:
         raise CheckpointError(f"{source!r} {error}") from None
     except (NetError, ConfigError) as error:
         raise CheckpointError(f"{source!r} describes a run that cannot be: {error}") from None
+    except PlanError as error:
+        raise CheckpointError(f"{source!r} is damaged: {error}") from None
     except (ValueError, OverflowError, RecursionError, MemoryError):  # JSON that is none, or numbers beyond all measure
         raise CheckpointError(f"{source!r} is damaged: its description of the run cannot be read") from None
 
@@ -110,7 +116,7 @@ def _checkpoint(document: Any, tensors: dict[str, np.ndarray]) -> Checkpoint:
     version = document.get("format") if isinstance(document, dict) else None
     if isinstance(version, int) and version > FORMAT:
         _refuse(f"was written by a later version of warpladder (format {version}, this one reads {FORMAT})")
-    if version != FORMAT or document.keys() != _FIELDS:
+    if version != FORMAT or document.keys() - _OPTIONAL != _FIELDS:
         _refuse("is damaged: its description of the run is incomplete")
     if document["sha256"] != _digest(document, tensors):
         _refuse("is damaged: its checksum does not fit its content")
@@ -130,6 +136,7 @@ def _checkpoint(document: Any, tensors: dict[str, np.ndarray]) -> Checkpoint:
         history=_history(document["history"]),
         finished=document["finished"],
         test=None if document["test"] is None else _score(document["test"]),
+        tuned=plan_from_json(document["tuned"], "tuned") if "tuned" in document else None,
     )
     if velocity.keys() - checkpoint.velocity.keys():
         _refuse("holds momentum, but its settings have none")

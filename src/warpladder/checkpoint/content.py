@@ -9,6 +9,7 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..nets import Net, Shape
+from ..plan import NetPlan
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,8 @@ class Checkpoint:
         None before the end, or without a labelled test part.
     params, velocity : dict
         float32 arrays under PyTorch's `state_dict` names; velocity is empty without momentum.
+    tuned : NetPlan or None
+        What the rung's tuner chose, so that the rest of the run is computed as its beginning; None where nothing is chosen.
     """
 
     net: Net
@@ -113,6 +116,7 @@ class Checkpoint:
     history: tuple[EpochLog, ...] = ()
     finished: bool = False
     test: Score | None = None
+    tuned: NetPlan | None = None
 
 
 def param_shapes(net: Net) -> dict[str, Shape]:

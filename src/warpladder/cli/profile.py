@@ -58,6 +58,8 @@ def profile(net_name: str, rung: str, out: Path | None, **options: Any) -> None:
         show.print(found.reason)
     if any(part.kernels for part in found.parts):
         show.print(launches(found))
+    if found.tiles:
+        show.print(tiles(found))
     if found.timeline:
         show.print(
             "\n".join(
@@ -96,6 +98,17 @@ def launches(found: Profile) -> Table:
                 *times, "x".join(map(str, _trimmed(shape.grid))), "x".join(map(str, _trimmed(shape.block))), str(shape.registers),
                 f"{shape.shared + shape.static_shared:,}", str(shape.spilled), f"{shape.occupancy:.0%}",
             )  # fmt: skip
+    return table
+
+
+def tiles(found: Profile) -> Table:
+    """Each product of matrices: the tiles and parts that it is cut into, and whether a tuner or the model chose them."""
+    table = _table("Products of matrices", "layers", "product", "samples", "tile", "terms", "parts", "chosen by")
+    for each in found.tiles:
+        chosen = "timing" if each.timed else "the model"
+        table.add_row(
+            ", ".join(map(str, each.layers)), each.product, f"{each.samples:,}", each.tile, f"{each.depth:,}", str(each.parts), chosen
+        )
     return table
 
 

@@ -70,8 +70,10 @@ class Device(ABC):
     limits : what it can launch.
     stream : where work goes that names no stream.
     held : bytes that are allocated now, by what they are for.
+    hardware : what a time that is measured on it holds for, name and compute capability; None for what stands in for a GPU, whose times mean nothing.
     """
 
+    hardware: str | None = None
     name: str
     limits: Limits
     stream: Stream

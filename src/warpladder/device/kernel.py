@@ -22,9 +22,11 @@ class Call(ABC):
 
     name : for people.
     aside : whether nothing before the end of its part of a step reads what it writes, so that it may run beside the calls after it.
+    product : what a tuner may choose the way of, for the calls that compute or finish it; None for all others.
     """
 
     aside = False
+    product: object = None
 
     @property
     @abstractmethod

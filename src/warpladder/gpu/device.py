@@ -45,6 +45,7 @@ class GpuDevice(Device):
         handle = call(cuda.cuDeviceGet, index, doing=f"find GPU {index}")
         self.limits, self.capability = limits(handle), capability(handle)
         self.name = self.limits.device
+        self.hardware = "{}, compute capability {}.{}".format(self.name, *self.capability)
         self.arch = native(self.capability, self.name)
         self.context = call(cuda.cuDevicePrimaryCtxRetain, handle, doing=f"use {self.name}")
         self.held = {}

@@ -1,12 +1,23 @@
-"""What the graph rung replays: the gemm rung's kernels, a first layer with its samples, a last one with its loss, and whole steps of thin nets."""
+"""What the graph rung replays: the gemm rung's kernels, or the tiled rung's where a tuner finds them faster.
+
+A first layer gathers its samples itself, a last thin layer and the loss are one, and so are whole steps of thin nets.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from . import gemm
+from . import gemm, tiled
+from .apart import Apart
 from .linear.stem import ShortStem
 from .thin_chain.chain import ThinChain
 from .thin_chain.head import ThinHead
 
-TABLE = replace(gemm.TABLE, stems=(ShortStem,), heads=(ThinHead,), whole=(ThinChain,))
+
+class Tiled(Apart):
+    """The tiled rung's ops."""
+
+    table = tiled.TABLE
+
+
+TABLE = replace(gemm.TABLE, stems=(ShortStem,), heads=(ThinHead,), whole=(ThinChain,), rivals=(Tiled,))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from ..config import TrainConfig
 from ..device import Array, Call, Device
 from ..nets import CrossEntropyLoss, Layer, Loss, MSELoss, Net, Shape
 from .base import Buffers
+
+if TYPE_CHECKING:
+    from .tiles import Planned
 
 #: A launch each, or a call of a vendor's library.
 Launches = list[Call]
@@ -74,6 +77,8 @@ class KernelOp(OnDevice, ABC):
         Set by who binds several ops: x is the output of a ReLU, and dx shall be the gradient of what entered that, 0 where x is not above 0.
     dy_rectified : bool
         Set likewise: y is the output of a ReLU, and dy is 0 already where y is not above 0. An op may save work that way.
+    products : dict of str to Planned
+        What a tuner may choose the tiles of, by what it computes: "y", "dx" or "dw".
     """
 
     rectifies = x_rectified = dy_rectified = False
@@ -81,6 +86,7 @@ class KernelOp(OnDevice, ABC):
     def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
         super().__init__(device, block_size)
         self.layers, self.buffers = layers, buffers
+        self.products: dict[str, Planned] = {}
 
     @classmethod
     def takes(cls, layers: tuple[Layer, ...], in_shape: Shape) -> bool:
@@ -269,6 +275,7 @@ class KernelTable:
     stems : the first that takes a net's first layers gathers their samples too when it trains, where those are on the device.
     heads : the first that takes a net's last layer and its loss computes both when it trains.
     whole : the first that takes a net computes its steps instead of all these, where samples are on the device.
+    rivals : other ways to compute a run of layers with parameters, which a tuner times beside the table's own.
     """
 
     layers: Mapping[tuple[type[Layer], ...], type[KernelOp]]
@@ -279,3 +286,12 @@ class KernelTable:
     stems: tuple[type[Stem], ...] = ()
     heads: tuple[type[Head], ...] = ()
     whole: tuple[type[WholeStep], ...] = ()
+    rivals: tuple[type[KernelOp], ...] = ()
+
+    def longest(self, layers: tuple[Layer, ...], in_shape: Shape) -> tuple[int, type[KernelOp]] | None:
+        """The longest run of layers, from the first on, that the table has and that its op takes: how many they are, and the op."""
+        for length in range(min(max(map(len, self.layers)), len(layers)), 0, -1):
+            op = self.layers.get(tuple(type(layer) for layer in layers[:length]))
+            if op is not None and op.takes(layers[:length], in_shape):
+                return length, op
+        return None

@@ -1,7 +1,7 @@
 """Which tiles a matrix product is cut into: the shapes there are, and a model of what each would take.
 
-The model counts cycles of one multiprocessor. It does not have to be right, only to order the candidates; a tuner
-that times them replaces it.
+The model counts cycles of one multiprocessor. It does not have to be right, only to order the candidates: the graph
+rung's tuner times the best of them (trainers/tuner.py).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..device import Limits
-from .kernels import ceil_div
+from .kernels import Launches, ceil_div
 
 
 @dataclass(frozen=True)
@@ -185,6 +185,12 @@ class Planned:
     def use(self, n: int, plan: Plan) -> None:
         """Compute n samples by this one of `options(n)` from now on."""
         self.chosen[n] = plan
+
+    def mark(self, calls: Launches) -> Launches:
+        """The same calls, known as this product's: those that a tuner times."""
+        for call in calls:
+            call.product = self
+        return calls
 
     def __call__(self, n: int) -> Plan:
         if n not in self.chosen:

@@ -26,6 +26,7 @@ from .content import Lane as Lane
 from .content import LaunchShape as LaunchShape
 from .content import Part as Part
 from .content import Profile as Profile
+from .content import Tiles as Tiles
 from .floor import Floor as Floor
 
 ROUNDS = 5
@@ -61,10 +62,12 @@ def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile
         trainer.set_state(start)
         parts: tuple[Part, ...] = ()
         lanes: tuple[Lane, ...] = ()
+        tiles: tuple[Tiles, ...] = ()
         hidden = 0.0
         if isinstance(trainer, KernelTrainer):
             lanes, hidden = kernels.timeline(trainer)
             parts = kernels.parts(trainer)
+            tiles = kernels.tiles(trainer)
         elif isinstance(trainer, LayerwiseTrainer):
             parts = layerwise.parts(trainer)
         flops, bandwidth, device, facts = _peaks(trainer, config)
@@ -86,6 +89,7 @@ def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile
             hidden=hidden,
             reason="" if parts else WHOLE,
             machine=facts,
+            tiles=tiles,
         )
 
 

@@ -40,6 +40,26 @@ class KernelTime:
 
 
 @dataclass(frozen=True)
+class Tiles:
+    """How one product of matrices is cut into tiles (`ops.tiles`).
+
+    layers : numbers of its op's layers.
+    product : what it computes, "y", "dx" or "dw".
+    samples : how many at a time.
+    tile, depth, parts : the tile's template arguments, terms in a part of a sum, and parts.
+    timed : whether a tuner chose it; if not, the model did.
+    """
+
+    layers: tuple[int, ...]
+    product: str
+    samples: int
+    tile: str
+    depth: int
+    parts: int
+    timed: bool
+
+
+@dataclass(frozen=True)
 class Part:
     """A part of a step: an operation, forward or backward, or what stands between them.
 
@@ -83,6 +103,7 @@ class Profile:
     timeline : what the streams did in some steps, where copies overlap computing.
     hidden : the share of the copies' time during which something was computed.
     machine : what it was measured on.
+    tiles : how products of matrices are cut into tiles, where the rung does that.
     """
 
     net: str
@@ -101,6 +122,7 @@ class Profile:
     hidden: float = 0.0
     reason: str = ""
     machine: dict[str, Any] = field(default_factory=dict)
+    tiles: tuple[Tiles, ...] = ()
 
     @property
     def parts_seconds(self) -> float:

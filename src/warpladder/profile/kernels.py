@@ -7,13 +7,15 @@ import statistics
 
 from ..device import Call, Device, Graph, Launch
 from ..device.occupancy import occupancy
+from ..device.timing import clocked
 from ..order import Order
+from ..trainers.candidates import products
 from ..trainers.kernelwise.feeds import Slice, StreamedFeed
 from ..trainers.kernelwise.network import Stage
 from ..trainers.kernelwise.timeline import Timeline, overlap
 from ..trainers.kernelwise.trainer import KernelTrainer
 from . import floor
-from .content import KernelTime, Lane, LaunchShape, Part
+from .content import KernelTime, Lane, LaunchShape, Part, Tiles
 
 ROUNDS = 5
 LEAST = 2e-3  # seconds that one measurement should take, so that the clock's steps do not count
@@ -61,15 +63,10 @@ def alone(trainer: KernelTrainer, call: Call) -> float:
     the log: the counter is set back before each measurement.
     """
     device = trainer.device
-    stream = device.stream
 
     def measured(graph: Graph, repeats: int) -> float:
         trainer.rewind()
-        begin = stream.record()
-        graph.send()
-        end = stream.record()
-        end.synchronize()
-        return end.seconds_since(begin) / repeats
+        return clocked(device, graph) / repeats
 
     once = device.graph([call])
     measured(once, 1)
@@ -120,6 +117,20 @@ def _floor(trainer: KernelTrainer, stage: Stage, n: int) -> floor.Floor:
     if stage.phase == "update":
         return floor.update(net, trainer.config)
     return floor.Floor(net.param_count, 3 * floor.FLOAT * net.param_count)
+
+
+def tiles(trainer: KernelTrainer) -> tuple[Tiles, ...]:
+    """How the products of a full step's slice are computed, and who chose that."""
+    network = trainer.network
+    if network is None or trainer.whole is not None:
+        return ()
+    n, tuned = network.capacity, trainer.tuned.products if trainer.tuned is not None else ()
+    found = []
+    for choice in products(network, range(len(network.ops) - (trainer.head is not None))):
+        plan = choice.now
+        layers = tuple(range(choice.layer, choice.layer + len(choice.op.layers)))
+        found.append(Tiles(layers, choice.product, n, str(plan.tile), plan.depth, plan.parts, choice.told(plan) in tuned))
+    return tuple(found)
 
 
 def timeline(trainer: KernelTrainer) -> tuple[tuple[Lane, ...], float]:

@@ -49,7 +49,8 @@ def begin(
         config = config.but(**{name: None for name in _unknown(chosen, config) if getattr(config, name) == getattr(there.config, name)})
         finished = there.finished and there.epoch == config.epochs
         test = there.test if finished else None
-        start = replace(there, net=net, config=config, data=here, rung=chosen.name, finished=finished, test=test)
+        tuned = there.tuned if chosen.name == there.rung else None
+        start = replace(there, net=net, config=config, data=here, rung=chosen.name, finished=finished, test=test, tuned=tuned)
     if unknown := _unknown(chosen, config):
         raise RungError(f"rung {chosen.name!r} has no choice of {' or '.join(unknown)}: leave it out, or choose a rung that has it")
     if reason := chosen.unsupported(net, config):

@@ -115,6 +115,7 @@ def train(
                 bar(progress, interrupt, start.config.epochs, steps, accuracy=isinstance(net.loss, CrossEntropyLoss))
             )
         trainer = stack.enter_context(chosen.build(net, start.config, to_state(start)))
+        trainer.tuned, trainer.say = start.tuned, None if show is None else show.say
         trainer.load(data)
         return _Loop(trainer, data, start, interrupt, show, checkpoint, checkpoint_every).to_the_end()
 
@@ -169,7 +170,7 @@ class _Loop:
             self.step = last
             self.reach = max(1, int(CALL_SECONDS * (last - first) / max(seconds, 1e-9)))
             if self.show is not None:
-                self.show(self.epoch + 1, self.step, self.sums)
+                self.show.steps(self.epoch + 1, self.step, self.sums)
             if self.every is not None and self._steps_in_all() % self.every == 0 and self.step < self.steps:
                 self._save()
             self._heed()
@@ -227,6 +228,7 @@ class _Loop:
             step=self.step,
             sums=self.sums,
             history=tuple(self.history),
+            tuned=self.trainer.tuned,
         )
 
     def _save(self) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from ..checkpoint import Sums
 from .interrupt import Interrupt
-
-#: Called with the number of the epoch (from 1), the steps done in it, and its sums so far.
-Show = Callable[[int, int, Sums], None]
 
 
 class _Stopping(ProgressColumn):
@@ -25,6 +23,30 @@ class _Stopping(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         return Text("stopping (again: at once)" if self.interrupt.signum else "", style="yellow")
+
+
+@dataclass(frozen=True)
+class Show:
+    """A run's bar, a task of a `Progress`: one for all steps of all epochs."""
+
+    progress: Progress
+    task: TaskID
+    epochs: int
+    steps_each: int
+    accuracy: bool
+
+    def steps(self, epoch: int, step: int, sums: Sums) -> None:
+        """So far: the number of the epoch (from 1), the steps done in it, and its sums."""
+        words = [f"epoch {epoch}/{self.epochs}"]
+        if sums.samples:
+            words.append(f"loss {sums.loss / sums.samples:.4f}")
+            words += [f"accuracy {sums.correct / sums.samples:.2%}"] if self.accuracy else []
+            words += [f"{sums.samples / sums.seconds:,.0f} images/s"] if sums.seconds else []
+        self.progress.update(self.task, description="  ".join(words), completed=(epoch - 1) * self.steps_each + step)
+
+    def say(self, line: str) -> None:
+        """A line above the bar, which stays."""
+        self.progress.console.print(line, markup=False, highlight=False)
 
 
 @contextmanager
@@ -42,16 +64,7 @@ def bar(progress: Progress | bool, interrupt: Interrupt, epochs: int, steps: int
 @contextmanager
 def _task(progress: Progress, epochs: int, steps: int, accuracy: bool) -> Iterator[Show]:
     task = progress.add_task(f"epoch 1/{epochs}", total=epochs * steps)
-
-    def show(epoch: int, step: int, sums: Sums) -> None:
-        words = [f"epoch {epoch}/{epochs}"]
-        if sums.samples:
-            words.append(f"loss {sums.loss / sums.samples:.4f}")
-            words += [f"accuracy {sums.correct / sums.samples:.2%}"] if accuracy else []
-            words += [f"{sums.samples / sums.seconds:,.0f} images/s"] if sums.seconds else []
-        progress.update(task, description="  ".join(words), completed=(epoch - 1) * steps + step)
-
     try:
-        yield show
+        yield Show(progress, task, epochs, steps, accuracy)
     finally:
         progress.stop_task(task)

@@ -7,6 +7,7 @@ per-layer calls, and because resume, Ctrl-C and trajectories need the range.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -16,6 +17,7 @@ from ..config import TrainConfig
 from ..errors import ConfigError, DataError
 from ..nets import CrossEntropyLoss, Net
 from ..order import Order
+from ..plan import NetPlan
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
@@ -51,10 +53,16 @@ class Trainer(ABC):
     """A network in training: rungs and peers all keep this contract.
 
     A trainer is built with initial `State`, given a dataset by `load`, and then asked for steps.
+
+    tuned : what it chose in `load` by measuring, and has to follow for a run to repeat bit for bit; None where it chooses nothing.
+        Set before `load`, it is followed instead of measured again.
+    say : called with a line about what takes long in `load`, where somebody wants to know.
     """
 
     net: Net
     config: TrainConfig
+    tuned: NetPlan | None = None
+    say: Callable[[str], None] | None = None
 
     @abstractmethod
     def load(self, dataset: Dataset) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from ..config import TrainConfig
@@ -13,6 +14,7 @@ from .base import State
 from .kernelwise.feeds import Feed, ResidentFeed, Slice
 from .kernelwise.network import Stage
 from .kernelwise.trainer import KernelTrainer
+from .tuner import tune
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
@@ -72,6 +74,11 @@ class GraphedTrainer(KernelTrainer):
     def load(self, dataset: Dataset) -> None:
         self.graphs = {}
         super().load(dataset)
+        start = perf_counter()
+        assert self.network is not None
+        own = range(self.stem is not None, len(self.network.ops) - (self.head is not None))  # ops that compute by themselves
+        self.tuned = tune(self.network, range(0) if self.whole is not None else own, self.table.rivals, self.tuned, self.say)
+        self.seconds["tune"] = perf_counter() - start
 
     def _queue(self, feed: Feed, first: int, last: int) -> None:
         assert isinstance(feed, ResidentFeed)

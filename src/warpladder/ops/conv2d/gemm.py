@@ -47,6 +47,7 @@ class GemmConv2d(KernelOp):
         else:
             geometry = Geometry(small, written, *window, transposed=folded, fold=fold, pool=self.pool)
             self.forward_pass = Convolution(self, geometry, capacity)
+            self.products["y"] = self.forward_pass.plan
         self.backward_pass: Convolution | None = None
         if buffers.dy is None:
             return
@@ -61,9 +62,11 @@ class GemmConv2d(KernelOp):
                 return
         self.incoming = IncomingGradient(self, written, capacity, self.pool)
         self.weight_gradient = WeightGradient(self, written if folded else small, small if folded else written, *window, fold, capacity)
+        self.products["dw"] = self.weight_gradient.plan
         if buffers.dx is not None:
             transpose = Geometry(written, small, *window, transposed=not folded, fold=fold, swapped=True)
             self.backward_pass = Convolution(self, transpose, capacity)
+            self.products["dx"] = self.backward_pass.plan
 
     @classmethod
     def takes(cls, layers: tuple[Layer, ...], in_shape: Shape) -> bool:

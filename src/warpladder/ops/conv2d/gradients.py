@@ -75,7 +75,7 @@ class WeightGradient:
             shared=tile.shared,
         )  # fmt: skip
         shape = outputs, self.read[0], self.window[0], self.fold
-        return [product, finish(self.owner, self.parts, dw, plan.parts, sums, db, slabs, shape)]
+        return self.plan.mark([product, finish(self.owner, self.parts, dw, plan.parts, sums, db, slabs, shape)])
 
 
 def columns(channels: int, k: int) -> int:

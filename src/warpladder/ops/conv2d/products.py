@@ -147,13 +147,13 @@ class Convolution:
             shared=tile.shared + table,
         )  # fmt: skip
         if whole:
-            return [product]
+            return self.plan.mark([product])
         fours = geometry.classes * geometry.columns * (pitch // 4)
         add = self.device.kernel(GEMM, "add_parts").bind(
             ceil_div(fours, ADDING), (ADDING, turns(fours, plan.parts, TURNS, self.device.limits)), self.parts, bias, below, y, winner,
             plan.parts, pitch, n, *geometry.written, *window, WAYS.index(geometry.way), AFTER.index(after),
         )  # fmt: skip
-        return [product, add]
+        return self.plan.mark([product, add])
 
     def packing(self, n: int) -> tuple[Array, int, int, int]:
         """How the product of n images reads the weights: where, which way, channels of a step, numbers of a class."""

@@ -34,11 +34,14 @@ class Wide:
         (capacity, inputs), outputs = t.x.shape, t.y.shape[1]
         self.inputs, self.outputs = inputs, outputs
         self.y = Product(owner, lambda n: (n, outputs, inputs), capacity, a_along=True, b_along=True)
+        owner.products["y"] = self.y.plan
         if t.dy is None:
             return
         self.dw = Product(owner, lambda n: (outputs, inputs, n), capacity, a_along=False, b_along=False)
+        owner.products["dw"] = self.dw.plan
         if t.dx is not None:
             self.dx = Product(owner, lambda n: (n, inputs, outputs), capacity, a_along=True, b_along=False)
+            owner.products["dx"] = self.dx.plan
         self.slabs = min(ceil_div(capacity, 64), ceil_div(2 * owner.device.limits.multiprocessors, ceil_div(outputs, 32)))
         self.sums = owner.scratch((self.slabs, outputs)) if self.slabs > 1 else None
 
@@ -64,7 +67,7 @@ class Wide:
         gradients: Launches = [product]
         if parts > 1 or slabs > 1:
             gradients.append(add_gradients(self.device, (self.dw.parts, t.dw, parts, t.dw.size), (self.sums, t.db, slabs, self.outputs)))
-        found += aside(gradients)
+        found += aside(self.dw.plan.mark(gradients))
         if t.dx is not None:
             found += self.dx.launches(n, t.dy, t.w, t.dx)
         return found

@@ -46,6 +46,7 @@ class Product:
             grid, tile.threads, a, b, bias if whole else None, c if whole else self.parts, m, n, k, plan.depth, int(rectify and whole),
             shared=tile.shared,
         )  # fmt: skip
+        self.plan.mark([launch])
         return launch, plan.parts
 
     def launches(self, samples: int, a: Array, b: Array, c: Array, bias: Array | None = None, rectify: bool = False) -> Launches:
@@ -55,7 +56,8 @@ class Product:
             return [launch]
         m, n, _ = self.shape(samples)
         add = self.device.kernel(GEMM, "add_parts")
-        return [launch, add.bind(ceil_div(m * n, THREADS), THREADS, self.parts, bias, c, parts, m * n, n, int(rectify))]
+        adding = add.bind(ceil_div(m * n, THREADS), THREADS, self.parts, bias, c, parts, m * n, n, int(rectify))
+        return self.plan.mark([launch, adding])
 
 
 def _how(along: bool, width: int) -> str:

@@ -28,21 +28,15 @@ def groups(net: Net, table: KernelTable) -> list[Group]:
     """The net as the table computes it: from each layer on, the longest run of layers that the table has and that its op takes."""
     out = []
     first = 0
-    longest = max(len(key) for key in table.layers)
     while first < len(net.layers):
         if isinstance(net.layers[first], Flatten):
             out.append(Group(first, first + 1, None))
-            first += 1
-            continue
-        for length in range(min(longest, len(net.layers) - first), 0, -1):
-            layers: tuple[Layer, ...] = net.layers[first : first + length]
-            op = table.layers.get(tuple(type(layer) for layer in layers))
-            if op is not None and op.takes(layers, net.shapes[first]):
-                out.append(Group(first, first + length, op))
-                first += length
-                break
+        elif (found := table.longest(net.layers[first:], net.shapes[first])) is not None:
+            length, op = found
+            out.append(Group(first, first + length, op))
         else:
             raise RungError(f"these kernels have nothing for {type(net.layers[first]).__name__} (layer {first} of net {net.name!r})")
+        first = out[-1].last
     return out
 
 

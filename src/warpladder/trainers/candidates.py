@@ -1,0 +1,207 @@
+"""What there is to choose: the tiles of each product of matrices, and the op of each run of layers."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections import Counter
+from dataclasses import astuple
+from hashlib import sha256
+from typing import Generic, TypeVar
+
+from ..device import Call, Launch
+from ..ops.kernels import KernelOp
+from ..ops.tiles import Plan, Planned
+from ..plan import OpPlan, ProductPlan, Record
+from .kernelwise.network import Network
+
+Way = TypeVar("Way")
+
+#: Plans of a product that are timed, the model's first; and of them with the same tile: it errs about tiles more often than about parts.
+MOST, EACH = 12, 3
+
+
+class Choice(ABC, Generic[Way]):
+    """Something that can be computed in several ways.
+
+    layer : the first of the op's layers.
+    op : what computes it now.
+    n : samples at a time.
+    """
+
+    def __init__(self, layer: int, op: KernelOp, n: int) -> None:
+        self.layer, self.op, self.n = layer, op, n
+
+    @abstractmethod
+    def ways(self) -> list[Way]:
+        """All ways; the first is taken where nothing is timed."""
+
+    def candidates(self) -> list[Way]:
+        """Those to time, the first among them."""
+        return self.ways()
+
+    @abstractmethod
+    def calls(self, way: Way) -> list[Call]:
+        """What computes it in this way."""
+
+    @abstractmethod
+    def settle(self, way: Way) -> None:
+        """Compute it in this way from now on."""
+
+    @property
+    @abstractmethod
+    def now(self) -> Way:
+        """The way that is used."""
+
+    @abstractmethod
+    def told(self, way: Way) -> Record:
+        """The choice of a way as data."""
+
+    @abstractmethod
+    def concerns(self, told: Record) -> bool:
+        """Whether this is the choice that was told."""
+
+    @property
+    @abstractmethod
+    def work(self) -> int:
+        """Multiply-adds."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """For people, after "the stored plan of ..."."""
+
+    def find(self, told: Record) -> Way | None:
+        """The way that was told, where there is such a one."""
+        return next((way for way in self.ways() if self.told(way) == told), None)
+
+    def key(self, hardware: str) -> str:
+        """A hash of everything that bears on which way is fastest: the device, the layers and their shapes, the ways and the kernels' sources."""
+        calls = everything(self.op, self.n)
+        sources = sorted({call.kernel.source.digest for call in calls if isinstance(call, Launch)})
+        ways = [str(self.told(way)).partition(",")[2] for way in self.candidates()]  # without the layer's number
+        op = self.op
+        what = hardware, repr(op.layers), op.buffers.x.shape[1:], op.buffers.dx is not None, op.block_size, sources, ways
+        return sha256(json.dumps(what).encode()).hexdigest()[:40]
+
+
+class Tiles(Choice[Plan]):
+    """The tiles and parts of one product of an op.
+
+    product : "y", "dx" or "dw".
+    """
+
+    def __init__(self, layer: int, op: KernelOp, n: int, product: str) -> None:
+        super().__init__(layer, op, n)
+        self.product = product
+
+    @property
+    def planned(self) -> Planned:
+        return self.op.products[self.product]
+
+    def ways(self) -> list[Plan]:
+        return self.planned.options(self.n)
+
+    def candidates(self) -> list[Plan]:
+        taken: Counter[object] = Counter()
+        found = []
+        for plan in self.ways():
+            taken[plan.tile] += 1
+            if taken[plan.tile] <= EACH:
+                found.append(plan)
+        return found[:MOST]
+
+    def calls(self, way: Plan) -> list[Call]:
+        self.settle(way)
+        calls = self.op.forward(self.n) if self.product == "y" else self.op.backward(self.n)
+        return [call for call in calls if call.product is self.planned]
+
+    def settle(self, way: Plan) -> None:
+        self.planned.use(self.n, way)
+
+    @property
+    def now(self) -> Plan:
+        return self.planned(self.n)
+
+    def told(self, way: Plan) -> ProductPlan:
+        return ProductPlan(self.layer, type(self.op).__name__, self.product, self.n, astuple(way.tile), way.depth, way.parts)
+
+    def concerns(self, told: Record) -> bool:
+        return isinstance(told, ProductPlan) and (told.layer, told.product, told.samples) == (self.layer, self.product, self.n)
+
+    @property
+    def work(self) -> int:
+        m, columns, k = self.planned.shape(self.n)
+        return m * columns * (k(self.ways()[0].tile) if callable(k) else k)
+
+    @property
+    def name(self) -> str:
+        return f"layer {self.layer}'s {self.product}"
+
+
+class Ops(Choice[type[KernelOp]]):
+    """The op of a run of layers.
+
+    network, place : whose op it is, and its number among its ops.
+    rivals : other ops that may compute the same layers.
+    """
+
+    def __init__(self, network: Network, place: int, rivals: tuple[type[KernelOp], ...]) -> None:
+        layer, op = network.ops[place]
+        super().__init__(layer, op, network.capacity)
+        self.network, self.place = network, place
+        able = (rival for rival in rivals if rival.takes(op.layers, op.buffers.x.shape[1:]))
+        self.rivals = [rival for rival in able if rival.rectifies or not op.x_rectified]
+        self.bound: dict[type[KernelOp], KernelOp] = {type(op): op}
+
+    def ways(self) -> list[type[KernelOp]]:
+        return [type(self.op), *self.rivals]
+
+    def calls(self, way: type[KernelOp]) -> list[Call]:
+        return everything(self._bind(way), self.n)
+
+    def settle(self, way: type[KernelOp]) -> None:
+        self.network.ops[self.place] = self.layer, self._bind(way)
+
+    @property
+    def now(self) -> type[KernelOp]:
+        return type(self.network.ops[self.place][1])
+
+    def told(self, way: type[KernelOp]) -> OpPlan:
+        return OpPlan(self.layer, way.__name__, self.n)
+
+    def concerns(self, told: Record) -> bool:
+        return isinstance(told, OpPlan) and (told.layer, told.samples) == (self.layer, self.n)
+
+    @property
+    def work(self) -> int:
+        total, shape = 0, tuple(self.op.buffers.x.shape[1:])
+        for layer in self.op.layers:
+            total, shape = total + layer.flops(shape) // 2, layer.out_shape(shape)
+        return self.n * total
+
+    @property
+    def name(self) -> str:
+        return f"layer {self.layer}"
+
+    def _bind(self, way: type[KernelOp]) -> KernelOp:
+        if way not in self.bound:
+            self.bound[way] = way(self.op.device, self.op.layers, self.op.buffers, self.op.block_size)
+        return self.bound[way]
+
+
+def everything(op: KernelOp, n: int) -> list[Call]:
+    """All that an op does for n samples in a step."""
+    return [*op.prepare(n), *op.forward(n), *(op.backward(n) if op.buffers.dy is not None else [])]
+
+
+def products(network: Network, some: range) -> list[Tiles]:
+    """The products that these of a network's ops compute by tiles for as many samples as it holds."""
+    every = (Tiles(layer, op, network.capacity, name) for layer, op in network.ops[some.start : some.stop] for name in op.products)
+    return [tiles for tiles in every if tiles.calls(tiles.now)]
+
+
+def ops(network: Network, some: range, rivals: tuple[type[KernelOp], ...]) -> list[Ops]:
+    """Those of these ops that have parameters, and rivals."""
+    every = (Ops(network, place, rivals) for place in some if network.ops[place][1].buffers.w is not None)
+    return [choice for choice in every if choice.rivals]
