@@ -7,8 +7,8 @@
 constexpr int COLUMNS = 32;  // numbers whose sums a block computes: a lane of each of its PARTS warps for each
 constexpr int AT_ONCE = 16;  // rows that a lane asks for before it adds any
 
-// rows: (many, pitch), whose sums over the rows are the gradient's numbers from `first` on. Each warp adds up every PARTS-th row.
-// to: where the sum of this lane's column goes, null for lanes that have none.
+// The sum over rows (many, pitch) of this lane's column, which is a number of the gradient: each warp adds up every PARTS-th row, the first
+// one the warps' sums. to: where it goes, null for lanes that have no column. Every thread of a block of PARTS warps calls it.
 template <int PARTS>
 __device__ void sum_rows(const float* __restrict__ rows, int many, int pitch, int column, float* to, const Flat& flat) {
     __shared__ float held[PARTS][COLUMNS];

@@ -48,7 +48,8 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
         Pixels<Pixel, WIDE> next[AHEAD];
         const auto fetch = [&](Pixels<Pixel, WIDE>& into, int s) {
             s = min(s, count - 1);
-            into.load(column + static_cast<long long>(rows != nullptr ? row_of[s] : offset + chunk + s) * inputs);
+            const unsigned row = rows != nullptr ? row_of[s] : offset + chunk + s;
+            into.load(column + static_cast<unsigned long long>(row) * static_cast<unsigned>(inputs));  // unsigned: one instruction
         };
 #pragma unroll
         for (int a = 0; a < AHEAD; ++a) fetch(next[a], phase + a * phases);
