@@ -23,7 +23,7 @@ constexpr int ROW = 64 + 16;                      // bytes of a stage's row: an 
 constexpr int COLUMN = SAMPLES + 4;               // floats from one number of all samples to the next, for the same reason
 
 // order: null for samples as they stand, from `offset` on; rows is not written then. lost, hits, small: a row for each block.
-// Dynamic shared memory: as launches.py says.
+// Dynamic shared memory: two stages, whose place the sums take afterwards; many.py counts them.
 template <int HIDDEN, int OUT, class Pixel>
 __global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HIDDEN + OUT > 24 ? 1 : 2) chain_forward_many(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ label, const unsigned* __restrict__ order, const int* __restrict__ step,
