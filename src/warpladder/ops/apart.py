@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ..device import Array, Device
-from ..nets import Layer, Shape
+from ..nets import Layer, ReLU, Shape
 from .base import Buffers
 from .kernels import KernelOp, KernelTable, Launches
 
@@ -17,6 +17,7 @@ class Apart(KernelOp):
     """
 
     table: ClassVar[KernelTable]
+    rectifies = True
 
     def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
         super().__init__(device, layers, buffers, block_size)
@@ -37,6 +38,8 @@ class Apart(KernelOp):
             self.ops.append(kind(device, some, Buffers(x, y, dx, dy, *weights), block_size))
             self.workspace += self.ops[-1].workspace
             x, dx = y, dy
+        t = buffers
+        self.below = None if t.dx is None else self.table.layers[ReLU,](device, (ReLU(),), Buffers(t.x, t.x, t.dx, t.dx), block_size)
 
     @classmethod
     def takes(cls, layers: tuple[Layer, ...], in_shape: Shape) -> bool:
@@ -49,7 +52,8 @@ class Apart(KernelOp):
         return [call for op in self.ops for call in op.forward(n)]
 
     def backward(self, n: int) -> Launches:
-        return [call for op in reversed(self.ops) if op.buffers.dy is not None for call in op.backward(n)]
+        found = [call for op in reversed(self.ops) if op.buffers.dy is not None for call in op.backward(n)]
+        return found + (self.below.backward(n) if self.below is not None and self.x_rectified else [])
 
 
 def _cut(layers: tuple[Layer, ...], shape: Shape, table: KernelTable) -> list[tuple[tuple[Layer, ...], type[KernelOp]]]:

@@ -81,7 +81,8 @@ class Choice(ABC, Generic[Way]):
         sources = sorted({call.kernel.source.digest for call in calls if isinstance(call, Launch)})
         ways = [str(self.told(way)).partition(",")[2] for way in self.candidates()]  # without the layer's number
         op = self.op
-        what = hardware, repr(op.layers), op.buffers.x.shape[1:], op.buffers.dx is not None, op.block_size, sources, ways
+        asked = op.buffers.dx is not None, op.x_rectified, op.dy_rectified
+        what = hardware, repr(op.layers), op.buffers.x.shape[1:], asked, op.block_size, sources, ways
         return sha256(json.dumps(what).encode()).hexdigest()[:40]
 
 
@@ -186,7 +187,8 @@ class Ops(Choice[type[KernelOp]]):
 
     def _bind(self, way: type[KernelOp]) -> KernelOp:
         if way not in self.bound:
-            self.bound[way] = way(self.op.device, self.op.layers, self.op.buffers, self.op.block_size)
+            rival = self.bound[way] = way(self.op.device, self.op.layers, self.op.buffers, self.op.block_size)
+            rival.x_rectified, rival.dy_rectified = self.op.x_rectified, self.op.dy_rectified
         return self.bound[way]
 
 
