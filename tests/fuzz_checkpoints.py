@@ -11,6 +11,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from checkpoints import finished
 from runs import AUTOENCODER, CONFIG, MLP, data
 from warpladder.checkpoint import Checkpoint, EpochLog, Score, Sums, codec, decode, encode
 from warpladder.nets import Net
@@ -24,7 +25,7 @@ _EDGES: tuple[Any, ...] = (
 
 
 def seeds() -> list[bytes]:
-    """Of a run within an epoch, of a finished one, and of one that has just begun."""
+    """Of a run within an epoch, of a finished one, and of one that has just begun and has a tuner's plan."""
     noise = mark(data())
 
     def momentum(net: Net) -> dict[str, np.ndarray]:
@@ -37,7 +38,7 @@ def seeds() -> list[bytes]:
     return [
         at(MLP, velocity=momentum(MLP), epoch=1, step=3, sums=Sums(20.25, 9, 24, 0.01)),
         at(MLP, config=CONFIG.but(momentum=0.0, nesterov=False), epoch=3, finished=True, test=Score(0.75, 0.5)),
-        at(AUTOENCODER, velocity=momentum(AUTOENCODER)),
+        at(AUTOENCODER, velocity=momentum(AUTOENCODER), tuned=finished().tuned),
     ]
 
 
