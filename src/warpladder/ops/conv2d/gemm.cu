@@ -8,6 +8,7 @@
 #include "four.cuh"
 #include "gemm_patches.cuh"
 #include "nan.cuh"
+#include "turns.cuh"
 
 // What is done with a sum. The last two leave it to add_parts, where sums are cut into parts; POOLED_PARTS keeps the pixels of a window together.
 enum { PLAIN = 0, RECTIFY = 1, POOL = 2, PARTS = 3, POOLED_PARTS = 4 };
@@ -218,8 +219,8 @@ extern "C" __global__ void __launch_bounds__(ADDING * TURNS) add_parts(
 
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (there) {
-#pragma unroll 8
-        for (int p = threadIdx.y; p < parts; p += blockDim.y) sum = sum + part[static_cast<long long>(p) * size + index];
+        const auto number = [&](int p) { return part[static_cast<long long>(p) * size + index]; };
+        sum = sum_in_turns<4>(number, threadIdx.y, blockDim.y, parts);
     }
     sums[threadIdx.y * ADDING + threadIdx.x] = sum;
     __syncthreads();

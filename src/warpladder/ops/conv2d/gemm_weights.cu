@@ -3,6 +3,7 @@
 //   part[o, (tap, c)] = sum over a part of the pixels of dy[o, pixel] x[c, what the tap reads for the pixel]
 #include "four.cuh"
 #include "gemm_pixels.cuh"
+#include "turns.cuh"
 
 // x: (n, c, h, w). dy: (n, o, oh, ow). part: (parts, o, columns), columns as gemm_pixels.cuh has them.
 // FEW: c is below 4. The grid's x counts tiles, those of columns first; its y parts of `depth` pixels, a multiple of BK.
@@ -56,15 +57,16 @@ __global__ void __launch_bounds__(THREADS, 2) finish_weights(
     if (index < all) {  // channels fastest, as they lie in part
         const int first = FOLD == 1 ? tap : (size - 1 - tap / size) * k + size - 1 - tap % size;
         const float4* from = part + static_cast<long long>(output * k * k + first) * groups + group;
-#pragma unroll 4
-        for (int p = threadIdx.y; p < parts; p += blockDim.y)
+        const auto number = [&](int p) {
+            const float4* at = from + static_cast<long long>(p) * o * k * k * groups;
+            float4 all = at[0];
 #pragma unroll
-            for (int e = 0; e < FOLD; ++e)
-#pragma unroll
-                for (int f = 0; f < FOLD; ++f) sum = sum + from[static_cast<long long>(p) * o * k * k * groups + (e * k + f) * groups];
+            for (int e = 1; e < FOLD * FOLD; ++e) all = all + at[(e / FOLD * k + e % FOLD) * groups];
+            return all;
+        };
+        sum = sum_in_turns<FOLD == 1 ? 4 : 2>(number, threadIdx.y, blockDim.y, parts);
     } else if (number < outputs) {
-#pragma unroll 4
-        for (int p = threadIdx.y; p < db_parts; p += blockDim.y) sum.x += db_part[static_cast<long long>(p) * outputs + number];
+        sum.x = sum_in_turns<4>([&](int p) { return db_part[static_cast<long long>(p) * outputs + number]; }, threadIdx.y, blockDim.y, db_parts);
     }
     sums[threadIdx.y * blockDim.x + threadIdx.x] = sum;
     __syncthreads();

@@ -48,8 +48,9 @@ extern "C" __global__ void spread_gradient(
         int won = 4;
         if (2 * row + 1 < h && 2 * column + 1 < w) {
             const long long at = (image * (h / 2) + row) * (w / 2) + column;
+            const float given = dy[at];  // for every window, so that neither load waits for the other
             won = winner[at];
-            if (won < 4) g = dy[at];
+            if (won < 4) g = given;
             sum += g;
         }
         float* to = dx + (image * h + 2 * row) * w + 2 * column;
