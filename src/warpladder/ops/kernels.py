@@ -228,7 +228,7 @@ class Head(OnDevice, ABC):
 
     @abstractmethod
     def forward(self, n: int, batch: int) -> Launches:
-        """The loss of n samples of a batch, from x."""
+        """The loss of n samples of a batch, from x; perhaps dx[:n] already, so that what is left of `backward` may run aside."""
 
     @abstractmethod
     def backward(self, n: int, batch: int, first: bool, last: bool) -> Launches:

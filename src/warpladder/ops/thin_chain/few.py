@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..kernels import Launches, OnDevice, ceil_div
+from ..kernels import Launches, OnDevice, aside, ceil_div
 from .arrays import ChainArrays
 
 FORWARD, GRADIENT = (Path(__file__).with_name(name) for name in ("few_forward.cu", "few_gradient.cu"))
@@ -22,7 +22,6 @@ class Few:
         self.arrays = a = arrays
         self.back = int(a.dx is not None)
         self.wide = 1 if a.inputs % 4 else 4
-        self.wide_gradient = min(self.wide, 2 if self.back else 4)
         loads, most = a.inputs // self.wide, 384 if a.hidden or a.out > 12 else 768
         self.threads = 32 * ceil_div(ceil_div(loads, ceil_div(loads, most)), 32)  # forward: each loads equally often
         self.x = owner.scratch((capacity, a.inputs), a.source.dtype) if a.order is not None else None
@@ -30,29 +29,30 @@ class Few:
         self.lost, self.hits = owner.scratch((capacity,), np.float64), owner.scratch((capacity,), np.int32)
 
     def forward(self, n: int, batch: int, offset: int) -> Launches:
-        """The loss of n samples, and its gradient by the first layer's output."""
+        """The loss of n samples, its gradient by the first layer's output, and dx where it is wanted."""
         a = self.arrays
         w1, b1 = a.weights[:2]
-        kernel = a.device.kernel(FORWARD, f"chain_forward_few<{a.hidden}, {a.out}, {self.wide}, {a.pixel}>")
+        kernel = a.device.kernel(FORWARD, f"chain_forward_few<{a.hidden}, {a.out}, {self.wide}, {self.back}, {a.pixel}>")
         return [
             kernel.bind(
                 n, self.threads, a.source, a.scale, a.labels, a.order, a.log.step, w1, b1, *a.second(a.weights), self.x, a.g, self.small, self.lost,
-                self.hits, a.inputs, a.whole, offset, batch,
+                self.hits, a.dx, a.inputs, a.whole, offset, batch,
             )
         ]  # fmt: skip
 
     def backward(self, n: int, batch: int, offset: int, first: bool, last: bool) -> Launches:
-        """All gradients, the log, and the update where the batch comes in one piece."""
+        """The other gradients, the log, and the update where the batch comes in one piece. A head's may run aside: dx is there already."""
         a = self.arrays
         dw1, db1 = a.gradients[:2]
         dw2, db2 = a.second(a.gradients)
         x = a.source[offset : offset + n] if self.x is None else self.x
         small = a.g if self.small is None else self.small
-        kernel = a.device.kernel(GRADIENT, f"chain_gradient_few<{a.width}, {self.wide_gradient}, {self.back}, {a.pixel}>")
-        return [
+        kernel = a.device.kernel(GRADIENT, f"chain_gradient_few<{a.width}, {self.wide}, {a.pixel}>")
+        found: Launches = [
             kernel.bind(
                 ceil_div(a.inputs, TILE) + ceil_div(a.small, COLUMNS) + 1, THREADS, x, a.scale, a.g, n, a.inputs, small, small.shape[1], a.small,
                 a.out, self.lost, self.hits, dw1, db1, dw2, db2, *a.updated(n, batch), a.log.step, a.log.loss, a.log.correct, batch, int(first),
-                int(last), a.weights[0], a.dx,
+                int(last),
             )
         ]  # fmt: skip
+        return aside(found) if self.back else found

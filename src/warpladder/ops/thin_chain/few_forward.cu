@@ -3,9 +3,11 @@
 // With few samples nothing is bound but by waiting, so what does not depend on each other is asked for together: a block for each sample
 // reads the step, the order's keys and its weights at once, then the sample, whose numbers it copies for the gradient's kernel.
 // The warps' parts of the sums meet in shared memory, and in one warp a lane for each output does the rest.
-// instance: chain_forward_few<0, 10, 1, float>
-// instance: chain_forward_few<0, 16, 4, float>
-// instance: chain_forward_few<16, 16, 4, float>
+// The last layer of a larger net goes back to what enters it here too: every warp does the rest for itself, so that none waits for another,
+// and only the update waits for the gradients' kernel.
+// instance: chain_forward_few<0, 10, 1, 1, float>
+// instance: chain_forward_few<0, 16, 4, 1, float>
+// instance: chain_forward_few<16, 16, 4, 0, float>
 #include "nan.cuh"
 #include "order.cuh"
 #include "pixels.cuh"
@@ -18,14 +20,16 @@ template <int HIDDEN, int OUT>
 constexpr int THREADS = HIDDEN > 0 || OUT > 12 ? 384 : 768;
 
 // order: null for samples as they stand, from `offset` on. x: (n, inputs), null where no copy is wanted. lost, hits, small: a row for each sample;
-// small only with two layers. Block s has sample s.
-template <int HIDDEN, int OUT, int WIDE, class Pixel>
+// small only with two layers. With BACK, of one layer, dx (n, inputs) is written: the sum over o of g[s, o] w1[o, i]. Block s has sample s.
+template <int HIDDEN, int OUT, int WIDE, int BACK, class Pixel>
 __global__ void __launch_bounds__(THREADS<HIDDEN, OUT>, 1) chain_forward_few(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ label, const unsigned* __restrict__ order, const int* __restrict__ step,
     const float* __restrict__ w1, const float* __restrict__ b1, const float* __restrict__ w2, const float* __restrict__ b2, Pixel* __restrict__ x,
-    float* __restrict__ g, float* __restrict__ small, double* __restrict__ lost, int* __restrict__ hits, int inputs, int whole, int offset, int batch
+    float* __restrict__ g, float* __restrict__ small, double* __restrict__ lost, int* __restrict__ hits, float* __restrict__ dx, int inputs, int whole, int offset,
+    int batch
 ) {
     using C = Chain<HIDDEN, OUT>;
+    static_assert(!BACK || HIDDEN == 0, "nobody asks a whole net for dx");
     constexpr int WIDTH = C::WIDTH;
     __shared__ float part[THREADS<HIDDEN, OUT> / 32][WIDTH];
     const int t = threadIdx.x, lane = t % 32, warp = t / 32, s = blockIdx.x;
@@ -42,8 +46,9 @@ __global__ void __launch_bounds__(THREADS<HIDDEN, OUT>, 1) chain_forward_few(
         for (int o = 0; o < WIDTH; ++o) w[o].load(w1 + o * inputs + i);
     };
     if (t * WIDE < inputs) ask(t * WIDE);
-    // lane o of the first warp: the biases of output o, and in and out of it the second layer's weights
-    const bool first = warp == 0 && lane < WIDTH, second = HIDDEN > 0 && warp == 0 && lane < OUT;
+    // lane o of a warp that does the rest of the net: the biases of output o, and in and out of it the second layer's weights
+    const bool does_rest = BACK || warp == 0;
+    const bool first = does_rest && lane < WIDTH, second = HIDDEN > 0 && does_rest && lane < OUT;
     const float bias1 = first ? b1[lane] : 0.0f, bias2 = second ? b2[lane] : 0.0f;
     float from_hidden[HIDDEN > 0 ? HIDDEN : 1], to_hidden[HIDDEN > 0 ? OUT : 1];
     if constexpr (HIDDEN > 0) {
@@ -57,7 +62,7 @@ __global__ void __launch_bounds__(THREADS<HIDDEN, OUT>, 1) chain_forward_few(
 
     int row = offset + s;
     if (order != nullptr) row = samples[now * whole + row];
-    const int wanted = warp == 0 ? label[row] : 0;
+    const int wanted = does_rest ? label[row] : 0;
     const Pixel* const from = source + static_cast<long long>(row) * inputs;
     float sum[WIDTH] = {};
     for (int i = t * WIDE; i < inputs; i += blockDim.x * WIDE) {
@@ -76,7 +81,7 @@ __global__ void __launch_bounds__(THREADS<HIDDEN, OUT>, 1) chain_forward_few(
     for (int k = 0; k < left_of(WIDTH); ++k)
         if (k < share.count) part[warp][share.first + k] = sum[k];
     __syncthreads();
-    if (warp > 0) return;
+    if (!does_rest) return;
 
     // the rest of the net: lane o has output o of either layer
     float total = 0.0f;
@@ -101,6 +106,24 @@ __global__ void __launch_bounds__(THREADS<HIDDEN, OUT>, 1) chain_forward_few(
 #pragma unroll
         for (int o = 0; o < OUT; ++o) back = fmaf(to_hidden[o], __shfl_sync(EVERY_LANE, d, o), back);
         back = z > 0.0f ? back : 0.0f;
+    }
+    if constexpr (BACK) {
+        float factor[WIDTH];
+#pragma unroll
+        for (int o = 0; o < WIDTH; ++o) factor[o] = __shfl_sync(EVERY_LANE, back, o);
+        for (int i = t * WIDE; i < inputs; i += blockDim.x * WIDE) {
+            if (inputs > blockDim.x * WIDE) ask(i);  // else the weights are still there
+            Pixels<float, WIDE> out;
+#pragma unroll
+            for (int e = 0; e < WIDE; ++e) {
+                float product = factor[0] * w[0][e];
+#pragma unroll
+                for (int o = 1; o < WIDTH; ++o) product = fmaf(factor[o], w[o][e], product);
+                out.set(e, product);
+            }
+            out.store(dx + static_cast<long long>(s) * inputs + i);
+        }
+        if (warp > 0) return;
     }
     if (lane < C::PITCH) g[s * C::PITCH + lane] = lane < WIDTH ? back : 0.0f;
     if (lane == 0) {

@@ -1,11 +1,10 @@
 // All gradients of a thin chain from few samples, the update where it is wanted, and the log, in one launch.
 //
 // A block has 16 inputs, its lanes 4 each of 8 samples, its eight warps 64 samples at a time: then each of dw1's 160 sums is in 64 lanes, which
-// shuffles and one barrier add up. With BACK lanes have 2 inputs each: the weights want registers too. All that a block reads it asks for at
-// once, the parameters that it will update among it.
-// instance: chain_gradient_few<10, 1, 1, float>
-// instance: chain_gradient_few<16, 2, 1, float>
-// instance: chain_gradient_few<16, 4, 0, unsigned char>
+// shuffles and one barrier add up. All that a block reads it asks for at once, the parameters that it will update among it.
+// instance: chain_gradient_few<10, 1, float>
+// instance: chain_gradient_few<16, 4, float>
+// instance: chain_gradient_few<16, 4, unsigned char>
 #include "chain_end.cuh"
 #include "pixels.cuh"
 
@@ -14,13 +13,13 @@ constexpr int TILE = 16;  // inputs of a block
 constexpr int AHEAD = 2;  // samples that a lane asks for at once
 
 // x: (n, inputs). Blocks along x: of dw1, then of the small sums, then one for the log. small: (n, pitch), of which `count` columns are summed.
-// params, velocity: null where nothing is updated. With BACK dx[n, i] = sum over o of g[n, o] w1[o, i] is written as well.
-template <int WIDTH, int WIDE, int BACK, class Pixel>
-__global__ void __launch_bounds__(THREADS, BACK && WIDTH * WIDE <= 20 ? 3 : 1) chain_gradient_few(
+// params, velocity: null where nothing is updated.
+template <int WIDTH, int WIDE, class Pixel>
+__global__ void __launch_bounds__(THREADS, 1) chain_gradient_few(
     const Pixel* __restrict__ x, float scale, const float* __restrict__ g, int n, int inputs, const float* __restrict__ small, int pitch, int count,
     int out, const double* __restrict__ lost, const int* __restrict__ hits, float* dw1, float* db1, float* dw2, float* db2, float* grads,
     float* params, float* velocity, float rate, float momentum, int nesterov, float decay, float limit, int* step, double* log_loss,
-    long long* log_correct, int batch, int first, int last, const float* __restrict__ w1, float* __restrict__ dx
+    long long* log_correct, int batch, int first, int last
 ) {
     constexpr int ACROSS = TILE / WIDE, EACH = 32 / ACROSS, QUADS = (WIDTH + 3) / 4, SUMS = WIDTH * WIDE;
     static_assert(WIDTH * TILE <= THREADS, "a thread for each sum");
@@ -46,11 +45,6 @@ __global__ void __launch_bounds__(THREADS, BACK && WIDTH * WIDE <= 20 ? 3 : 1) c
     const int i = block * TILE + lane % ACROSS * WIDE;
     const bool inside = i < inputs;
     float sum[SUMS] = {};
-    Pixels<float, WIDE> weight[BACK ? WIDTH : 1];
-    if constexpr (BACK) {
-#pragma unroll
-        for (int o = 0; o < WIDTH; ++o) weight[o].load(w1 + o * inputs + (inside ? i : 0));
-    }
     for (int begin = warp * EACH + lane / ACROSS; begin < n; begin += AHEAD * WARPS * EACH) {
         Pixels<Pixel, WIDE> pixels[AHEAD];
         float4 four[AHEAD][QUADS];
@@ -72,17 +66,6 @@ __global__ void __launch_bounds__(THREADS, BACK && WIDTH * WIDE <= 20 ? 3 : 1) c
             }
 #pragma unroll
             for (int k = 0; k < SUMS; ++k) sum[k] = fmaf(factor[k / WIDE], pixels[a][k % WIDE], sum[k]);
-            if constexpr (BACK) {
-                Pixels<float, WIDE> back;
-#pragma unroll
-                for (int e = 0; e < WIDE; ++e) {
-                    float total = 0.0f;
-#pragma unroll
-                    for (int o = 0; o < WIDTH; ++o) total = fmaf(factor[o], weight[o][e], total);
-                    back.set(e, total);
-                }
-                if (inside && s < n) back.store(dx + s * inputs + i);
-            }
         }
     }
 
