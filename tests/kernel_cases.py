@@ -29,8 +29,9 @@ from warpladder import ops
 from warpladder.device import Device
 from warpladder.emulator import EmulatedDevice
 from warpladder.gemm import LEVELS
+from warpladder.nets import Conv2d, Layer, Linear
 from warpladder.ops import library
-from warpladder.ops.kernels import KernelTable
+from warpladder.ops.kernels import KernelOp, KernelTable
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,21 @@ Named = list[tuple[str, Runs]]
 
 
 def _layers(table: KernelTable) -> Named:
-    return [(f"{op.__name__} {'+'.join(kind.__name__ for kind in key)}", layer_cases(key, op)) for key, op in table.layers.items()]
+    return [(_name(key, op), layer_cases(key, op)) for key, op in table.layers.items()]
+
+
+def _rivals(table: KernelTable) -> Named:
+    """Of runs that are more than one op to a rival; alone its ops stand in their own table."""
+    return [
+        (_name(key, rival), layer_cases(key, rival))
+        for rival in table.rivals
+        for key in table.layers
+        if {Conv2d, Linear} & {*key} and len(key) > 1
+    ]
+
+
+def _name(key: tuple[type[Layer], ...], op: type[KernelOp]) -> str:
+    return f"{op.__name__} {'+'.join(kind.__name__ for kind in key)}"
 
 
 #: How what stands in each entry of a table is covered; a new entry wants cases of its own.
@@ -81,6 +96,7 @@ ENTRIES: dict[str, Callable[[KernelTable], Named]] = {
     "accumulate": lambda table: [(table.accumulate.__name__, accumulate_cases(table))],
     "stems": lambda table: [(stem.__name__, stem_cases(table, stem)) for stem in table.stems],
     "heads": lambda table: [(head.__name__, head_cases(head)) for head in table.heads],
+    "rivals": _rivals,
     "whole": lambda table: [(whole.__name__, whole_cases(whole)) for whole in table.whole],
 }
 
