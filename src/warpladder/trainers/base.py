@@ -54,9 +54,13 @@ class Trainer(ABC):
 
     A trainer is built with initial `State`, given a dataset by `load`, and then asked for steps.
 
-    tuned : what it chose in `load` by measuring, and has to follow for a run to repeat bit for bit; None where it chooses nothing.
+    Attributes
+    ----------
+    tuned : NetPlan or None
+        What it chose in `load` by measuring, and has to follow for a run to repeat bit for bit; None where it chooses nothing.
         Set before `load`, it is followed instead of measured again.
-    say : called with a line about what takes long in `load`, where somebody wants to know.
+    say : callable or None
+        Called with a line about what takes long in `load`, where somebody wants to know.
     """
 
     net: Net
