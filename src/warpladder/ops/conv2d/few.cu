@@ -4,6 +4,7 @@
 // x: (n, C, h, w). w: (o, C, K, K). b: (o,). y, dy: (n, o, oh, ow).
 #include "gemm_pixels.cuh"
 #include "nan.cuh"
+#include "pooled.cuh"
 
 // What is done with a sum, as in gemm.cu.
 enum { PLAIN = 0, RECTIFY = 1, POOL = 2 };
@@ -12,7 +13,7 @@ constexpr int OUTPUTS = 64;  // of a block, at most
 
 // Stride 1. A thread computes 2 x 2 neighbouring pixels, from C (K + 1) (K + 1) numbers that it loads once, for `chunk` outputs, whose weights
 // stand in shared memory: 4 C K K multiply-adds for C K K / 4 loads. Block: (windows of 2 x 2, chunk of outputs).
-// With POOL y and winner are (n, o, oh / 2, ow / 2); winner: which of the four is the maximum, 4 where none is above 0, null where nobody asks.
+// With POOL y and winner (pooled.cuh) are (n, o, oh / 2, ow / 2).
 template <int C, int K, int AFTER>
 __global__ void __launch_bounds__(128)
 convolve_few(
@@ -63,13 +64,7 @@ convolve_few(
                     sum[e] = fmaf(each[t % 4], seen[t / (K * K)][t / K % K + e / 2][t % K + e % 2], sum[e]);
         }
         if constexpr (AFTER == POOL) {
-            float best = sum[0];
-            int won = 0;
-#pragma unroll
-            for (int e = 1; e < 4; ++e)
-                if (beats(sum[e], best)) best = sum[e], won = e;
-            y[target] = relu(best);
-            if (winner != nullptr) winner[target] = best > 0.0f ? won : 4;
+            store_best(best_of(sum), y, winner, target);
         } else {
 #pragma unroll
             for (int e = 0; e < 4; ++e)

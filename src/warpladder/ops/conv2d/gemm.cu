@@ -8,6 +8,7 @@
 #include "four.cuh"
 #include "gemm_patches.cuh"
 #include "nan.cuh"
+#include "pooled.cuh"
 #include "turns.cuh"
 
 // What is done with a sum. The last two leave it to add_parts, where sums are cut into parts; POOLED_PARTS keeps the pixels of a window together.
@@ -58,8 +59,7 @@ __device__ __forceinline__ void store_pixels(
     }
 }
 
-// The same after ReLU and a pool of 2 x 2: four neighbouring sums are a window. winner: as y, which of the four is the maximum,
-// the first among equals; 4 where it is not above 0, and no gradient comes back.
+// The same after ReLU and a pool of 2 x 2 (pooled.cuh): four neighbouring sums are a window. winner: as y.
 template <class T>
 __device__ __forceinline__ void store_windows(
     float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, unsigned char* winner, const float* bias, int o0, int o, int pixel, int pixels,
@@ -75,15 +75,9 @@ __device__ __forceinline__ void store_windows(
         for (int i = 0; i < T::TM; ++i) {
             const int channel = o0 + at.row(i / 4) + i % 4;
             if (channel >= o) continue;
-            float best = sum[i][4 * j];
-            int first = 0;
-#pragma unroll
-            for (int e = 1; e < 4; ++e)
-                if (beats(sum[i][4 * j + e], best)) best = sum[i][4 * j + e], first = e;
-            best += bias[channel];
-            const long long target = where + static_cast<long long>(channel) * plane;
-            y[target] = relu(best);
-            if (winner != nullptr) winner[target] = best > 0.0f ? first : 4;
+            Best best = best_of(&sum[i][4 * j]);
+            best.value += bias[channel];
+            store_best(best, y, winner, where + static_cast<long long>(channel) * plane);
         }
     }
 }
@@ -231,13 +225,7 @@ extern "C" __global__ void __launch_bounds__(ADDING * TURNS) add_parts(
     if (after == POOL) {
         const int plane = oh / 2 * (ow / 2);
         const long long target = (static_cast<long long>(x / 4 / plane) * o + channel) * plane + x / 4 % plane;
-        float best = all[0];
-        int first = 0;
-#pragma unroll
-        for (int e = 1; e < 4; ++e)
-            if (beats(all[e], best)) best = all[e], first = e;
-        y[target] = relu(best);
-        if (winner != nullptr) winner[target] = best > 0.0f ? first : 4;
+        store_best(best_of(all), y, winner, target);
         return;
     }
     Place2d at = place2d<false>(x, high, wide);

@@ -31,7 +31,7 @@ extern "C" __global__ void rectify_gradient(
     if (threadIdx.x == 0) db_part[blockIdx.y * channels + channel] = sum;
 }
 
-// dx (n, channels, h, w) from dy (n, channels, h / 2, w / 2): each window's gradient goes to its winner (gemm.cu), zero everywhere else.
+// dx (n, channels, h, w) from dy (n, channels, h / 2, w / 2): each window's gradient goes to its winner (pooled.cuh), zero everywhere else.
 // db_part: as above, the sums of dx. Block (channel, slab); a thread for each window, those that h or w cut off among them.
 extern "C" __global__ void spread_gradient(
     const float* __restrict__ dy, const unsigned char* __restrict__ winner, float* __restrict__ dx, float* __restrict__ db_part, int n,

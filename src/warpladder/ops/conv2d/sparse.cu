@@ -7,7 +7,7 @@
 
 constexpr int WINDOWS = 32;  // whose dy a warp keeps in shared memory, by as many outputs
 
-// x: (n, C, h, w). dy, winner: (n, o, oh / 2, ow / 2), the pool's; winner as gemm.cu has it. Stride 1.
+// x: (n, C, h, w). dy, winner: (n, o, oh / 2, ow / 2), the pool's; winner as pooled.cuh has it. Stride 1.
 // part: (parts, o, columns), as correlate's (gemm_weights.cu): columns (tap, channel). db_part: (parts, o).
 // A lane has an output and all C K K of its numbers; warp blockIdx.y * (blockDim.x / 32) + threadIdx.x / 32 has outputs 32 at a time.
 // Part blockIdx.x: the images from blockIdx.x / ranges * slab on, and of the windows of each the range blockIdx.x % ranges.

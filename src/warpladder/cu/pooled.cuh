@@ -1,0 +1,25 @@
+// ReLU and a 2 x 2 pool on the way out: what the kernels that write a convolution do with the four numbers of a window.
+#pragma once
+#include "nan.cuh"
+
+// A number, and its place among the four of a window: (0, 0), (0, 1), (1, 0), (1, 1).
+struct Best {
+    float value;
+    int place;
+};
+
+// The largest of four neighbouring numbers, the first among equals.
+__device__ __forceinline__ Best best_of(const float* four) {
+    Best best = {four[0], 0};
+#pragma unroll
+    for (int e = 1; e < 4; ++e)
+        if (beats(four[e], best.value)) best = {four[e], e};
+    return best;
+}
+
+// y becomes the window's output, and winner the place that the gradient goes back to: 4 where the largest is not above 0, and none does.
+// winner is null where nobody asks.
+__device__ __forceinline__ void store_best(const Best& best, float* y, unsigned char* winner, long long target) {
+    y[target] = relu(best.value);
+    if (winner != nullptr) winner[target] = best.value > 0.0f ? best.place : 4;
+}
