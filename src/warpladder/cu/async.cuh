@@ -29,9 +29,6 @@ __device__ __forceinline__ void copy_sixteen(T* shared, const T* global, int cou
 #endif
 }
 
-// The same for four floats.
-__device__ __forceinline__ void copy_float4(float* shared, const float* global, int count) { copy_sixteen(shared, global, count); }
-
 // Ends a group of copies.
 __device__ __forceinline__ void commit_copies() {
 #ifdef ASYNC_COPIES

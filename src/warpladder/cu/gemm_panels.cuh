@@ -32,7 +32,7 @@ struct AcrossPanel {
 #pragma unroll
             for (int c = 0; c < X; c += LANES * WIDTH) {
                 if (WIDTH == 4)
-                    copy_float4(shared + target + r * PITCH + c, source + r * pitch + c, r < left ? max(0, min(4, count - c)) : 0);
+                    copy_sixteen(shared + target + r * PITCH + c, source + r * pitch + c, r < left ? max(0, min(4, count - c)) : 0);
                 else
                     copy_float(shared + target + r * PITCH + c, source + r * pitch + c, r < left && c < count);
             }

@@ -20,7 +20,7 @@ constexpr unsigned EVERY = 0xffffffffu;
 template <int WIDE>
 __device__ __forceinline__ void copy_four(float* shared, const float* global, int count) {
     if constexpr (WIDE) {
-        copy_float4(shared, global, count > 0 ? 4 : 0);
+        copy_sixteen(shared, global, count > 0 ? 4 : 0);
     } else {
 #pragma unroll
         for (int e = 0; e < 4; ++e) copy_float(shared + e, global + e, e < count);
