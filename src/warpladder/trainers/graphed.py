@@ -70,9 +70,10 @@ class GraphedTrainer(KernelTrainer):
             raise ConfigError(f"a graph replays steps whose samples are on the device: feed wants 'resident', got {config.feed!r}")
         super().__init__(net, config, state, device, table, "resident", block_size)
         self.graphs: dict[tuple[int, int], Graph] = {}
+        self.steps: dict[int, list[Call]] = {}
 
     def load(self, dataset: Dataset) -> None:
-        self.graphs = {}
+        self.graphs, self.steps = {}, {}
         super().load(dataset)
         start = perf_counter()
         assert self.network is not None
@@ -98,8 +99,9 @@ class GraphedTrainer(KernelTrainer):
     def _graph(self, size: int, count: int) -> Graph:
         found = self.graphs.get((size, count))
         if found is None:
-            step = [call for part in self._slices(size) for call in self._overlapped(part)]
-            found = self.graphs[size, count] = self.device.graph(step * count)
+            if size not in self.steps:
+                self.steps[size] = [call for part in self._slices(size) for call in self._overlapped(part)]
+            found = self.graphs[size, count] = self.device.graph(self.steps[size] * count)
         return found
 
     def _overlapped(self, part: Slice) -> list[Call]:
@@ -109,5 +111,5 @@ class GraphedTrainer(KernelTrainer):
         return [Overlapped(self.device, stages[: len(stages) - len(using)]), *(call for stage in using for call in stage.launches)]
 
     def close(self) -> None:
-        self.graphs = {}
+        self.graphs, self.steps = {}, {}
         super().close()
