@@ -7,6 +7,8 @@ import pytest
 from warpladder import machine
 from warpladder.results import Machine
 
+TURNS = 10  # of what is compared, so that a moment in which other programs keep the processor busy does not decide
+
 
 @pytest.fixture(scope="module")
 def facts():
@@ -31,7 +33,7 @@ def test_the_peak_is_plausible(facts):
 def test_the_peak_grows_with_the_threads():
     if machine.cores() < 2:
         pytest.skip("one core")
-    one, two = machine.fma_peak(1), machine.fma_peak(2)
+    one, two = (max(peaks) for peaks in zip(*((machine.fma_peak(1), machine.fma_peak(2)) for _ in range(TURNS)), strict=True))
     assert 1.5 * one <= two <= 2.2 * one
 
 
@@ -41,8 +43,8 @@ def test_no_array_library_multiplies_faster_than_the_peak(facts):
 
     a = np.ones((768, 768), np.float32)
     with threadpool_limits(1):
-        seconds = machine._best(lambda: a @ a, 10)
-    assert 2 * 768**3 / seconds <= 1.02 * machine.fma_peak(1)
+        rounds = [(machine._best(lambda: a @ a, 2), machine.fma_peak(1)) for _ in range(TURNS)]
+    assert 2 * 768**3 / min(seconds for seconds, _ in rounds) <= 1.02 * max(peak for _, peak in rounds)
 
 
 def test_a_package_outside_a_checkout_has_no_commit(monkeypatch):

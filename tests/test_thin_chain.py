@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from strategies import Case, case
@@ -17,10 +18,11 @@ from warpladder.ops.graphed import TABLE
 from warpladder.ops.thin_chain import launches, many
 from warpladder.ops.thin_chain.chain import ThinChain
 from warpladder.ops.thin_chain.head import ThinHead
+from warpladder.order import Order
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.kernelwise import trainer as kernelwise
-from warpladder.trainers.kernelwise.feeds import Slice
+from warpladder.trainers.kernelwise.feeds import ResidentFeed, Slice
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 
 
@@ -66,6 +68,42 @@ def test_steps_of_many_samples(net: Net, batch: int | None, monkeypatch: pytest.
     monkeypatch.setattr(many, "SLAB", 4)
     drawn = clear_of_switches(net, CONFIG.but(batch_size=batch), samples=30)
     assert compare_epoch(RUNG, drawn) == (1 if batch is None else 2)
+
+
+@pytest.mark.parametrize(
+    ("net", "batch", "as_bytes", "packed"),
+    [(NETS[3], None, True, True), (NETS[1], 17, True, False), (NETS[1], None, False, False), (nets.mlp((1, 5, 7)), None, True, False)],
+    ids=["mlp10", "shuffled", "floats", "a head"],
+)
+def test_samples_are_packed_where_all_of_them_are_the_batch(
+    net: Net, batch: int | None, as_bytes: bool, packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launches, "FEW", 2)
+    drawn = case(net, CONFIG.but(batch_size=batch), seed=3, samples=30, as_bytes=as_bytes)
+    with build(net, drawn.config, drawn.state) as trainer:
+        trainer.load(drawn.dataset)
+        assert isinstance(trainer, KernelTrainer)
+        owner = trainer.whole or trainer.head
+        assert isinstance(owner, ThinChain | ThinHead)
+        kernels = owner.kernels.many
+        assert kernels is not None
+        assert (kernels.packed is not None) == packed
+        if kernels.packed is not None:
+            words = -(-35 // 4)  # of a row, whose last bytes beyond the inputs are zeros
+            pixels = np.zeros((many.SAMPLES, 4 * words), np.uint8)
+            pixels[:30, :35] = drawn.dataset.train_x.reshape(30, 35)
+            assert (pixels.view("<u4") == kernels.packed.download().reshape(words, many.SAMPLES).T).all()
+
+
+def test_a_run_that_needs_no_order_uploads_none() -> None:
+    """And a second epoch begins where the first did, though nobody sets the count of steps back between them."""
+    drawn = case(NETS[1], CONFIG.but(batch_size=None), seed=3, samples=20)
+    with build(NETS[1], drawn.config, drawn.state) as trainer:
+        trainer.load(drawn.dataset)
+        assert isinstance(trainer, KernelTrainer) and isinstance(trainer.feed, ResidentFeed)
+        first, second = (trainer.run(Order(0, epoch, 20), 0, 1).loss[0] for epoch in range(2))
+        assert trainer.feed.order is None and trainer.running == 0
+        assert np.isfinite(first) and second != first
 
 
 @pytest.mark.parametrize("net", NETS[1:2] + LONGER, ids=lambda net: f"{net.name}-{net.in_shape[1]}")

@@ -1,6 +1,13 @@
 // Samples as they are stored, bytes or floats, several neighbouring ones with one load.
 #pragma once
 
+// A byte in bits 16 to 23 of a word is, read as a float, byte * 2^-133, exactly: it costs one instruction, where the value itself costs two. What it is
+// multiplied by has to be UP times as large, so that products are not too small for a float, and their sum wants BACK. Floats stay as they are.
+template <class Pixel>
+struct Faint {
+    static constexpr float UP = sizeof(Pixel) == 1 ? 0x1p66f : 1.0f, BACK = sizeof(Pixel) == 1 ? 0x1p67f : 1.0f;
+};
+
 // N neighbouring numbers as they came from memory: at most 16 bytes, at an address that their size divides.
 template <class Pixel, int N>
 struct Pixels {
@@ -39,5 +46,11 @@ struct Pixels {
     __device__ __forceinline__ float operator[](int e) const {
         if constexpr (sizeof(Pixel) == 4) return __uint_as_float(word[e]);
         else return __uint_as_float(__byte_perm(word[e / 4], 0x4B000000u, 0x7650u + e % 4)) - 8388608.0f;
+    }
+
+    // Number e as Faint wants it.
+    __device__ __forceinline__ float faint(int e) const {
+        if constexpr (sizeof(Pixel) == 4) return __uint_as_float(word[e]);
+        else return __uint_as_float(__byte_perm(word[e / 4], 0u, 0x4044u + e % 4 * 0x100u));
     }
 };

@@ -52,6 +52,15 @@ class Array:
             raise LaunchError(f"an array of shape {self.shape} has no shape {shape}")
         return Array(self.device, self.address, new, self.dtype, self.owner)
 
+    def view(self, dtype: Any) -> Array:
+        """The same memory as numbers of another type of the same size."""
+        new = np.dtype(dtype)
+        if new.itemsize != self.dtype.itemsize:
+            raise LaunchError(
+                f"an array of {self.dtype} has no view as {new}: a number of it has {self.dtype.itemsize} bytes, not {new.itemsize}"
+            )
+        return Array(self.device, self.address, self.shape, new, self.owner)
+
     def __getitem__(self, rows: slice) -> Array:
         """Consecutive rows: array[first:last]."""
         first, last, step = rows.indices(len(self))

@@ -245,7 +245,10 @@ class WholeStep(OnDevice, ABC):
     capacity : samples at a time, at most.
     w, dw : parameters and their gradients, by the names of `params.slots`.
     update : what a step ends with; its arrays hold w and dw.
+    ordered : whether its launches read the order: sums over all samples need none.
     """
+
+    ordered = True
 
     @classmethod
     @abstractmethod

@@ -71,9 +71,10 @@ class GraphedTrainer(KernelTrainer):
         super().__init__(net, config, state, device, table, "resident", block_size)
         self.graphs: dict[tuple[int, int], Graph] = {}
         self.steps: dict[int, list[Call]] = {}
+        self.most: dict[int, int] = {}
 
     def load(self, dataset: Dataset) -> None:
-        self.graphs, self.steps = {}, {}
+        self.graphs, self.steps, self.most = {}, {}, {}
         super().load(dataset)
         start = perf_counter()
         assert self.network is not None
@@ -93,8 +94,9 @@ class GraphedTrainer(KernelTrainer):
 
     def _steps(self, size: int, alike: int) -> int:
         """The largest power of two of steps that are left and that a graph should hold."""
-        most = max(1, NODES // max(1, sum(len(self.program(part)) for part in self._slices(size))))
-        return 1 << (min(alike, most).bit_length() - 1)
+        if size not in self.most:
+            self.most[size] = max(1, NODES // max(1, sum(len(self.program(part)) for part in self._slices(size))))
+        return 1 << (min(alike, self.most[size]).bit_length() - 1)
 
     def _graph(self, size: int, count: int) -> Graph:
         found = self.graphs.get((size, count))
@@ -111,5 +113,5 @@ class GraphedTrainer(KernelTrainer):
         return [Overlapped(self.device, stages[: len(stages) - len(using)]), *(call for stage in using for call in stage.launches)]
 
     def close(self) -> None:
-        self.graphs, self.steps = {}, {}
+        self.graphs, self.steps, self.most = {}, {}, {}
         super().close()

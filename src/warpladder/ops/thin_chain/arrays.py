@@ -34,6 +34,11 @@ class ChainArrays:
         What a batch that comes in one piece ends with.
     dx : Array or None
         (samples, inputs) float32, the gradient by what enters, where it is wanted.
+
+    Attributes
+    ----------
+    fixed : bool
+        Whether every step has the same samples in the same places, as bytes.
     """
 
     def __init__(
@@ -42,6 +47,7 @@ class ChainArrays:
     ) -> None:  # fmt: skip
         self.device, self.source, self.scale, self.labels, self.log = owner.device, source, np.float32(scale), labels, log
         self.order = None if whole == len(source) else order
+        self.fixed = order is not None and self.order is None and source.dtype == np.uint8
         self.whole, self.weights, self.gradients, self.update, self.dx = whole, weights, gradients, update, dx
         outputs = [bias.size for bias in weights[1::2]]
         self.hidden = outputs[0] if len(outputs) == 2 else 0

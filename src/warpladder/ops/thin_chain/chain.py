@@ -34,6 +34,7 @@ class ThinChain(WholeStep):
         where = [index for index, layer in enumerate(net.layers) if isinstance(layer, Linear)]
         weights, gradients = ([views[f"{index}.{part}"] for index in where for part in ("weight", "bias")] for views in (w, dw))
         arrays = ChainArrays(self, source, scale, labels, order, log, whole, capacity, weights, gradients, update)
+        self.ordered = arrays.order is not None
         self.kernels = ChainLaunches(self, arrays, capacity)
 
     def launches(self, n: int, batch: int, offset: int, first: bool, last: bool) -> Launches:

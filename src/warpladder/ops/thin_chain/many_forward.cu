@@ -9,11 +9,9 @@
 // instance: chain_forward_many<0, 16, unsigned char>
 // instance: chain_forward_many<0, 10, float>
 #include "async.cuh"
-#include "nan.cuh"
 #include "order.cuh"
 #include "pixels.cuh"
-#include "softmax.cuh"
-#include "thin_chain.cuh"
+#include "thin_sample.cuh"
 #include "warp.cuh"
 
 constexpr int SAMPLES = 256, THREADS = 256;
@@ -149,39 +147,12 @@ __global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HID
 #pragma unroll
     for (int o = 0; o < WIDTH; ++o) z[o] = fmaf(parts[o * SAMPLES] + parts[(WIDTH + o) * SAMPLES], scale, bias1[o]);
     __syncthreads();  // the sums over the block's samples take the place of the groups'
-#pragma unroll
-    for (int o = 0; o < OUT; ++o) {
-        if constexpr (HIDDEN > 0) {
-            out[o] = bias2[o];
-#pragma unroll
-            for (int i = 0; i < HIDDEN; ++i) out[o] = fmaf(second[o][i], relu(z[i]), out[o]);
-        } else {
-            out[o] = z[o];
-        }
-    }
-    const Softmax soft = softmax(out);
-    const float share = 1.0f / soft.total, mean = 1.0f / static_cast<float>(batch);
-    float logit = 0.0f;
-#pragma unroll
-    for (int o = 0; o < OUT; ++o) {
-        if (o == wanted) logit = out[o];
-        const float chance = expf(out[o] - soft.largest) * share;
-        out[o] = there ? (chance - (o == wanted ? 1.0f : 0.0f)) * mean : 0.0f;
-    }
-    const double loss = warp_sum(there ? static_cast<double>(surprise(soft, logit)) : 0.0);
-    const int hit = warp_sum(there && soft.best == wanted ? 1 : 0);
+    const float mean = 1.0f / static_cast<float>(batch);
+    const Verdict verdict = judge<HIDDEN, OUT>(z, second, bias2, wanted, there, mean, out);
+    const double loss = warp_sum(static_cast<double>(verdict.loss));
+    const int hit = warp_sum(verdict.right ? 1 : 0);
     if (lane == 0) warp_loss[warp] = loss, warp_hits[warp] = hit;
-#pragma unroll
-    for (int i = 0; i < WIDTH; ++i) {
-        if constexpr (HIDDEN > 0) {
-            back[i] = 0.0f;
-#pragma unroll
-            for (int o = 0; o < OUT; ++o) back[i] = fmaf(second[o][i], out[o], back[i]);
-            back[i] = z[i] > 0.0f ? back[i] : 0.0f;
-        } else {
-            back[i] = out[i];
-        }
-    }
+    through_second<HIDDEN, OUT>(z, second, out, back);
     if (there) {
         float4* const to = reinterpret_cast<float4*>(g + static_cast<long long>(begin + t) * C::PITCH);
 #pragma unroll

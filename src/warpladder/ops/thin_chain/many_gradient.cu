@@ -23,6 +23,8 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
     int inputs, int offset, int slab, int across, const float* __restrict__ w1, float* __restrict__ dx
 ) {
     constexpr int THREADS = threads(BACK), QUADS = (WIDTH + 3) / 4, AHEAD = sizeof(Pixel) * WIDE > 8 ? 3 : 6;
+    constexpr float UP = Faint<Pixel>::UP;
+    static_assert(!BACK || UP == 1.0f, "dx wants g as it is");
     constexpr int ROOM = CHUNK * QUADS > THREADS * WIDE / 2 ? CHUNK * QUADS : THREADS * WIDE / 2;
     __shared__ float4 room[ROOM];  // g of a chunk, and in the end two outputs' sums of all threads
     __shared__ int row_of[CHUNK];
@@ -46,14 +48,18 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
             __syncthreads();
         }
         Pixels<Pixel, WIDE> next[AHEAD];
+        const Pixel* const stored = column + static_cast<long long>(offset + chunk) * inputs;
         const auto fetch = [&](Pixels<Pixel, WIDE>& into, int s) {
             s = min(s, count - 1);
-            const unsigned row = rows != nullptr ? row_of[s] : offset + chunk + s;
-            into.load(column + static_cast<unsigned long long>(row) * static_cast<unsigned>(inputs));  // unsigned: one instruction
+            const auto looked_up = [&] { return column + static_cast<unsigned long long>(static_cast<unsigned>(row_of[s])) * static_cast<unsigned>(inputs); };
+            into.load(rows != nullptr ? looked_up() : stored + static_cast<unsigned>(s * inputs));
         };
 #pragma unroll
         for (int a = 0; a < AHEAD; ++a) fetch(next[a], phase + a * phases);
-        for (int k = t; k < count * QUADS; k += THREADS) room[k] = reinterpret_cast<const float4*>(g)[static_cast<long long>(chunk) * QUADS + k];
+        for (int k = t; k < count * QUADS; k += THREADS) {
+            const float4 four = reinterpret_cast<const float4*>(g)[static_cast<long long>(chunk) * QUADS + k];
+            room[k] = make_float4(UP * four.x, UP * four.y, UP * four.z, UP * four.w);
+        }
         __syncthreads();
         if (!working) continue;
         for (int first = phase; first < count; first += AHEAD * phases) {
@@ -63,8 +69,7 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
                 if (s >= count) break;
                 float x[WIDE], factor[4 * QUADS];
 #pragma unroll
-                for (int e = 0; e < WIDE; ++e) x[e] = next[a][e];
-                fetch(next[a], s + AHEAD * phases);
+                for (int e = 0; e < WIDE; ++e) x[e] = next[a].faint(e);
 #pragma unroll
                 for (int q = 0; q < QUADS; ++q) {
                     const float4 four = room[s * QUADS + q];
@@ -85,6 +90,7 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
                     }
                     back.store(dx + static_cast<long long>(chunk + s) * inputs + i);
                 }
+                fetch(next[a], s + AHEAD * phases);  // last: with it first the compiler spends more on registers that get in each other's way
             }
         }
     }
@@ -102,7 +108,7 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
         for (int k = t; k < size && tile + k < inputs; k += THREADS) {
             float total = half[k];
             for (int p = 1; p < phases; ++p) total += half[p * size + k];
-            part[(static_cast<long long>(blockIdx.y) * WIDTH + o) * inputs + tile + k] = total * scale;
+            part[(static_cast<long long>(blockIdx.y) * WIDTH + o) * inputs + tile + k] = total * (scale * Faint<Pixel>::BACK);
         }
     }
 }

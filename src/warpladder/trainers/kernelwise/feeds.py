@@ -84,8 +84,7 @@ class Feed(ABC):
         """Called when all of a step is queued."""
 
     def finish(self) -> None:
-        """Called when all steps are queued; returns when the device has finished."""
-        self.device.synchronize()
+        """Called when the device has finished the steps."""
 
     def _raw(self, capacity: int) -> tuple[Array, Array | None]:
         """Device memory for the stored form of a slice and its labels."""
@@ -247,7 +246,6 @@ class StreamedFeed(Feed):
         """A place where a timeline may record an event; nothing otherwise."""
 
     def finish(self) -> None:
-        super().finish()
         for lane in self.lanes:
             lane.copied = lane.consumed = None
 

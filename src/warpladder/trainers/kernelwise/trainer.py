@@ -81,8 +81,8 @@ class KernelTrainer(Trainer):
             needs["data"] = dataset.train_x.nbytes + 4 * samples
         device.check_room(needs)
         steps = max(1, self.config.steps(samples))
-        self.log = Log(self.step, device.zeros((steps,), np.float64, "log"), device.zeros((steps,), np.int64, "log"))
-        self.told = device.pinned((steps,), np.float64), device.pinned((steps,), np.int64)
+        self.logged, self.told = device.zeros((2, steps), np.float64, "log"), device.pinned((2, steps), np.float64)
+        self.log = Log(self.step, self.logged[:1].reshape(steps), self.logged[1:].reshape(steps).view(np.int64))
         self.network = self._bind(capacity, train=True)
         labelled = isinstance(self.net.loss, CrossEntropyLoss)
         target = device.zeros((capacity,), np.int32, "input") if labelled else None
@@ -149,21 +149,33 @@ class KernelTrainer(Trainer):
         if self.network is None or self.feed is None:
             raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
         check_range(self.config, order, self.samples, first, last)
-        size = np.array([self._size(step) for step in range(first, last)], np.int64)
         if first == last:
-            return StepLog(np.zeros(0), np.zeros(0, np.int64), size)
+            return StepLog(np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64))
         if self.running != first:
             self._count_from(first)
-        self.feed.begin(order, first, last)
+        if self.whole is None or self.whole.ordered:
+            self.feed.begin(order, first, last)
         self._queue(self.feed, first, last)
         self.running = last
-        some = slice(first, last)
-        loss, correct = self.told
-        # queued behind the steps: the host waits once, where an epoch of one step would wait for each copy
-        self.device.download(loss[some], self.log.loss[some], self.device.stream)
-        self.device.download(correct[some], self.log.correct[some], self.device.stream)
+        # The device works: an epoch of one step is short, so what the host can do meanwhile it does now, and it waits once.
+        self._tell(first, last)
+        done = self.device.stream.record()
+        if last == self.log.loss.size:
+            self.rewind()
+        size = np.array([self._size(step) for step in range(first, last)], np.int64)
+        done.synchronize()
         self.feed.finish()
-        return StepLog(loss[some].copy(), correct[some].copy(), size)
+        loss, correct = self.told[:, first:last]
+        return StepLog(loss.copy(), correct.copy().view(np.int64), size)
+
+    def _tell(self, first: int, last: int) -> None:
+        """Queue the copies of the log's entries to the host: all of it is one copy."""
+        some, stream = slice(first, last), self.device.stream
+        if last - first == self.log.loss.size:
+            self.device.download(self.told, self.logged, stream)
+        else:
+            for row, entries in enumerate((self.log.loss, self.log.correct.view(np.float64))):
+                self.device.download(self.told[row, some], entries[some], stream)
 
     def _count_from(self, step: int) -> None:
         """Set the device's count of steps."""
