@@ -146,7 +146,7 @@ def _whole(device: Device, whole: type[WholeStep], net: Net, config: TrainConfig
     update = NaiveSGD(device, config, w, dw, v, 256)
     order = device.array(drawn.order.words, "order")
     op = whole(device, net, source, data.scale, labels, order, log, batch, batch, slots.views(w), slots.views(dw), update, 256)
-    launched: set[str] = set()
+    launched = send(op.once)
     for step in range(drawn.steps):
         x, y = reference.batch(drawn.order.indices(step * batch, min((step + 1) * batch, samples)))
         limit, sizes = bound("float32", longest_chain(net, len(x))), magnitudes(reference, x, y)

@@ -92,7 +92,7 @@ def test_samples_are_packed_where_all_of_them_are_the_batch(
             words = -(-35 // 4)  # of a row, whose last bytes beyond the inputs are zeros
             pixels = np.zeros((many.SAMPLES, 4 * words), np.uint8)
             pixels[:30, :35] = drawn.dataset.train_x.reshape(30, 35)
-            assert (pixels.view("<u4") == kernels.packed.download().reshape(words, many.SAMPLES).T).all()
+            assert (pixels.view("<u4") == kernels.packed.samples.download().reshape(words, many.SAMPLES).T).all()
 
 
 def test_a_run_that_needs_no_order_uploads_none() -> None:

@@ -8,7 +8,7 @@ It may be asked for several n (a full batch, the last one); whatever scratch mem
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -111,8 +111,8 @@ class Log:
     """What the steps of an epoch leave on the device.
 
     step : (1,) int32, the step that is running; a step's last loss launch adds one.
-    loss : (steps,) float64, the mean loss of each step's batch.
-    correct : (steps,) int64, samples whose largest logit is their label's; zeros for MSELoss.
+    loss : (entries,) float64, the mean loss of each step's batch; there are at least as many entries as steps in an epoch.
+    correct : (entries,) int64, samples whose largest logit is their label's; zeros for MSELoss.
     """
 
     step: Array
@@ -246,9 +246,11 @@ class WholeStep(OnDevice, ABC):
     w, dw : parameters and their gradients, by the names of `params.slots`.
     update : what a step ends with; its arrays hold w and dw.
     ordered : whether its launches read the order: sums over all samples need none.
+    once : what was launched when it was made.
     """
 
     ordered = True
+    once: Sequence[Call] = ()
 
     @classmethod
     @abstractmethod

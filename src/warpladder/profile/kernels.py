@@ -13,13 +13,12 @@ from ..trainers.candidates import products
 from ..trainers.kernelwise.feeds import Slice, StreamedFeed
 from ..trainers.kernelwise.network import Stage
 from ..trainers.kernelwise.timeline import Timeline, overlap
-from ..trainers.kernelwise.trainer import KernelTrainer
+from ..trainers.kernelwise.trainer import REPEATS, KernelTrainer
 from . import floor
 from .content import KernelTime, Lane, LaunchShape, Part, Tiles
 
 ROUNDS = 5
 LEAST = 2e-3  # seconds that one measurement should take, so that the clock's steps do not count
-MOST = 400  # launches in one measurement
 STEPS = 12  # in a timeline
 
 
@@ -70,8 +69,7 @@ def alone(trainer: KernelTrainer, call: Call) -> float:
 
     once = device.graph([call])
     measured(once, 1)
-    most = min(MOST, len(trainer.log.loss))  # as many as may count the step on
-    repeats = max(1, min(most, math.ceil(LEAST / max(measured(once, 1), 1e-7))))
+    repeats = max(1, min(REPEATS, math.ceil(LEAST / max(measured(once, 1), 1e-7))))
     graph = device.graph([call] * repeats)
     measured(graph, repeats)
     return statistics.median(measured(graph, repeats) for _ in range(ROUNDS))

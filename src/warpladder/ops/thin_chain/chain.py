@@ -36,6 +36,8 @@ class ThinChain(WholeStep):
         arrays = ChainArrays(self, source, scale, labels, order, log, whole, capacity, weights, gradients, update)
         self.ordered = arrays.order is not None
         self.kernels = ChainLaunches(self, arrays, capacity)
+        packed = self.kernels.many.packed if self.kernels.many is not None else None
+        self.once = packed.packing if packed is not None else ()
 
     def launches(self, n: int, batch: int, offset: int, first: bool, last: bool) -> Launches:
         return [*self.kernels.forward(n, batch, offset), *self.kernels.backward(n, batch, offset, first, last)]

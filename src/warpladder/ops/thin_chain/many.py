@@ -6,21 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ...device import Array
 from ..kernels import Launches, OnDevice, ceil_div
 from .arrays import ChainArrays
+from .packed import Packed
 
 FORWARD, GRADIENT, FINISH = (Path(__file__).with_name(name) for name in ("many_forward.cu", "many_gradient.cu", "finish.cu"))
-PACK, PACKED = (Path(__file__).with_name(name) for name in ("pack.cu", "packed_forward.cu"))
 
 #: Forward: samples and threads of a block, groups of warps that divide the inputs, bytes of a sample in a stage with its padding.
 SAMPLES, THREADS, GROUPS, ROW = 256, 256, 4, 80
-
-#: Bytes of shared memory that a forward kernel has beside those that are asked for, at most.
-STATIC = 4096
-
-#: Threads of a block of packed_forward.cu.
-PACKED_THREADS = 128
 
 #: Numbers that a thread of the gradient keeps in registers at most: its sums, and as many weights where dx is wanted.
 KEPT = 80
@@ -44,13 +37,8 @@ class Many:
         per_16 = 16 // a.source.dtype.itemsize
         stage = SAMPLES * ROW + a.width * GROUPS * per_16 * 4
         columns = (a.width + (a.hidden + a.out if a.hidden else 0)) * (SAMPLES + 4) * 4
-        end = 2 * a.width * SAMPLES * 4 + columns
         self.shared = max(2 * stage, 2 * a.width * SAMPLES * 4, columns)
-        self.words = ceil_div(a.inputs, 4)
-        self.shared_packed = max(a.width * self.words * 16, end)
-        self.packed = (
-            self._pack(owner) if a.fixed and capacity == a.whole and self.shared_packed <= a.device.limits.shared_opt_in - STATIC else None
-        )
+        self.packed = Packed(owner, a) if capacity == a.whole and Packed.takes(a) else None
         self.back = int(a.dx is not None)
         most = min(per_16, KEPT // (a.width * (1 + self.back)))
         self.wide = next((wide for wide in (8, 4, 2) if wide <= most and a.inputs % wide == 0), 1)
@@ -61,26 +49,12 @@ class Many:
         self.most = max(1, a.device.limits.multiprocessors // self.tiles)  # slabs
         self.parts = owner.scratch((min(self.most, ceil_div(capacity, SLAB)), a.width * a.inputs))
 
-    def _pack(self, owner: OnDevice) -> Array:
-        """The samples as packed_forward.cu reads them: they are the same at every step."""
-        a = self.arrays
-        blocks = ceil_div(a.whole, SAMPLES)
-        out = owner.scratch((blocks, self.words, SAMPLES), np.uint32)
-        a.device.kernel(PACK, "chain_pack").bind((blocks, self.words), SAMPLES, a.source, out, a.whole, a.inputs).send()
-        return out
-
     def forward(self, n: int, batch: int, offset: int) -> Launches:
         """The loss of n samples, and its gradient by the first layer's output."""
         a = self.arrays
         w1, b1 = a.weights[:2]
         if self.packed is not None:
-            kernel = a.device.kernel(PACKED, f"chain_forward_packed<{a.hidden}, {a.out}>")
-            return [
-                kernel.bind(
-                    ceil_div(n, SAMPLES), PACKED_THREADS, self.packed, a.scale, a.labels, w1, b1, *a.second(a.weights), a.g, self.small, self.lost,
-                    self.hits, n, a.inputs, self.words, batch, shared=self.shared_packed,
-                )
-            ]  # fmt: skip
+            return [self.packed.forward(n, batch, self.small, self.lost, self.hits)]
         kernel = a.device.kernel(FORWARD, f"chain_forward_many<{a.hidden}, {a.out}, {a.pixel}>")
         return [
             kernel.bind(

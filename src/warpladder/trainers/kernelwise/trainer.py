@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: Of activations and their gradients at a time: a larger batch goes through the layers in slices, whose gradients are added up.
 SLICE_BYTES = 4 << 30
 
+REPEATS = 400  # entries of the log at least: so often a profile repeats a step, however few an epoch has
+
 PREDICTED = 256  # samples at a time, before anything is loaded to train on
 
 
@@ -81,8 +83,9 @@ class KernelTrainer(Trainer):
             needs["data"] = dataset.train_x.nbytes + 4 * samples
         device.check_room(needs)
         steps = max(1, self.config.steps(samples))
-        self.logged, self.told = device.zeros((2, steps), np.float64, "log"), device.pinned((2, steps), np.float64)
-        self.log = Log(self.step, self.logged[:1].reshape(steps), self.logged[1:].reshape(steps).view(np.int64))
+        self.epoch, room = steps, max(steps, REPEATS)
+        self.logged, self.told = device.zeros((2, room), np.float64, "log"), device.pinned((2, room), np.float64)
+        self.log = Log(self.step, self.logged[:1].reshape(room), self.logged[1:].reshape(room).view(np.int64))
         self.network = self._bind(capacity, train=True)
         labelled = isinstance(self.net.loss, CrossEntropyLoss)
         target = device.zeros((capacity,), np.int32, "input") if labelled else None
@@ -160,7 +163,7 @@ class KernelTrainer(Trainer):
         # The device works: an epoch of one step is short, so what the host can do meanwhile it does now, and it waits once.
         self._tell(first, last)
         done = self.device.stream.record()
-        if last == self.log.loss.size:
+        if last == self.epoch:
             self.rewind()
         size = np.array([self._size(step) for step in range(first, last)], np.int64)
         done.synchronize()
@@ -171,7 +174,7 @@ class KernelTrainer(Trainer):
     def _tell(self, first: int, last: int) -> None:
         """Queue the copies of the log's entries to the host: all of it is one copy."""
         some, stream = slice(first, last), self.device.stream
-        if last - first == self.log.loss.size:
+        if last - first == self.epoch:
             self.device.download(self.told, self.logged, stream)
         else:
             for row, entries in enumerate((self.log.loss, self.log.correct.view(np.float64))):

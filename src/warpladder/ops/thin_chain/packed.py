@@ -1,0 +1,51 @@
+"""Samples that are the same at every step, laid out once as the forward pass wants them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ...device import Array, Call
+from ..kernels import Launches, OnDevice, ceil_div
+from .arrays import ChainArrays
+
+PACK, FORWARD = (Path(__file__).with_name(name) for name in ("pack.cu", "packed_forward.cu"))
+
+#: Samples and threads of a block of packed_forward.cu, and bytes of its static shared memory at most.
+SAMPLES, THREADS, STATIC = 256, 128, 4096
+
+
+class Packed:
+    """Takes as much memory as the samples themselves, and is filled when it is made."""
+
+    @classmethod
+    def takes(cls, arrays: ChainArrays) -> bool:
+        """Whether a batch has all samples, as bytes, and the first layer's weights fit in shared memory."""
+        return arrays.fixed and _shared(arrays) <= arrays.device.limits.shared_opt_in - STATIC
+
+    def __init__(self, owner: OnDevice, arrays: ChainArrays) -> None:
+        self.arrays = a = arrays
+        self.words = ceil_div(a.inputs, 4)
+        blocks = ceil_div(a.whole, SAMPLES)
+        self.samples = owner.scratch((blocks, self.words, SAMPLES), np.uint32)
+        kernel = a.device.kernel(PACK, "chain_pack")
+        self.packing: Launches = [kernel.bind((blocks, self.words), SAMPLES, a.source, self.samples, a.whole, a.inputs)]
+        for call in self.packing:
+            call.send()
+
+    def forward(self, n: int, batch: int, small: Array, lost: Array, hits: Array) -> Call:
+        """The loss of all n samples, and its gradient by the first layer's output."""
+        a = self.arrays
+        w1, b1 = a.weights[:2]
+        kernel = a.device.kernel(FORWARD, f"chain_forward_packed<{a.hidden}, {a.out}>")
+        return kernel.bind(
+            ceil_div(n, SAMPLES), THREADS, self.samples, a.scale, a.labels, w1, b1, *a.second(a.weights), a.g, small, lost, hits, n, a.inputs,
+            self.words, batch, shared=_shared(a),
+        )  # fmt: skip
+
+
+def _shared(a: ChainArrays) -> int:
+    """Bytes of the first layer's weights, or of what comes afterwards: two halves of its sums, and a row of each of a sample's numbers."""
+    numbers = a.width + (a.hidden + a.out if a.hidden else 0)
+    return max(16 * a.width * ceil_div(a.inputs, 4), 4 * (2 * a.width * SAMPLES + numbers * (SAMPLES + 4)))
