@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,30 @@ def graph(net: Net, config: TrainConfig, state: State, **options: Any) -> Traine
     return GraphTrainer(net, config, state, device="cpu", **options)
 
 
+def apart(net: Net, config: TrainConfig, state: State) -> Trainer:
+    """The same in bfloat16 with the bias added to a result that is rounded already, as PyTorch's convolutions do on a GPU."""
+    from warpladder.peers import torch_graph, torch_net
+
+    module: Any = torch_net
+
+    class Apart(torch_graph.GraphTrainer):
+        def _forward(self, params: Any, x: Any) -> Any:
+            plain = module.functional
+            module.functional = SimpleNamespace(
+                **{
+                    **vars(plain),
+                    "conv2d": lambda x, w, b, *how: plain.conv2d(x, w, None, *how) + b.reshape(-1, 1, 1),
+                    "linear": lambda x, w, b: plain.linear(x, w) + b,
+                }
+            )
+            try:
+                return super()._forward(params, x)
+            finally:
+                module.functional = plain
+
+    return Apart(net, config, state, device="cpu", images_last=True, precision="bfloat16")
+
+
 def loader(net: Net, config: TrainConfig, state: State) -> Trainer:
     """The peer with a DataLoader, on the CPU and without worker processes."""
     from warpladder.peers.torch_loader import LoaderTrainer
@@ -63,6 +88,7 @@ STAND_INS = (
 )
 COARSE = (
     stand_in("graph-bf16", partial(graph, images_last=True, precision="bfloat16"), "bfloat16"),
+    stand_in("graph-bf16-apart", apart, "bfloat16"),
     stand_in("amp", mixed, "float16"),
     Rung("jax-bf16", "", "", partial(jax.build, platform="cpu", precision="bfloat16"), jax.unsupported, precision="bfloat16"),
 )

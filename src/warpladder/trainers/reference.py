@@ -42,13 +42,15 @@ class ReferenceTrainer(Trainer):
     precision : str
         The truth is float64. Otherwise a name of `tolerance.PRECISIONS`: the factors of products are rounded to it, forward and backward, and where that
         format is also stored what leaves them too; what is then computed is no truth, but what honest arithmetic of that precision makes of it.
+    bias_apart : bool
+        Whether a product that is stored is rounded before its bias is added, and again after it: some programs do, some add it before they round.
     """
 
     params: np.ndarray
     velocity: np.ndarray
 
-    def __init__(self, net: Net, config: TrainConfig, state: State, precision: str = "float64") -> None:
-        self.net, self.config, self.precision = net, config, precision
+    def __init__(self, net: Net, config: TrainConfig, state: State, precision: str = "float64", bias_apart: bool = False) -> None:
+        self.net, self.config, self.precision, self.bias_apart = net, config, precision, bias_apart
         self.dataset: Dataset | None = None
         self.set_state(state)
 
@@ -83,8 +85,18 @@ class ReferenceTrainer(Trainer):
         out = [x]
         for i, layer in enumerate(self.net.layers):
             x, w = self._factors(layer, out[-1], named.get(f"{i}.weight"))
-            out += self._results(layer, _forward(layer, x, w, named.get(f"{i}.bias")))
+            out.append(self._with_bias(layer, x, w, named.get(f"{i}.bias")))
         return out
+
+    def _with_bias(self, layer: Layer, x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
+        """A layer's output. A bias is stored as the weights are."""
+        if b is None:
+            return np.asarray(self._results(layer, _forward(layer, x, w, b))[0])
+        (b,) = self._results(layer, b)
+        if not self.bias_apart:
+            return np.asarray(self._results(layer, _forward(layer, x, w, b))[0])
+        (product,) = self._results(layer, _forward(layer, x, w, np.zeros_like(b)))
+        return np.asarray(self._results(layer, product + b.reshape(-1, *[1] * (product.ndim - 2)))[0])
 
     def _factors(self, layer: Layer, *given: np.ndarray | None) -> tuple:
         """What enters a layer's products."""

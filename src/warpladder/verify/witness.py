@@ -15,6 +15,7 @@ from ..nets import Net
 from ..ops.array import TABLE
 from ..order import Order
 from ..params import views
+from ..tolerance import STORED
 from ..trainers.base import State
 from ..trainers.layerwise import LayerwiseTrainer
 from ..trainers.reference import ReferenceTrainer
@@ -42,8 +43,8 @@ def fit(net: Net, dataset: Dataset, specimen: Specimen) -> bool:
 
 def fit_coarsely(net: Net, x: np.ndarray, y: np.ndarray, counts: np.ndarray, specimen: Specimen, precision: str) -> bool:
     """The same for a coarser format, on a batch in which sample i of x (n, *in_shape) float64 occurs counts[i] times."""
-    loss, _, gradient = truth(_coarse(net, specimen.state.params, precision), x, y, counts)
-    return _within(net, specimen, loss, gradient, COARSE_RESERVE, precision)
+    found = (truth(witness, x, y, counts) for witness in _coarse(net, specimen.state.params, precision))
+    return all(_within(net, specimen, loss, gradient, COARSE_RESERVE, precision) for loss, _, gradient in found)
 
 
 def _within(net: Net, specimen: Specimen, loss: float, gradient: np.ndarray, reserve: float, precision: str) -> bool:
@@ -62,13 +63,18 @@ def fit_to_predict(net: Net, x: np.ndarray, scale: float, params: np.ndarray, tr
 def fit_to_predict_coarsely(net: Net, x: np.ndarray, scale: float, params: np.ndarray, truth: np.ndarray, precision: str) -> np.ndarray:
     """(n,) bool: on which of these samples a coarser format comes well within the bound, each by itself."""
     size = np.full((1, *truth.shape[1:]), np.sqrt(np.mean(truth**2)))
-    got, limit = _coarse(net, params, precision).predict(x, scale), output_bound(net, precision)
-    return np.array([distance(got[i : i + 1], truth[i : i + 1], size) * COARSE_RESERVE <= limit for i in range(len(x))])
+    limit, good = output_bound(net, precision), np.ones(len(x), bool)
+    for witness in _coarse(net, params, precision):
+        got = witness.predict(x, scale)
+        good &= [distance(got[i : i + 1], truth[i : i + 1], size) * COARSE_RESERVE <= limit for i in range(len(x))]
+    return good
 
 
 def _witness(net: Net, params: np.ndarray) -> LayerwiseTrainer:
     return LayerwiseTrainer(net, SETTINGS, State(params, np.zeros_like(params)), TABLE)
 
 
-def _coarse(net: Net, params: np.ndarray, precision: str) -> ReferenceTrainer:
-    return ReferenceTrainer(net, SETTINGS, State(params, np.zeros_like(params)), precision)
+def _coarse(net: Net, params: np.ndarray, precision: str) -> list[ReferenceTrainer]:
+    """Honest programs of a coarser format; where it is stored too, there are two kinds of them."""
+    state = State(params, np.zeros_like(params))
+    return [ReferenceTrainer(net, SETTINGS, state, precision, apart) for apart in ((False, True) if precision in STORED else (False,))]
