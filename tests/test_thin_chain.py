@@ -72,8 +72,14 @@ def test_steps_of_many_samples(net: Net, batch: int | None, monkeypatch: pytest.
 
 @pytest.mark.parametrize(
     ("net", "batch", "as_bytes", "packed"),
-    [(NETS[3], None, True, True), (NETS[1], 17, True, False), (NETS[1], None, False, False), (nets.mlp((1, 5, 7)), None, True, False)],
-    ids=["mlp10", "shuffled", "floats", "a head"],
+    [
+        (nets.mlp10((1, 5, 7)), None, True, True),
+        (NETS[3], None, True, False),
+        (NETS[1], 17, True, False),
+        (NETS[1], None, False, False),
+        (nets.mlp((1, 5, 7)), None, True, False),
+    ],
+    ids=["mlp10", "a wide second layer", "shuffled", "floats", "a head"],
 )
 def test_samples_are_packed_where_all_of_them_are_the_batch(
     net: Net, batch: int | None, as_bytes: bool, packed: bool, monkeypatch: pytest.MonkeyPatch

@@ -15,14 +15,18 @@ PACK, FORWARD = (Path(__file__).with_name(name) for name in ("pack.cu", "packed_
 #: Samples and threads of a block of packed_forward.cu, and bytes of its static shared memory at most.
 SAMPLES, THREADS, STATIC = 256, 128, 4096
 
+#: Weights of the second layer at most: the compiler keeps them in registers, and with 256 of them spills 1.3 KB.
+SECOND = 100
+
 
 class Packed:
     """Takes as much memory as the samples themselves, and is filled when it is made."""
 
     @classmethod
     def takes(cls, arrays: ChainArrays) -> bool:
-        """Whether a batch has all samples, as bytes, and the first layer's weights fit in shared memory."""
-        return arrays.fixed and _shared(arrays) <= arrays.device.limits.shared_opt_in - STATIC
+        """Whether a batch has all samples, as bytes, the first layer's weights fit in shared memory, and the second's in registers."""
+        room = arrays.device.limits.shared_opt_in - STATIC
+        return arrays.fixed and arrays.hidden * arrays.out <= SECOND and _shared(arrays) <= room
 
     def __init__(self, owner: OnDevice, arrays: ChainArrays) -> None:
         self.arrays = a = arrays

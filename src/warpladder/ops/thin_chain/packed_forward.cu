@@ -5,7 +5,6 @@
 // warps divide the inputs. A lane has eight samples and all outputs: a weight, which all lanes read at once, serves eight multiply-adds.
 // instance: chain_forward_packed<10, 10>
 // instance: chain_forward_packed<0, 10>
-// instance: chain_forward_packed<16, 16>
 // instance: chain_forward_packed<0, 16>
 #include "pixels.cuh"
 #include "thin_sample.cuh"
