@@ -8,7 +8,7 @@ check is blind. `HONEST` are trainers that look odd and do nothing wrong.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -845,6 +845,41 @@ class MissesTheLastFeatures(ArrayLinear):
         t.y[:n] = t.x[:n, :whole] @ t.w.T[:whole] + t.b
 
 
+# Several epochs in one call
+
+
+class ForgetsTheLastEpoch(Wrapper):
+    """Reports all of them, and is left with the weights from before the last."""
+
+    def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
+        logs = super().run_epochs(orders[:-1])
+        kept = self.inner.state()
+        logs += super().run_epochs(orders[-1:])
+        self.inner.set_state(kept)
+        return logs
+
+
+class RepeatsTheFirstOrder(Wrapper):
+    """Shuffles once for all of them."""
+
+    def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
+        return super().run_epochs([orders[0] for _ in orders])
+
+
+class ReportsTheFirstEpoch(Wrapper):
+    """Trains them all, and reads its log once."""
+
+    def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
+        return [super().run_epochs(orders)[0]] * len(orders)
+
+
+class ReportsOneEpoch(Wrapper):
+    """Trains them all, and gives one log."""
+
+    def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
+        return super().run_epochs(orders)[:1]
+
+
 # Odd, and honest
 
 
@@ -996,6 +1031,10 @@ LIARS = (
     Liar(KeepsItsFirstEpoch, ("rebuild",), batches),
     Liar(SeedsItsOwnOrder, ("loss", "correct"), batches),
     Liar(TrainsOn40Percent, UPDATE),
+    Liar(ForgetsTheLastEpoch, ("epochs",)),
+    Liar(RepeatsTheFirstOrder, ("epochs",), batches),
+    Liar(ReportsTheFirstEpoch, ("epochs",)),
+    Liar(ReportsOneEpoch, ("epochs",)),
     Liar(MissesTheLastStepOfARange, ("range", "rebuild"), batches),
     Liar(CountsStepsFromTheRange, ("size", "loss", "correct"), batches),
     Liar(TrainsOnAnEmptyRange, ("empty range",)),

@@ -5,7 +5,8 @@
     python benchmarks/h200/speed.py --smoke                             # a few steps of each, to see that it works
 
 A time is that of `run`: the order of the samples, their gathering, the training and the log on the host. Loading, compilation and capture
-are outside it. All take turns, round by round. Where an epoch takes longer than --seconds its first steps are timed.
+are outside it. All take turns, round by round. Where an epoch takes longer than --seconds its first steps are timed. Where it is one step, W3, a time
+is that of `run_epochs` of fifty, which waits once where the rung or peer can; "alone" beside it is that of `run` of each.
 The units are us a step (W1, W2, W4), us an iteration (W3) and ms an epoch of 50,000 images (W5), scaled from a step.
 The data are cut so that an epoch is whole blocks of steps and no partial batch, which saves every peer half of its compilations.
 Everyone's mean loss over the first timed steps stands beside the first one's: equal work has equal losses.
@@ -36,6 +37,7 @@ from warpladder.order import Order
 from warpladder.trainers.base import State, Trainer
 
 ROUNDS = 7
+EPOCHS = 50  # that are trained in a row where each is one step
 BLOCK = 64  # steps that graphs and compiled programs take at once, at most: what is timed is a multiple
 
 RUNGS = ("gemm", "graph")
@@ -120,6 +122,14 @@ def clocked(trainer: Trainer, epoch: int, steps: int, samples: int) -> tuple[flo
     return time.perf_counter() - start, log.loss
 
 
+def clocked_epochs(trainer: Trainer, first: int, samples: int) -> tuple[float, np.ndarray]:
+    """Seconds of EPOCHS whole epochs, and their losses."""
+    orders = [Order(0, epoch, samples) for epoch in range(first, first + EPOCHS)]
+    start = time.perf_counter()
+    logs = trainer.run_epochs(orders)
+    return time.perf_counter() - start, np.concatenate([log.loss for log in logs])
+
+
 class Runner:
     """A rung or a peer at its workload."""
 
@@ -132,6 +142,7 @@ class Runner:
         self.trainer.load(train)
         self.setup = time.perf_counter() - began
         self.seconds: list[float] = []
+        self.alone: list[float] = []
         self.loss = float("nan")
         self.steps = self.whole
 
@@ -143,21 +154,23 @@ class Runner:
         if seconds / few * self.whole > most:
             self.steps = max(few, int(most / (seconds / few)) // BLOCK * BLOCK)
         clocked(self.trainer, 0, self.steps, self.samples)
-        self.trainer.set_state(self.start)
-        losses = [clocked(self.trainer, epoch, few, self.samples)[1] for epoch in range(-(-8 // few))]  # of a full batch, several steps
+        for _ in range(2):  # the first compiles and captures
+            self.trainer.set_state(self.start)
+            losses = clocked(self.trainer, 0, few, self.samples)[1] if self.whole > 1 else clocked_epochs(self.trainer, 0, self.samples)[1]
         self.loss = float(np.mean(losses))
         self.trainer.set_state(self.start)
 
     def turn(self, epoch: int) -> None:
         """One timed repetition."""
-        repeats = 1 if self.whole > 1 else 50  # iterations on the full batch
-        seconds = 0.0
-        for i in range(repeats):
-            spent, losses = clocked(self.trainer, epoch * repeats + i, self.steps, self.samples)
-            seconds += spent
-            if not np.isfinite(losses).all():
-                raise ArithmeticError("the loss is not finite, so its time means nothing")
-        self.seconds.append(seconds / repeats / self.steps)
+        if self.whole > 1:
+            seconds, losses = clocked(self.trainer, epoch, self.steps, self.samples)
+            self.seconds.append(seconds / self.steps)
+        else:
+            seconds, losses = clocked_epochs(self.trainer, epoch * EPOCHS, self.samples)
+            self.seconds.append(seconds / EPOCHS)
+            self.alone.append(statistics.median(clocked(self.trainer, epoch, 1, self.samples)[0] for _ in range(EPOCHS)))
+        if not np.isfinite(losses).all():
+            raise ArithmeticError("the loss is not finite, so its time means nothing")
 
 
 def measure(workload: Workload, train: Dataset, seconds: float, rounds: int, until: float) -> dict[str, Any]:
@@ -196,7 +209,7 @@ def measure(workload: Workload, train: Dataset, seconds: float, rounds: int, unt
         limit = next((limit for end, limit in COARSE.items() if runner.name.endswith(end)), FINE)
         out[runner.name] = {
             "median": statistics.median(times) * scale, "least": min(times) * scale, "most": max(times) * scale,
-            "samples": [value * scale for value in times], "steps": runner.steps, "setup_seconds": runner.setup,
+            "samples": [value * scale for value in times], "alone": [value * scale for value in runner.alone], "steps": runner.steps, "setup_seconds": runner.setup,
             "spans": runner.trainer.spans(), "held": runner.trainer.memory(),
             "first_loss": runner.loss, "equal_work": bool(abs(runner.loss / first - 1) <= limit),
         }  # fmt: skip
@@ -231,7 +244,10 @@ def show(workload: Workload, found: dict[str, Any]) -> None:
         else:
             other = "" if got["equal_work"] else f"   OTHER WORK: loss {got['first_loss']:.4f}"
             spread = f"{got['least']:10.2f} to {got['most']:.2f}"
-            print(f"  {name:24} {got['median']:10.2f}   ({spread}; {got['steps']} steps, {got['setup_seconds']:.1f} s to set up){other}")
+            alone = f", alone {statistics.median(got['alone']):.1f}" if got["alone"] else ""
+            print(
+                f"  {name:24} {got['median']:10.2f}   ({spread}{alone}; {got['steps']} steps, {got['setup_seconds']:.1f} s to set up){other}"
+            )
     sys.stdout.flush()
 
 

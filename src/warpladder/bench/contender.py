@@ -137,6 +137,8 @@ class Contender:
 
     def _repetition(self, trainer: Trainer, number: int) -> list[StepLog]:
         first = number * self.plan.epochs
+        if self.plan.steps == self.task.steps:
+            return trainer.run_epochs([self.task.order(epoch) for epoch in range(first, first + self.plan.epochs)])
         return [self._run(trainer, epoch, 0, self.plan.steps) for epoch in range(first, first + self.plan.epochs)]
 
     def _run(self, trainer: Trainer, epoch: int, first: int, last: int) -> StepLog:

@@ -144,23 +144,30 @@ def update(rule: Rule, rates: jax.Array, params: Tree, velocity: Tree, grads: Tr
     return new, moved
 
 
-def steps(net: Net, rule: Rule, precision: str, unroll: int, ready: bool) -> Callable[..., Any]:
-    """A function of (params, velocity, rates, x, labels) to (params, velocity, loss, correct) after as many steps as x has batches.
+def steps(net: Net, rule: Rule, precision: str, unroll: int, count: int, whole: bool) -> Callable[..., Any]:
+    """A function of (params, velocity, rates, x, labels) to (params, velocity, loss, correct) after `count` steps.
 
-    x is (steps, batch, ...), as stored, or `ready`: as the net sees it. labels is (steps, batch) or None, loss and correct are (steps,).
+    x is (count, batch, ...), as stored, and labels (count, batch) or None; where `whole`, every step takes all samples, and x is (1, samples, ...),
+    as the net sees it. loss and correct are (count,).
     """
     gradient = jax.value_and_grad(loss(net, precision), has_aux=True)
 
     def many(params: Tree, velocity: Tree, rates: jax.Array, xs: jax.Array, ys: jax.Array | None) -> tuple[Any, ...]:
         def step(carry: tuple[Tree, Tree], batch: tuple[jax.Array, Any]) -> tuple[Any, Any]:
             x, y = batch
-            reported, grads = gradient(carry[0], x if ready else pixels(x, rates[-1]), y)
+            reported, grads = gradient(carry[0], x if whole else pixels(x, rates[-1]), y)
             return update(rule, rates, *carry, grads), reported
 
-        if len(xs) == 1:  # a scan would be a loop of one round, in which XLA's convolutions on a CPU use one core
-            (params, velocity), (value, correct) = step((params, velocity), (xs[0], None if ys is None else ys[0]))
+        first, times = (xs[0], None if ys is None else ys[0]), min(unroll, count)
+        if count == 1:  # a scan would be a loop of one round, in which XLA's convolutions on a CPU use one core
+            (params, velocity), (value, correct) = step((params, velocity), first)
             return params, velocity, value[None], correct[None]
-        (params, velocity), (value, correct) = lax.scan(step, (params, velocity), (xs, ys), unroll=min(unroll, len(xs)))
+        if whole:
+            (params, velocity), (value, correct) = lax.scan(
+                lambda carry, _: step(carry, first), (params, velocity), None, length=count, unroll=times
+            )
+        else:
+            (params, velocity), (value, correct) = lax.scan(step, (params, velocity), (xs, ys), unroll=times)
         return params, velocity, value, correct
 
     return many

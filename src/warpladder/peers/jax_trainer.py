@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import lru_cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ GATHERED = 1 << 28  # bytes of samples that are gathered for one program, at mos
 PREDICTED = 1 << 22  # numbers in the largest activation of one call of the net, at most, if one sample allows
 
 MOST = 64  # steps in a program
+TOGETHER = 16  # of them where each takes all samples
 
 #: Unrolled steps on a GPU, by the most FLOPs of one: small steps are all overhead, large ones only take longer to compile.
 UNROLLED = ((2e8, 16), (1e10, 4))
@@ -75,6 +77,7 @@ class JaxTrainer(Trainer):
         most = MOST if self.on_gpu or not self.image else 1
         self.blocks = Blocks.of(config, n, max(1, min(most, GATHERED // (size * config.batch(n)))))
         self.whole = self.blocks.batch == n  # a full batch has every sample, whatever the order
+        self.together = min(most, TOGETHER)
         rates = [getattr(config, name, None) or 0.0 for name in RATES[:-1]]
         self.rates = self._put(np.array([*rates, dataset.scale], np.float32))
         self.x = self._put(stored(dataset.train_x, self.image))
@@ -85,7 +88,7 @@ class JaxTrainer(Trainer):
         jax.block_until_ready((self.x, self.y))
         loaded = perf_counter()
         self.programs = {}
-        for shape in self.blocks.whole:
+        for shape in self.blocks.whole | ({(self.together, n)} if self.whole else set()):
             self._program(shape)
         self.seconds = {"load": loaded - start, "compile": perf_counter() - loaded}
 
@@ -99,9 +102,9 @@ class JaxTrainer(Trainer):
                 gather = jax.jit(batches).lower(self.x, self.y, rows).compile()
             flops = self.net.train_flops * shape[1]
             unroll = next((times for most, times in UNROLLED if flops <= most), 1) if self.on_gpu else 1
-            sample = self.x.shape[2:] if self.whole else self.x.shape[1:]
+            x = self.x.shape if self.whole else (*shape, *self.x.shape[1:])
             dtype, labelled = str(self.x.dtype), self.y is not None
-            train = program(self.net, self.rule, self.precision, unroll, (*shape, *sample), dtype, labelled, self.whole, self.sharding)
+            train = program(self.net, self.rule, self.precision, unroll, shape[0], x, dtype, labelled, self.whole, self.sharding)
             self.programs[shape] = gather, train
         return self.programs[shape]
 
@@ -120,13 +123,34 @@ class JaxTrainer(Trainer):
                 start = block.first * batch
                 rows = order.indices(start, start + block.steps * block.size).astype(np.int32).reshape(shape)
                 x, y = gather(x, y, self._put(rows))
-            self.params, self.velocity, *log = train(self.params, self.velocity, self.rates, x, y)
-            for part in log:
-                part.copy_to_host_async()
-            logs.append(log)
+            logs.append(self._send(train, x, y))
+        return self._finished(logs, np.minimum(batch, self.samples - np.arange(first, last) * batch))
+
+    def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
+        if self.x is None or not self.whole:
+            return super().run_epochs(orders)
+        for order in orders:
+            check_range(self.config, order, self.samples, 0, 1)
+        logs, left = [], len(orders)
+        while left:
+            count = self.together if left >= self.together else 1
+            _, train = self._program((count, self.samples))
+            logs.append(self._send(train, self.x, self.y))
+            left -= count
+        return self._finished(logs, np.full(len(orders), self.samples)).apart()
+
+    def _send(self, train: Any, x: jax.Array, y: jax.Array | None) -> list[jax.Array]:
+        """Start a program; its losses and counts of right samples, which will come to the host by themselves."""
+        self.params, self.velocity, *log = train(self.params, self.velocity, self.rates, x, y)
+        for part in log:
+            part.copy_to_host_async()
+        return log
+
+    def _finished(self, logs: list[list[jax.Array]], size: np.ndarray) -> StepLog:
+        """Wait for all programs."""
         jax.block_until_ready((self.params, self.velocity))
         loss, correct = (np.concatenate([np.zeros(0, dtype), *(log[i] for log in logs)]) for i, dtype in enumerate((np.float64, np.int64)))
-        return StepLog(loss.astype(np.float64), correct.astype(np.int64), np.minimum(batch, self.samples - np.arange(first, last) * batch))
+        return StepLog(loss.astype(np.float64), correct.astype(np.int64), size)
 
     def state(self) -> State:
         params, velocity = (np.zeros(self.net.param_count, np.float32) for _ in range(2))
@@ -207,7 +231,7 @@ def seen(x: jax.Array, scale: jax.Array, precision: str) -> jax.Array:
 
 @lru_cache(maxsize=256)
 def program(
-    net: Net, rule: Rule, precision: str, unroll: int, shape: tuple[int, ...], dtype: str, labelled: bool, ready: bool,
+    net: Net, rule: Rule, precision: str, unroll: int, count: int, shape: tuple[int, ...], dtype: str, labelled: bool, whole: bool,
     sharding: SingleDeviceSharding,
 ) -> Any:  # fmt: skip
     """`steps`, compiled for data of this shape; settings of the same rule share it."""
@@ -216,7 +240,7 @@ def program(
     x = jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
     y = jax.ShapeDtypeStruct(shape[:2], np.int32, sharding=sharding) if labelled else None
     rates = jax.ShapeDtypeStruct((len(RATES),), np.float32, sharding=sharding)
-    work = jax.jit(steps(net, rule, precision, unroll, ready), donate_argnums=(0, 1))
+    work = jax.jit(steps(net, rule, precision, unroll, count, whole), donate_argnums=(0, 1))
     return work.lower(params, velocity, rates, x, y).compile()
 
 

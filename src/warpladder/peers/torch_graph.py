@@ -6,7 +6,7 @@ The step is written out as a function of its tensors: PyTorch's autograd and its
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +65,7 @@ class GraphTrainer(Trainer):
         self.velocity = {name: self._inward(name, view) for name, view in views(net, state.velocity).items()} if config.momentum else {}
         self.x: torch.Tensor | None = None
         self.labels: torch.Tensor | None = None
+        self.loss, self.correct = torch.zeros(0), torch.zeros(0, dtype=torch.int64)
         self.programs: dict[tuple[int, int], Program] = {}
         self.seconds: dict[str, float] = {}
 
@@ -73,21 +74,21 @@ class GraphTrainer(Trainer):
         self.close()
         start = perf_counter()
         self.samples = n = len(dataset.train_x)
-        most = next(most for flops, most in CAPTURED if self.net.train_flops * self.config.batch(n) <= flops)
-        self.blocks = Blocks.of(self.config, n, most)
+        self.most = next(most for flops, most in CAPTURED if self.net.train_flops * self.config.batch(n) <= flops)
+        self.blocks = Blocks.of(self.config, n, self.most)
+        self.whole = self.blocks.batch == n  # a full batch has every sample, whatever the order
         self.x = self._tensor(dataset.train_x, dataset.scale)
         self.labels = torch.tensor(dataset.train_y, dtype=torch.int64, device=self.device) if self.classes else None
         pinned = self.device.type == "cuda"
-        steps = self.config.steps(n)
         self.rows = torch.zeros(n, dtype=torch.int64, pin_memory=pinned)
-        self.loss = torch.zeros(steps, pin_memory=pinned)
-        self.correct = torch.zeros(steps, dtype=torch.int64, pin_memory=pinned)
+        self._keep(self.config.steps(n))
         loaded = perf_counter()
         held = self.state()
         with arithmetic(self.precision):
             step = self._compiled() if self.compiled else self._autograd()
             pool = torch.cuda.graph_pool_handle() if pinned else None
-            self.programs = {(count, size): Program(self, step, count, size, pool) for count, size in self.blocks.shapes}
+            shapes = {*self.blocks.shapes, *([(self.most, n)] if self.whole else [])}
+            self.programs = {(count, size): Program(self, step, count, size, pool) for count, size in sorted(shapes, reverse=True)}
         if self.compiled:
             torch.compiler.reset()  # what is captured is not asked for again, and the number of functions that it keeps is limited
         self.set_state(held)  # which warming up has changed
@@ -102,14 +103,38 @@ class GraphTrainer(Trainer):
             for block in self.blocks.cut(first, last):
                 start = block.first * batch
                 some = slice(start, start + block.steps * block.size)
-                if batch < self.samples:  # a full batch has every sample, whatever the order
+                if not self.whole:
                     self.rows[some] = torch.from_numpy(order.indices(some.start, some.stop))
                 self.programs[block.steps, block.size](self.rows[some], block.first)
-            if self.device.type == "cuda":
-                torch.cuda.current_stream().synchronize()
-        some = slice(first, last)
         size = np.minimum(batch, self.samples - np.arange(first, last) * batch)
-        return StepLog(self.loss[some].numpy().astype(np.float64), self.correct[some].numpy().astype(np.int64), size)
+        return StepLog(*self._finished(first, last), size)
+
+    def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
+        if self.x is None or not self.whole:
+            return super().run_epochs(orders)
+        for order in orders:
+            check_range(self.config, order, self.samples, 0, 1)
+        count, sent = len(orders), 0
+        self._keep(count)
+        with arithmetic(self.precision):
+            while sent < count:
+                steps = self.most if count - sent >= self.most else 1
+                self.programs[steps, self.samples](self.rows, sent)
+                sent += steps
+        return StepLog(*self._finished(0, count), np.full(count, self.samples)).apart()
+
+    def _keep(self, steps: int) -> None:
+        """Have room for the log of so many steps."""
+        pinned = self.device.type == "cuda"
+        if len(self.loss) < steps:
+            self.loss = torch.zeros(steps, pin_memory=pinned)
+            self.correct = torch.zeros(steps, dtype=torch.int64, pin_memory=pinned)
+
+    def _finished(self, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+        """Wait for steps first..last-1: their losses and counts of right samples."""
+        if self.device.type == "cuda":
+            torch.cuda.current_stream().synchronize()
+        return self.loss[first:last].numpy().astype(np.float64), self.correct[first:last].numpy().astype(np.int64)
 
     def batch_loss(self, params: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
         """The mean loss of samples as they are stored here, and the net's output for them, both float32."""
@@ -261,9 +286,8 @@ class Program:
 
     def __init__(self, trainer: GraphTrainer, step: Step, count: int, size: int, pool: Any) -> None:
         self.trainer, self.step, self.count, self.size = trainer, step, count, size
-        self.whole = size == trainer.samples
         device = trainer.device
-        self.rows = torch.zeros(count * size, dtype=torch.int64, device=device)
+        self.rows = torch.zeros(0 if trainer.whole else count * size, dtype=torch.int64, device=device)
         self.loss = torch.zeros(count, device=device)
         self.correct = torch.zeros(count, dtype=torch.int64, device=device)
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -281,7 +305,7 @@ class Program:
 
     def __call__(self, rows: torch.Tensor, first: int) -> None:
         """Train on samples of these numbers; the log comes into the trainer's, from entry `first` on, when the stream is there."""
-        if not self.whole:
+        if not self.trainer.whole:
             self.rows.copy_(rows, non_blocking=True)
         if self.graph is None:
             self._steps(self.count)
@@ -295,17 +319,17 @@ class Program:
         trainer, size = self.trainer, self.size
         assert trainer.x is not None
         x, y = trainer.x, trainer.labels
-        if not self.whole:
+        if not trainer.whole:
             rows = self.rows[: count * size]
             x, y = x.index_select(0, rows), None if y is None else y.index_select(0, rows)
         losses, outputs = [], []
-        for start in range(0, count * size, size):
-            some = slice(start, start + size)
+        for number in range(count):
+            some = slice(None) if trainer.whole else slice(number * size, (number + 1) * size)
             loss, output = self.step(x[some], None if y is None else y[some])
             losses.append(loss)
             if y is not None:
                 outputs.append(output)
         self.loss[:count].copy_(torch.stack(losses))
         if y is not None:
-            right = torch.cat(outputs).argmax(1) == y
-            self.correct[:count].copy_(right.view(count, size).sum(1))
+            right = torch.cat(outputs).argmax(1).view(count, size) == y.view(-1, size)
+            self.correct[:count].copy_(right.sum(1))

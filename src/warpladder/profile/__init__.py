@@ -31,6 +31,7 @@ from .floor import Floor as Floor
 
 ROUNDS = 5
 PATIENCE = 0.5  # seconds that whole steps are run in each round
+EPOCHS = 400  # in a round at most, where an epoch is one step
 
 WHOLE = "this rung is one program: its parts cannot be run alone"
 
@@ -96,15 +97,19 @@ def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile
 def whole_steps(trainer: Trainer, data: Dataset, config: TrainConfig) -> float:
     """Seconds a step: the median of several rounds of consecutive steps, loss and all."""
     steps = config.steps(len(data.train_x))
+    most = steps if steps > 1 else EPOCHS
     order = Order(config.seed, 0, len(data.train_x), config.shuffle)
 
     def measured(count: int) -> float:
         begin = perf_counter()
-        trainer.run(order, 0, count)
+        if steps > 1:
+            trainer.run(order, 0, count)
+        else:
+            trainer.run_epochs([order] * count)
         return (perf_counter() - begin) / count
 
     measured(1)
-    count = max(1, min(steps, math.ceil(PATIENCE / max(measured(min(2, steps)), 1e-7))))
+    count = max(1, min(most, math.ceil(PATIENCE / max(measured(min(2, most)), 1e-7))))
     return statistics.median(measured(count) for _ in range(ROUNDS))
 
 

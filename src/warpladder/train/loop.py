@@ -21,7 +21,7 @@ from ..nets import CrossEntropyLoss, Net
 from ..order import Order
 from ..params import views
 from ..rungs.base import Rung
-from ..trainers.base import State, Trainer
+from ..trainers.base import State, StepLog, Trainer
 from .beginning import begin, to_state
 from .diverged import Snapshot, explain_score, explain_state, explain_step
 from .interrupt import Interrupt
@@ -143,8 +143,12 @@ class _Loop:
 
     def to_the_end(self) -> Run:
         while self.epoch < self.config.epochs:
-            self._train_steps()
-            self._close_epoch()
+            together = self._together()
+            if together > 1:
+                self._train_epochs(together)
+            else:
+                self._train_steps()
+                self._close_epoch()
         end = replace(self._checkpoint(), finished=True, test=self._score("test"))
         if self.path is not None:
             save(self.path, end)
@@ -154,7 +158,7 @@ class _Loop:
 
     def _train_steps(self) -> None:
         """What is left of the epoch's steps."""
-        order = Order(self.config.seed, self.epoch, len(self.data.train_x), self.config.shuffle)
+        order = self._order(self.epoch)
         snapshot = Snapshot(order, self.step, self._state())
         while self.step < self.steps:
             first, last = self.step, self._next_stop()
@@ -162,10 +166,7 @@ class _Loop:
             with np.errstate(over="ignore", invalid="ignore"):
                 log = self.trainer.run(order, first, last)
             seconds = time.perf_counter() - began
-            good = np.isfinite(log.loss)
-            if not good.all():
-                step = int(np.argmin(good))
-                raise DivergedError(explain_step(self.trainer, self.start.rung, self.data, snapshot, first + step, float(log.loss[step])))
+            self._look(log, first, snapshot)
             self.sums = self.sums.plus(log.loss, log.correct, log.size, seconds)
             self.step = last
             self.reach = max(1, int(CALL_SECONDS * (last - first) / max(seconds, 1e-9)))
@@ -176,6 +177,44 @@ class _Loop:
             self._heed()
             if time.monotonic() - snapshot.taken > SNAPSHOT_SECONDS:
                 snapshot = Snapshot(order, self.step, self._state())
+
+    def _together(self) -> int:
+        """Epochs that the next call takes: more than one where nothing is to be done between them, and their steps are few."""
+        if self.step or self.data.valid_x is not None or self.path is not None:
+            return 1
+        return min(self.config.epochs - self.epoch, min(self.reach, self.config.log_every) // self.steps)
+
+    def _train_epochs(self, count: int) -> None:
+        """The next epochs in one call; each has an equal part of its time."""
+        orders = [self._order(self.epoch + i) for i in range(count)]
+        before = self._state()
+        began = time.perf_counter()
+        with np.errstate(over="ignore", invalid="ignore"):
+            logs = self.trainer.run_epochs(orders)
+            seconds = time.perf_counter() - began
+            bad = next((i for i, log in enumerate(logs) if not np.isfinite(log.loss).all()), None)
+            if bad is not None:
+                self.trainer.set_state(before)
+                self.trainer.run_epochs(orders[:bad])
+                self._look(logs[bad], 0, Snapshot(orders[bad], 0, self.trainer.state()))
+        self.reach = max(1, int(CALL_SECONDS * count * self.steps / max(seconds, 1e-9)))
+        for log in logs:
+            sums = Sums().plus(log.loss, log.correct, log.size, seconds / count)
+            self._note_epoch(sums, None)
+        self._state()
+        if self.show is not None:
+            self.show.steps(self.epoch, self.steps, sums)
+        self._heed()
+
+    def _look(self, log: StepLog, first: int, snapshot: Snapshot) -> None:
+        """Stop where a loss is not finite; the log begins with step `first` of the snapshot's epoch."""
+        good = np.isfinite(log.loss)
+        if not good.all():
+            step = int(np.argmin(good))
+            raise DivergedError(explain_step(self.trainer, self.start.rung, self.data, snapshot, first + step, float(log.loss[step])))
+
+    def _order(self, epoch: int) -> Order:
+        return Order(self.config.seed, epoch, len(self.data.train_x), self.config.shuffle)
 
     def _next_stop(self) -> int:
         """The step before which the next call ends: a look at the loss, a checkpoint, or as far as a call should reach."""
@@ -189,21 +228,24 @@ class _Loop:
 
     def _close_epoch(self) -> None:
         self._state()
-        valid = self._score("valid")
-        accuracy = self.sums.correct / self.sums.samples if isinstance(self.trainer.net.loss, CrossEntropyLoss) else None
-        log = EpochLog(
-            epoch=self.epoch + 1,
-            train_loss=self.sums.loss / self.sums.samples,
-            train_accuracy=accuracy,
-            valid_loss=None if valid is None else valid.loss,
-            valid_accuracy=None if valid is None else valid.accuracy,
-            seconds=self.sums.seconds,
-        )
-        self.history.append(log)
-        self.epoch, self.step, self.sums = self.epoch + 1, 0, Sums()
+        self._note_epoch(self.sums, self._score("valid"))
         if self.path is not None:
             self._save()
         self._heed()
+
+    def _note_epoch(self, sums: Sums, valid: Score | None) -> None:
+        """Put an epoch into the history, and go on to the next."""
+        accuracy = sums.correct / sums.samples if isinstance(self.trainer.net.loss, CrossEntropyLoss) else None
+        log = EpochLog(
+            epoch=self.epoch + 1,
+            train_loss=sums.loss / sums.samples,
+            train_accuracy=accuracy,
+            valid_loss=None if valid is None else valid.loss,
+            valid_accuracy=None if valid is None else valid.accuracy,
+            seconds=sums.seconds,
+        )
+        self.history.append(log)
+        self.epoch, self.step, self.sums = self.epoch + 1, 0, Sums()
 
     def _score(self, part: str) -> Score | None:
         result = part_score(self.trainer, self.data, part, between=self._heed)

@@ -7,7 +7,7 @@ per-layer calls, and because resume, Ctrl-C and trajectories need the range.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -35,6 +35,10 @@ class StepLog:
     loss: np.ndarray
     correct: np.ndarray
     size: np.ndarray
+
+    def apart(self) -> list[StepLog]:
+        """A log for each step."""
+        return [StepLog(self.loss[i : i + 1], self.correct[i : i + 1], self.size[i : i + 1]) for i in range(len(self.loss))]
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,14 @@ class Trainer(ABC):
 
         Step s takes the samples at positions s * batch to min((s + 1) * batch, n) of the order.
         """
+
+    def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
+        """Train whole epochs one after the other: the logs, weights and momentum, to the bit, of `run` of all steps of each order.
+
+        Where an epoch is one step, a full batch, the host takes as long to start it and to read its loss as many a step itself:
+        a trainer that can sends all of them before it waits.
+        """
+        return [self.run(order, 0, self.config.steps(order.n)) for order in orders]
 
     @abstractmethod
     def state(self) -> State:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ..config import TrainConfig
 from ..device import Call, Device, Event, Graph, Stream
 from ..errors import ConfigError
 from ..nets import Net
 from ..ops.kernels import KernelTable
-from .base import State
+from ..order import Order
+from .base import State, StepLog, check_range
 from .kernelwise.feeds import Feed, ResidentFeed, Slice
 from .kernelwise.network import Stage
 from .kernelwise.trainer import KernelTrainer
@@ -84,13 +88,30 @@ class GraphedTrainer(KernelTrainer):
 
     def _queue(self, feed: Feed, first: int, last: int) -> None:
         assert isinstance(feed, ResidentFeed)
-        step = first
-        while step < last:
-            size = self._size(step)
-            alike = min(last, self.samples // self.batch) - step if size == self.batch else 1
-            count = self._steps(size, alike)
-            self._graph(size, count).send()
-            step += count
+        full = min(last, self.samples // self.batch)
+        self._send(self.batch, full - first)
+        if last > full:
+            self._send(self._size(full), 1)
+
+    def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
+        if self.whole is None or self.whole.ordered or self.epoch > 1:
+            return super().run_epochs(orders)
+        # A step on all samples that reads no order is the same in every epoch; the log has room for many, and is read once.
+        for order in orders:
+            check_range(self.config, order, self.samples, 0, 1)
+        logs: list[StepLog] = []
+        for first in range(0, len(orders), self.log.loss.size):
+            count = min(self.log.loss.size, len(orders) - first)
+            self._send(self.batch, count)
+            logs += StepLog(*self._finished(0, count), np.full(count, self.batch)).apart()
+        return logs
+
+    def _send(self, size: int, count: int) -> None:
+        """Queue this many steps of one batch size, in graphs as long as there are."""
+        while count > 0:
+            steps = self._steps(size, count)
+            self._graph(size, steps).send()
+            count -= steps
 
     def _steps(self, size: int, alike: int) -> int:
         """The largest power of two of steps that are left and that a graph should hold."""

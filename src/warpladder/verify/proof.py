@@ -26,7 +26,7 @@ Build = Callable[[Net, TrainConfig, State], Trainer]
 #: The checks without which nothing passes.
 REQUIRED = (
     "update", "velocity", "loss", "correct", "size", "log", "state", "predict", "output",
-    "repeat", "rebuild", "range", "disturbance", "empty range", "round trip", "copy", "data",
+    "repeat", "rebuild", "epochs", "range", "disturbance", "empty range", "round trip", "copy", "data",
 )  # fmt: skip
 
 
@@ -52,6 +52,9 @@ class Watched:
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         return self._watch(f"run of steps {first}..{last}", self.trainer.run, order, first, last)
+
+    def run_epochs(self, orders: list[Order]) -> list[StepLog]:
+        return self._watch(f"run_epochs of {len(orders)} epochs", self.trainer.run_epochs, orders)
 
     def state(self) -> State:
         return self._watch("state", self.trainer.state)
@@ -203,6 +206,17 @@ class Proof:
         self._again("rebuild", "an epoch of one trainer and of a second", fresh.run(order, 0, steps), log, fresh, end)
         own.set_state(start)
         self._again("rebuild", "another epoch of one trainer and of a second", own.run(next_order, 0, steps), next_log, own, next_end)
+
+        second = fresh.run(next_order, 0, steps)  # behind the first, which it has just trained
+        both_end = copied(fresh.state())
+        own.set_state(start)
+        logs = own.run_epochs([order, next_order])
+        self.ledger.holds(
+            "epochs", isinstance(logs, list) and len(logs) == 2, "epochs: two epochs in one call do not give a list of two logs"
+        )
+        for number, part in enumerate(logs):
+            self._log(part, steps, f"epoch {number + 1} of two in one call")
+        self._again("epochs", "two epochs in one call and one by one", joined(logs), joined([log, second]), own, both_end)
 
         own.set_state(start)
         parts = [own.run(order, step, step + 1) for step in range(steps)]

@@ -159,17 +159,21 @@ class KernelTrainer(Trainer):
         if self.whole is None or self.whole.ordered:
             self.feed.begin(order, first, last)
         self._queue(self.feed, first, last)
+        size = np.array([self._size(step) for step in range(first, last)], np.int64)  # the device works meanwhile
+        return StepLog(*self._finished(first, last), size)
+
+    def _finished(self, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+        """Wait for steps first..last-1, which are queued: their losses and counts of right samples."""
+        assert self.feed is not None
         self.running = last
-        # The device works: an epoch of one step is short, so what the host can do meanwhile it does now, and it waits once.
         self._tell(first, last)
         done = self.device.stream.record()
-        if last == self.epoch:
-            self.rewind()
-        size = np.array([self._size(step) for step in range(first, last)], np.int64)
+        if last >= self.epoch:
+            self.rewind()  # queued behind the copies: an epoch of one step is short, and waits once
         done.synchronize()
         self.feed.finish()
         loss, correct = self.told[:, first:last]
-        return StepLog(loss.copy(), correct.copy().view(np.int64), size)
+        return loss.copy(), correct.copy().view(np.int64)
 
     def _tell(self, first: int, last: int) -> None:
         """Queue the copies of the log's entries to the host: all of it is one copy."""
