@@ -37,19 +37,20 @@ from warpladder.errors import WarpladderError
 from warpladder.ladder import find
 from warpladder.nets import Net
 from warpladder.order import Order
-from warpladder.trainers.base import State, Trainer
+from warpladder.trainers.base import State, StepLog, Trainer
 from warpladder.trainers.kernelwise.feeds import Slice, StreamedFeed, SyncFeed
 from warpladder.trainers.kernelwise.timeline import Timeline, overlap
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 
 ROUNDS = 5
+EPOCHS = 10  # that are timed at once where each is one step
 QUEUE = 500  # launches that a stream holds without making the host wait
 RUNGS = ("naive", "streamed", "resident", "cupy", "tiled", "gemm", "library", "graph")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A net as its report trains it; steps is how many are timed at once."""
+    """A net as its report trains it; steps is how many are timed at once, of one epoch."""
 
     name: str
     net: Net
@@ -179,18 +180,26 @@ def measure(case: Case, images: Dataset, names: tuple[str, ...]) -> dict[str, An
             out[name] = {"reason": str(error)}
             trainers.pop(name, None)
     seconds: dict[str, list[float]] = {name: [] for name in trainers}
-    for _ in range(ROUNDS):
+    timed = case.steps if case.steps > 1 else EPOCHS
+    for round in range(ROUNDS + (case.steps == 1)):
         for name, trainer in trainers.items():
-            log: list[Any] = []
-            seconds[name].append(clocked(lambda t=trainer, log=log: log.append(t.run(order, 0, case.steps))))
-            assert np.isfinite(log[0].loss).all(), f"{name}: the loss is not finite"
+            logs: list[StepLog] = []
+            spent = clocked(lambda t=trainer, logs=logs: logs.extend(some_steps(t, case, order)))
+            assert all(np.isfinite(log.loss).all() for log in logs), f"{name}: the loss is not finite"
+            if case.steps > 1 or round:  # the first epochs in a row are captured
+                seconds[name].append(spent)
     for name, trainer in trainers.items():
-        steps = [value / case.steps for value in seconds[name]]
+        steps = [value / timed for value in seconds[name]]
         out[name] = {"step_seconds": statistics.median(steps), "all": steps, "spans": trainer.spans(), "held": trainer.memory()}
         if name == "streamed" and isinstance(trainer, KernelTrainer):
             out["timeline"] = timeline(trainer, order)
         trainer.close()
     return out
+
+
+def some_steps(trainer: Trainer, case: Case, order: Order) -> list[StepLog]:
+    """The steps that are timed at once."""
+    return [trainer.run(order, 0, case.steps)] if case.steps > 1 else trainer.run_epochs([order] * EPOCHS)
 
 
 def timeline(trainer: KernelTrainer, order: Order) -> dict[str, Any]:
