@@ -36,28 +36,48 @@ def graph(net: Net, config: TrainConfig, state: State, **options: Any) -> Traine
     return GraphTrainer(net, config, state, device="cpu", **options)
 
 
-def apart(net: Net, config: TrainConfig, state: State) -> Trainer:
-    """The same in bfloat16 with the bias added to a result that is rounded already, as PyTorch's convolutions do on a GPU."""
+def graph_with(net: Net, config: TrainConfig, state: State, functions: Callable[[Any], dict[str, Any]], **options: Any) -> Trainer:
+    """The same with functions of `torch.nn.functional` in place of its own, which `functions` is given."""
     from warpladder.peers import torch_graph, torch_net
 
     module: Any = torch_net
 
-    class Apart(torch_graph.GraphTrainer):
+    class Changed(torch_graph.GraphTrainer):
         def _forward(self, params: Any, x: Any) -> Any:
             plain = module.functional
-            module.functional = SimpleNamespace(
-                **{
-                    **vars(plain),
-                    "conv2d": lambda x, w, b, *how: plain.conv2d(x, w, None, *how) + b.reshape(-1, 1, 1),
-                    "linear": lambda x, w, b: plain.linear(x, w) + b,
-                }
-            )
+            module.functional = SimpleNamespace(**{**vars(plain), **functions(plain)})
             try:
                 return super()._forward(params, x)
             finally:
                 module.functional = plain
 
-    return Apart(net, config, state, device="cpu", images_last=True, precision="bfloat16")
+    return Changed(net, config, state, device="cpu", **options)
+
+
+def apart(net: Net, config: TrainConfig, state: State) -> Trainer:
+    """In bfloat16 with the bias added to a result that is rounded already, as PyTorch's convolutions do on a GPU."""
+
+    def functions(plain: Any) -> dict[str, Any]:
+        return {
+            "conv2d": lambda x, w, b, *how: plain.conv2d(x, w, None, *how) + b.reshape(-1, 1, 1),
+            "linear": lambda x, w, b: plain.linear(x, w) + b,
+        }
+
+    return graph_with(net, config, state, functions, images_last=True, precision="bfloat16")
+
+
+def fourier(net: Net, config: TrainConfig, state: State) -> Trainer:
+    """With convolutions in Fourier's form, as cuDNN may choose them."""
+    import torch
+
+    def conv2d(plain: Any, x: Any, w: Any, b: Any, stride: int, padding: int) -> Any:
+        x = plain.pad(x, (padding, padding, padding, padding))
+        size, k = x.shape[2:], w.shape[2:]
+        product = torch.einsum("nchw,kchw->nkhw", torch.fft.rfft2(x), torch.fft.rfft2(w, s=size).conj())
+        y = torch.fft.irfft2(product, s=size)[:, :, : size[0] - k[0] + 1 : stride, : size[1] - k[1] + 1 : stride]
+        return y + b.reshape(-1, 1, 1)
+
+    return graph_with(net, config, state, lambda plain: {"conv2d": partial(conv2d, plain)})
 
 
 def loader(net: Net, config: TrainConfig, state: State) -> Trainer:
@@ -201,6 +221,16 @@ def test_proof_in_coarse_formats(peer: Rung, net: Net) -> None:
     assert verdict.passed, verdict.reason
     finer = verify(peer.build, net, config)
     assert not finer.passed and finer.reason.startswith(("update", "loss")), finer.reason
+
+
+@pytest.mark.parametrize("net", [ZOO[3], ZOO[4]], ids=lambda net: net.name)
+def test_convolutions_in_another_form_are_proven_on_samples_that_stand_it(net: Net) -> None:
+    """On data that only direct sums compute exactly an honest program in Fourier's form falls on other sides of switches."""
+    config = PLAIN.but(momentum=0.9, clip_value=5.0)
+    verdict = verify(fourier, net, config, transforms=True)
+    assert verdict.passed, verdict.reason
+    direct = verify(fourier, net, config)
+    assert not direct.passed and direct.reason.startswith("update"), direct.reason
 
 
 def test_training_goes_on_after_weights_that_are_not_finite() -> None:

@@ -48,7 +48,7 @@ def test_proven(peer: Rung, net: Net) -> None:
         pytest.skip("compiled for each shape of each case: two nets have to do")
     if reason := peer.unsupported(net, EVERYTHING):
         pytest.skip(reason)
-    verdict = verify(peer.build, net, EVERYTHING, bitwise=not peer.deviations, precision=peer.precision)
+    verdict = verify(peer.build, net, EVERYTHING, bitwise=not peer.deviations, precision=peer.precision, transforms=peer.transforms)
     assert verdict.passed, verdict.reason
 
 

@@ -79,7 +79,13 @@ class Contender:
                 self.give_up("unsupported", reason)
                 return
             verdict = verify(
-                self.rung.build, self.task.net, self.task.config, dataset=self.task.data, bitwise=self.exact, precision=self.rung.precision
+                self.rung.build,
+                self.task.net,
+                self.task.config,
+                dataset=self.task.data,
+                bitwise=self.exact,
+                precision=self.rung.precision,
+                transforms=self.rung.transforms,
             )
             self.found["check"] = Checked(verdict.passed, finite(verdict.error), finite(verdict.bound), line(verdict.reason))
             if not verdict.passed:

@@ -61,6 +61,7 @@ def on_gpu(precision: str, suffix: str, title: str, products: str) -> Rung:
         unsupported=unsupported_gpu,
         precision=precision,
         deviations=(COMPILED, *((f"the factors of products are rounded to {precision}",) if suffix else ())),
+        transforms=True,
     )
 
 

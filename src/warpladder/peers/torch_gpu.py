@@ -14,7 +14,7 @@ from ..rungs.base import Rung
 from ..trainers.base import State, Trainer
 from . import driver
 
-#: How all of them deviate: cuDNN takes the fastest algorithm that it finds, whatever it promises.
+#: How all of them deviate: cuDNN takes the fastest algorithm that it finds, whatever it promises, Winograd's and Fourier's forms among them.
 ORDERLESS = "the gradients of convolutions may be summed in another order each time"
 
 
@@ -65,6 +65,7 @@ EAGER = Rung(
     build=build_eager,
     unsupported=unsupported,
     deviations=(ORDERLESS,),
+    transforms=True,
 )
 
 LOADER = Rung(
@@ -74,6 +75,7 @@ LOADER = Rung(
     build=build_loader,
     unsupported=unsupported,
     deviations=(ORDERLESS,),
+    transforms=True,
 )
 
 AMP = Rung(
@@ -84,6 +86,7 @@ AMP = Rung(
     unsupported=unsupported,
     precision="float16",
     deviations=(ORDERLESS, "the factors of products are rounded to float16", "a step whose scaled gradients overflow is left out"),
+    transforms=True,
 )
 
 
@@ -99,6 +102,7 @@ def captured(precision: str, suffix: str, title: str, *, compiled: bool) -> Rung
         unsupported=unsupported_compiled if compiled else unsupported,
         precision=precision,
         deviations=(ORDERLESS, *((f"the factors of products are rounded to {precision}",) if suffix else ())),
+        transforms=True,
     )
 
 

@@ -33,6 +33,8 @@ class Rung:
     unsupported : a reason why it cannot train this net with this config, or None. Also says what is not installed.
     deviations : how a peer's training differs from ours where it cannot follow; empty for rungs.
     precision : what it computes products in, a name of `tolerance.PRECISIONS`; it is proven with that format's bounds.
+    transforms : whether a library may compute its convolutions in Winograd's or Fourier's form, in which sums of whole numbers round too;
+        it is proven on samples that stand that.
     options : settings of `TrainConfig` that only some rungs have and that this one follows, among OPTIONS.
     """
 
@@ -43,4 +45,5 @@ class Rung:
     unsupported: Callable[[Net, TrainConfig], str | None] = trains_everything
     deviations: tuple[str, ...] = ()
     precision: str = "float32"
+    transforms: bool = False
     options: tuple[str, ...] = ()

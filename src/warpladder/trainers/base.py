@@ -86,7 +86,7 @@ class Trainer(ABC):
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
         """Train whole epochs one after the other: the logs, weights and momentum, to the bit, of `run` of all steps of each order.
 
-        Where an epoch is one step, a full batch, the host takes as long to start it and to read its loss as many a step itself:
+        Where an epoch is one step, a full batch, starting it and reading its loss take the host as long as many a step itself takes:
         a trainer that can sends all of them before it waits.
         """
         return [self.run(order, 0, self.config.steps(order.n)) for order in orders]

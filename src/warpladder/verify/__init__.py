@@ -26,7 +26,7 @@ __all__ = ["Row", "Verdict", "verify"]
 
 def verify(
     build: Build, net: Net, config: TrainConfig, *,
-    seed: int = 0, dataset: Dataset | None = None, bitwise: bool = True, precision: str = "float32",
+    seed: int = 0, dataset: Dataset | None = None, bitwise: bool = True, precision: str = "float32", transforms: bool = False,
 ) -> Verdict:  # fmt: skip
     """Prove that what `build` makes trains this net with these settings, or say where it does not.
 
@@ -46,6 +46,9 @@ def verify(
         Whether the trainer must repeat itself bit for bit; False for a peer that declares that it cannot: it is held to the bounds instead.
     precision : {"float32", "tf32", "bfloat16", "float16"}
         What the trainer says that it computes products in: a `Rung`'s `precision`. The bounds are those of that format.
+    transforms : bool
+        Whether it may compute convolutions in Winograd's or Fourier's form: a `Rung`'s `transforms`. Data on which only direct sums are exact
+        are then replaced by data that keep clear of every switch, where there are any.
 
     Returns
     -------
@@ -72,7 +75,7 @@ def verify(
     try:
         # the reference multiplies many small matrices: threads would only wait for each other
         with ThreadpoolController().limit(limits=1, user_api="blas"):
-            cases = Cases(net, config, rng, dataset, precision)
+            cases = Cases(net, config, rng, dataset, precision, transforms)
         proof = Proof(build, net, config, cases, rng, bitwise, ledger)
         try:
             proof.run()

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..data.dataset import Dataset
-from ..nets import Net
+from ..nets import Conv2d, Net
 from ..order import Order
 from ..params import views
 from .draws import Draw, Noise, Quarters, Samples
@@ -32,7 +32,7 @@ def same_batch(order: Order, other: Order, batch: int) -> bool:
 class Cases:
     """What a trainer is proven on.
 
-    exact : two full batches and a partial one, computed without rounding ahead of the last switch.
+    exact : two full batches and a partial one, computed without rounding ahead of the last switch; as `stored` where convolutions are transformed.
     zeros : a state of zeros, at which all logits tie and no unit is active.
     floats : float32 samples, in the stored order, one sample more than a batch.
     stored : as `exact` in size; general bytes, or samples of the data set as they are.
@@ -46,10 +46,13 @@ class Cases:
     data : Dataset or None
     precision : str
         What the trainer computes products in.
+    transforms : bool
+        Whether it may compute convolutions in Winograd's or Fourier's form.
     """
 
     def __init__(
-        self, net: Net, config: TrainConfig, rng: np.random.Generator, data: Dataset | None, precision: str = "float32"
+        self, net: Net, config: TrainConfig, rng: np.random.Generator, data: Dataset | None,
+        precision: str = "float32", transforms: bool = False,
     ) -> None:  # fmt: skip
         self.net, self.config, self.rng, self.precision = net, config, rng, precision
         make = Maker(net, config, rng, precision)
@@ -60,12 +63,14 @@ class Cases:
         quarters = Quarters(net, np.uint8, data)
         far = self._order(self._far(data))
         few = min(make.distinct, 8) if config.batch_size else None
+        screened: list[Draw] = [bytes_like, Noise(net, np.uint8), quarters]
+        exact = screened if transforms and any(isinstance(layer, Conv2d) for layer in net.layers) else [quarters]
 
-        self.exact = make.case("exact", self._order(usual), [quarters])
+        self.exact = make.case("exact", self._order(usual), exact)
         self.zeros = make.case("zeros", self._order(b), [quarters], steps=[0], start=np.zeros(net.param_count))
         self.floats = make.case("floats", self._order(b + 1, shuffle=False), [Noise(net, np.float32), Quarters(net, np.float32)])
-        self.stored = make.case("stored", self._order(usual), [bytes_like, Noise(net, np.uint8), quarters])
-        self.far = make.case("far", far, [quarters], steps=self._last_steps(far), distinct=few)
+        self.stored = make.case("stored", self._order(usual), screened)
+        self.far = make.case("far", far, exact, steps=self._last_steps(far), distinct=few)
         self.predicted, self.pools = make.pools((Noise(net, np.float32), bytes_like), 2 * b + 3)
 
     def _order(self, n: int, shuffle: bool = True) -> Order:
