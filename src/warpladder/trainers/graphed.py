@@ -73,12 +73,16 @@ class GraphedTrainer(KernelTrainer):
         if config.feed not in (None, "resident"):
             raise ConfigError(f"a graph replays steps whose samples are on the device: feed wants 'resident', got {config.feed!r}")
         super().__init__(net, config, state, device, table, "resident", block_size)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop what was captured for a data set: graphs by batch size and steps, and by batch size a step's calls and the most steps in a graph."""
         self.graphs: dict[tuple[int, int], Graph] = {}
         self.steps: dict[int, list[Call]] = {}
         self.most: dict[int, int] = {}
 
     def load(self, dataset: Dataset) -> None:
-        self.graphs, self.steps, self.most = {}, {}, {}
+        self._forget()
         super().load(dataset)
         start = perf_counter()
         assert self.network is not None
@@ -102,6 +106,8 @@ class GraphedTrainer(KernelTrainer):
         logs: list[StepLog] = []
         for first in range(0, len(orders), self.log.loss.size):
             count = min(self.log.loss.size, len(orders) - first)
+            if self.running:
+                self.rewind()
             self._send(self.batch, count)
             logs += StepLog(*self._finished(0, count), np.full(count, self.batch)).apart()
         return logs
@@ -134,5 +140,5 @@ class GraphedTrainer(KernelTrainer):
         return [Overlapped(self.device, stages[: len(stages) - len(using)]), *(call for stage in using for call in stage.launches)]
 
     def close(self) -> None:
-        self.graphs, self.steps, self.most = {}, {}, {}
+        self._forget()
         super().close()
