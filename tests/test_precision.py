@@ -72,12 +72,16 @@ def cases_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Specimens are made once for each net, configuration and precision."""
     import sys
 
-    monkeypatch.setattr(sys.modules["warpladder.verify"], "Cases", lambda net, config, rng, data, precision: _cases(net, config, precision))
+    monkeypatch.setattr(
+        sys.modules["warpladder.verify"],
+        "Cases",
+        lambda net, config, rng, data, precision, transforms: _cases(net, config, precision, transforms),
+    )
 
 
 @cache
-def _cases(net: Net, config: TrainConfig, precision: str) -> Cases:
-    return Cases(net, config, np.random.default_rng(0), None, precision)
+def _cases(net: Net, config: TrainConfig, precision: str, transforms: bool) -> Cases:
+    return Cases(net, config, np.random.default_rng(0), None, precision, transforms)
 
 
 @pytest.mark.parametrize("net", [nets.softmax((1, 8, 8)), MLP, nets.cnn((1, 8, 8)), CODER, SQUARE], ids=lambda net: net.name)

@@ -62,13 +62,15 @@ def nothing_shared() -> None:
 def cases_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Specimens are made once for each net and configuration, not for each trainer that is judged by them."""
     monkeypatch.setattr(
-        sys.modules["warpladder.verify"], "Cases", lambda net, config, rng, dataset, precision: _cases(net, config, precision)
+        sys.modules["warpladder.verify"],
+        "Cases",
+        lambda net, config, rng, dataset, precision, transforms: _cases(net, config, precision, transforms),
     )
 
 
 @cache
-def _cases(net: Net, config: TrainConfig, precision: str) -> Cases:
-    return Cases(net, config, np.random.default_rng(0), None, precision)
+def _cases(net: Net, config: TrainConfig, precision: str, transforms: bool) -> Cases:
+    return Cases(net, config, np.random.default_rng(0), None, precision, transforms)
 
 
 PAIRS = [
