@@ -165,6 +165,16 @@ def test_the_numpy_rung_passes_on_random_nets(net, config, seed, given_data):
     assert verdict.passed, verdict.reason
 
 
+@pytest.mark.parametrize("last", [(ReLU(),), (ReLU(), Upsample2d(1))], ids=("relu", "enlarged"))
+def test_long_sums_of_few_different_numbers_are_not_what_a_net_is_judged_by(last):
+    """A full batch of exact data, squared behind the last switch, has bias gradients whose roundings all have one sign."""
+    image = (Conv2d(3, 2, stride=3, padding=2), ReLU(), Flatten(), Linear(18), ReLU())
+    layers = image if len(last) == 1 else (Conv2d(2, 3, padding=1), *last)
+    for seed in (1, 2, 65536):
+        verdict = verify(honest, Net("few", (2, 3, 3), layers, MSELoss()), TrainConfig(batch_size=None), seed=seed)
+        assert verdict.passed, verdict.reason
+
+
 def blank_cornered(samples: int, dtype: type) -> Dataset:
     """Images as handwriting leaves them: zeros around a blot, and whole areas of one value."""
     rng = np.random.default_rng(5)
