@@ -69,7 +69,7 @@ def cases_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @cache
-def _cases(net: Net, config: TrainConfig, precision: str, transforms: bool) -> Cases:
+def _cases(net: Net, config: TrainConfig, precision: str, transforms: bool = False) -> Cases:
     return Cases(net, config, np.random.default_rng(0), None, precision, transforms)
 
 
