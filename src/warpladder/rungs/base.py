@@ -33,8 +33,7 @@ class Rung:
     unsupported : a reason why it cannot train this net with this config, or None. Also says what is not installed.
     deviations : how a peer's training differs from ours where it cannot follow; empty for rungs.
     precision : what it computes products in, a name of `tolerance.PRECISIONS`; it is proven with that format's bounds.
-    transforms : whether a library may compute its convolutions in Winograd's or Fourier's form, in which sums of whole numbers round too;
-        it is proven on samples that stand that.
+    transforms : whether a library may compute its convolutions in Winograd's or Fourier's form, whose sums of whole numbers round too.
     options : settings of `TrainConfig` that only some rungs have and that this one follows, among OPTIONS.
     """
 
