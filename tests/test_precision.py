@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import pytest
 
 from liars import LIARS, Liar
-from test_verify import CODER, SQUARE
+from test_verify import CODER, SQUARE, made_once
+from test_verify import cases_once as cases_once  # a fixture
 from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
@@ -19,7 +20,6 @@ from warpladder.tolerance import INPUT_ROUNDOFF, PRECISIONS, bound, rounded
 from warpladder.trainers.base import State, StepLog, Trainer
 from warpladder.trainers.reference import ReferenceTrainer
 from warpladder.verify import verify
-from warpladder.verify.cases import Cases
 from warpladder.verify.switches import on_grid
 
 MLP = nets.mlp((1, 8, 8))
@@ -67,23 +67,6 @@ def rounding(precision: str) -> partial[Rounding]:
     return partial(Rounding, precision=precision)
 
 
-@pytest.fixture
-def cases_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Specimens are made once for each net, configuration and precision."""
-    import sys
-
-    monkeypatch.setattr(
-        sys.modules["warpladder.verify"],
-        "Cases",
-        lambda net, config, rng, data, precision, transforms: _cases(net, config, precision, transforms),
-    )
-
-
-@cache
-def _cases(net: Net, config: TrainConfig, precision: str, transforms: bool = False) -> Cases:
-    return Cases(net, config, np.random.default_rng(0), None, precision, transforms)
-
-
 @pytest.mark.parametrize("net", [nets.softmax((1, 8, 8)), MLP, nets.cnn((1, 8, 8)), CODER, SQUARE], ids=lambda net: net.name)
 @pytest.mark.parametrize("precision", COARSE)
 def test_honest_rounding_passes_as_what_it_is(precision: str, net: Net) -> None:
@@ -110,7 +93,7 @@ def test_liars_are_caught_in_coarse_formats_too(precision: str, liar: Liar) -> N
         pytest.skip("its fault makes no difference to this net")
     verdict = verify(liar.build, MLP, config, precision=precision)
     if "data" in liar.caught_by:
-        _cases.cache_clear()  # it has written into them
+        made_once.cache_clear()  # it has written into them
     assert verdict.passed == (str(liar) in SMALLER[precision]), verdict.reason
 
 

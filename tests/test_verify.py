@@ -60,17 +60,14 @@ def nothing_shared() -> None:
 
 @pytest.fixture
 def cases_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Specimens are made once for each net and configuration, not for each trainer that is judged by them."""
-    monkeypatch.setattr(
-        sys.modules["warpladder.verify"],
-        "Cases",
-        lambda net, config, rng, dataset, precision, transforms: _cases(net, config, precision, transforms),
-    )
+    """Specimens are made once for each net, configuration and precision, not for each trainer that is judged by them."""
+    monkeypatch.setattr(sys.modules["warpladder.verify"], "Cases", lambda net, config, rng, dataset, *how: made_once(net, config, *how))
 
 
 @cache
-def _cases(net: Net, config: TrainConfig, precision: str, transforms: bool = False) -> Cases:
-    return Cases(net, config, np.random.default_rng(0), None, precision, transforms)
+def made_once(net: Net, config: TrainConfig, *how: str | bool) -> Cases:
+    """`how` : precision and transforms, as far as they are not the usual ones."""
+    return Cases(net, config, np.random.default_rng(0), None, *how)  # type: ignore[arg-type]
 
 
 PAIRS = [
@@ -86,7 +83,7 @@ PAIRS = [
 def test_every_liar_is_caught_by_the_check_that_is_there_for_it(liar: Liar, net: Net, config: TrainConfig) -> None:
     verdict = verify(liar.build, net, config)
     if "data" in liar.caught_by:
-        _cases.cache_clear()  # it has written into them
+        made_once.cache_clear()  # it has written into them
     assert not verdict.passed
     assert not verdict.error <= verdict.bound
     assert verdict.reason.startswith(liar.caught_by), verdict.reason
@@ -375,7 +372,7 @@ def test_specimens_tell_the_truth_of_the_batches_that_they_repeat_samples_in():
 
 
 def test_the_cases_hold_a_partial_batch_a_remainder_of_one_and_every_data_type():
-    cases = _cases(nets.cnn((1, 8, 8)), TrainConfig(batch_size=4), "float32")
+    cases = made_once(nets.cnn((1, 8, 8)), TrainConfig(batch_size=4), "float32")
     sizes = {case.name: [specimen.size for specimen in case.specimens] for case in cases}
     assert sizes["exact"] == [4, 4, 3]
     assert sizes["floats"] == [4, 1]
@@ -397,7 +394,7 @@ def test_orders_cannot_be_mistaken_for_others_even_where_there_are_few(batch: in
 
 
 def test_updates_outweigh_weights_at_the_rate_of_comparison():
-    cases = _cases(CODER, TrainConfig(batch_size=4), "float32")
+    cases = made_once(CODER, TrainConfig(batch_size=4), "float32")
     strong = cases.strong()
     assert strong.learning_rate >= 64
     assert math.log2(strong.learning_rate).is_integer()

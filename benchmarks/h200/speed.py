@@ -154,9 +154,8 @@ class Runner:
         if seconds / few * self.whole > most:
             self.steps = max(few, int(most / (seconds / few)) // BLOCK * BLOCK)
         clocked(self.trainer, 0, self.steps, self.samples)
-        for _ in range(2):  # the first compiles and captures
-            self.trainer.set_state(self.start)
-            losses = clocked(self.trainer, 0, few, self.samples)[1] if self.whole > 1 else clocked_epochs(self.trainer, 0, self.samples)[1]
+        self.trainer.set_state(self.start)
+        losses = clocked(self.trainer, 0, few, self.samples)[1] if self.whole > 1 else clocked_epochs(self.trainer, 0, self.samples)[1]
         self.loss = float(np.mean(losses))
         self.trainer.set_state(self.start)
 

@@ -158,16 +158,14 @@ def steps(net: Net, rule: Rule, precision: str, unroll: int, count: int, whole: 
             reported, grads = gradient(carry[0], x if whole else pixels(x, rates[-1]), y)
             return update(rule, rates, *carry, grads), reported
 
-        first, times = (xs[0], None if ys is None else ys[0]), min(unroll, count)
+        first = xs[0], None if ys is None else ys[0]
         if count == 1:  # a scan would be a loop of one round, in which XLA's convolutions on a CPU use one core
             (params, velocity), (value, correct) = step((params, velocity), first)
             return params, velocity, value[None], correct[None]
-        if whole:
-            (params, velocity), (value, correct) = lax.scan(
-                lambda carry, _: step(carry, first), (params, velocity), None, length=count, unroll=times
-            )
-        else:
-            (params, velocity), (value, correct) = lax.scan(step, (params, velocity), (xs, ys), unroll=times)
+        (params, velocity), (value, correct) = lax.scan(
+            lambda carry, batch: step(carry, first if whole else batch),
+            (params, velocity), None if whole else (xs, ys), length=count, unroll=min(unroll, count),
+        )  # fmt: skip
         return params, velocity, value, correct
 
     return many

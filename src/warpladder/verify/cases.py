@@ -74,13 +74,13 @@ class Cases:
         few = min(make.distinct, 8) if config.batch_size else None
         screened: list[Draw] = [bytes_like, Noise(net, np.uint8), quarters]
         exact = screened if transforms and any(isinstance(layer, Conv2d) for layer in net.layers) else [quarters]
+        long = screened if config.batch_size is None and ends_on_grid(net) else exact
 
         self.exact = make.case("exact", self._order(usual), exact)
         self.zeros = make.case("zeros", self._order(b), [quarters], steps=[0], start=np.zeros(net.param_count))
         self.floats = make.case("floats", self._order(b + 1, shuffle=False), [Noise(net, np.float32), Quarters(net, np.float32)])
         self.stored = make.case("stored", self._order(usual), screened)
-        coarse = config.batch_size is None and ends_on_grid(net)
-        self.far = make.case("far", far, screened if coarse else exact, steps=self._last_steps(far), distinct=few)
+        self.far = make.case("far", far, long, steps=self._last_steps(far), distinct=few)
         self.predicted, self.pools = make.pools((Noise(net, np.float32), bytes_like), 2 * b + 3)
 
     def _order(self, n: int, shuffle: bool = True) -> Order:
