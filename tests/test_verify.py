@@ -158,7 +158,7 @@ def test_the_numpy_rung_passes_on_random_nets(net, config, seed, given_data):
     dataset = strategies.data(net, np.random.default_rng(seed), 40)
     verdict = verify(honest, net, config, seed=seed, dataset=dataset if given_data else None)
     # A few small nets offer no step that could prove anything (one input, a bottleneck of one, two classes), and are told so.
-    assume("no samples were found" not in verdict.reason)
+    assume(verdict.judged)
     assert verdict.passed, verdict.reason
 
 
@@ -379,7 +379,7 @@ def test_the_cases_hold_a_partial_batch_a_remainder_of_one_and_every_data_type()
     assert sizes["stored"] == [4, 4, 3]
     assert {case.dataset.train_x.dtype for case in cases} == {np.dtype(np.uint8), np.dtype(np.float32)}
     assert len(cases.far.dataset.train_x) > 2**16
-    assert len({case.order.seed for case in cases}) == 5
+    assert len({case.order.seed for case in cases}) == 6
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 5])

@@ -85,6 +85,7 @@ class Proof:
         strong = self._make(cases.strong(), cases.exact.specimens[0].state)
         self._steps(strong, cases.exact, built=True)
         self._steps(strong, cases.zeros)
+        self._steps(strong, cases.ties)
         self._steps(strong, cases.floats)
         self._steps(strong, cases.stored, poisoned=True)
         self._steps(strong, cases.far)
@@ -127,10 +128,13 @@ class Proof:
                 trainer.set_state(specimen.state)
             log = trainer.run(case.order, specimen.step, specimen.step + 1)
             self._log(log, 1, where)
-            self._step(trainer, specimen, log, where)
+            self._told(specimen, log, where)
+            if case.updates:
+                self._moved(trainer, specimen, where)
 
-    def _step(self, trainer: Watched, specimen: Specimen, log: StepLog, where: str) -> None:
-        net, ledger, config = self.net, self.ledger, trainer.config
+    def _told(self, specimen: Specimen, log: StepLog, where: str) -> None:
+        """What a step logs."""
+        net, ledger = self.net, self.ledger
         ledger.holds("size", log.size[0] == specimen.size, f"size: the log has {log.size[0]} samples: {where}")
         correct = f"correct: the log has {log.correct[0]}, the reference {specimen.correct}: {where}"
         ledger.holds("correct", log.correct[0] == specimen.correct, correct)
@@ -141,6 +145,9 @@ class Proof:
             {"the batch": loss_bound(net, specimen.size, self.precision)},
         )
 
+    def _moved(self, trainer: Watched, specimen: Specimen, where: str) -> None:
+        """The update of every tensor, and its momentum."""
+        net, ledger, config = self.net, self.ledger, trainer.config
         before = specimen.state.params.astype(np.float64)
         after, (params, velocity) = self._state(trainer, where), specimen.after(config)
         update_sizes, velocity_sizes = specimen.sizes(config)
