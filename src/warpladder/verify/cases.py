@@ -72,16 +72,17 @@ class Cases:
         part = (b * 3 // 5 | 1) if b > 2 else b - 1
         usual = (2 if make.distinct >= b else 1) * b + part
         bytes_like: Draw = Noise(net, np.uint8) if data is None else Samples(net, data)
-        quarters = Quarters(net, np.uint8, data)
+        # Samples that are hardly scaled are nearly all cut to the highest level: where their like terms round alike, noise takes their place.
+        quarters: list[Draw] = [Quarters(net, np.uint8, data), *([Quarters(net, np.uint8)] if data is not None else [])]
         far = self._order(self._far(data))
-        screened: list[Draw] = [bytes_like, Noise(net, np.uint8), quarters]
-        exact = screened if transforms and any(isinstance(layer, Conv2d) for layer in net.layers) else [quarters]
+        screened: list[Draw] = [bytes_like, Noise(net, np.uint8), *quarters]
+        exact = screened if transforms and any(isinstance(layer, Conv2d) for layer in net.layers) else quarters
         long = screened if config.batch_size is None and ends_on_grid(net) else exact
 
         self.exact = make.case("exact", self._order(usual), exact)
         nothing = np.zeros(net.param_count)
-        self.zeros = make.case("zeros", self._order(min(b, AT_ZERO)), [quarters], steps=[0], start=nothing)
-        self.ties = make.case("ties", self._order(b), [quarters], steps=[0], start=nothing, updates=False)
+        self.zeros = make.case("zeros", self._order(min(b, AT_ZERO)), quarters, steps=[0], start=nothing)
+        self.ties = make.case("ties", self._order(b), quarters, steps=[0], start=nothing, updates=False)
         self.floats = make.case("floats", self._order(b + 1, shuffle=False), [Noise(net, np.float32), Quarters(net, np.float32)])
         self.stored = make.case("stored", self._order(usual), screened)
         self.far = make.case("far", far, long, steps=self._last_steps(far))
