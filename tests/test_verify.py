@@ -118,8 +118,15 @@ def test_honest_trainers_pass(build, net, batch):
     assert all(count > 0 for count in verdict.checks.values())
 
 
-@pytest.mark.parametrize("net", strategies.ZOO, ids=lambda net: net.name)
-@pytest.mark.parametrize("rung", HERE + CPU_PEERS, ids=lambda rung: rung.name)
+#: The autoencoder is proven at its whole width on one rung, on the others in the nightly run.
+RUNGS_AND_NETS = [
+    pytest.param(rung, net, id=f"{rung.name}-{net.name}", marks=[pytest.mark.nightly] if net is strategies.ZOO[-1] and rung.name != "native" else [])
+    for rung in HERE + CPU_PEERS
+    for net in (*strategies.ZOO, strategies.NARROW)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rung", "net"), RUNGS_AND_NETS)
 @pytest.mark.usefixtures("cases_once")
 def test_every_rung_and_peer_is_proven_with_as_many_settings_as_it_has(rung: Rung, net: Net) -> None:
     choices = (EVERYTHING, EVERYTHING.but(clip_value=None, weight_decay=0.0), TrainConfig(batch_size=4))
