@@ -8,6 +8,7 @@ from .content import Checkpoint, DataMark, EpochLog, Score, Sums
 from .describe import net_from_json, net_to_json
 from .differ import differences
 from .file import check_writable, load, save
+from .weights import flat_weights, read_weights
 
 __all__ = [
     "Checkpoint",
@@ -20,8 +21,10 @@ __all__ = [
     "decode",
     "differences",
     "encode",
+    "flat_weights",
     "load",
     "net_from_json",
     "net_to_json",
+    "read_weights",
     "save",
 ]

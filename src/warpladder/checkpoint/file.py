@@ -35,15 +35,19 @@ def load(path: str | os.PathLike[str]) -> Checkpoint:
     CheckpointError
         It is missing, cannot be read, or is not a whole and undamaged checkpoint.
     """
+    return decode(read(path), os.fspath(path))
+
+
+def read(path: str | os.PathLike[str]) -> bytes:
+    """A file's bytes; `CheckpointError` names it where they cannot be had."""
     try:
-        content = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except FileNotFoundError:
         raise CheckpointError(f"there is no checkpoint {os.fspath(path)!r}") from None
     except OSError as error:
         raise CheckpointError(f"checkpoint {os.fspath(path)!r} cannot be read: {error.strerror or error}") from None
     except (ValueError, MemoryError) as error:  # a name with a NUL in it; a file larger than memory
         raise CheckpointError(f"checkpoint {os.fspath(path)!r} cannot be read: {error or 'it is larger than memory'}") from None
-    return decode(content, os.fspath(path))
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
