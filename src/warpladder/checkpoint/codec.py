@@ -91,8 +91,14 @@ def _digest(document: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> s
     return digest.hexdigest()
 
 
-def _open(content: bytes) -> tuple[str, dict[str, np.ndarray]]:
-    """The JSON text and the tensors of a safetensors file."""
+def unpack(content: bytes) -> tuple[dict[str, Any], str | None]:
+    """A safetensors file taken apart: {name: {"dtype", "shape", "data"}}, and the JSON text of the run that it describes, None in the files of others.
+
+    Raises
+    ------
+    CheckpointError
+        It is no whole safetensors file: the message goes on after the file's name.
+    """
     from safetensors import SafetensorError, deserialize
 
     try:
@@ -102,8 +108,14 @@ def _open(content: bytes) -> tuple[str, dict[str, np.ndarray]]:
         _refuse(f"is not a whole safetensors file ({reason:.80}): it is truncated, damaged or something else")
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     text = (header.get("__metadata__") or {}).get(KEY)
-    if not isinstance(text, str):
-        _refuse("is a safetensors file, but not a checkpoint of warpladder")
+    return found, text if isinstance(text, str) else None
+
+
+def _open(content: bytes) -> tuple[str, dict[str, np.ndarray]]:
+    """The JSON text and the tensors of a checkpoint."""
+    found, text = unpack(content)
+    if text is None:
+        _refuse("is a safetensors file, but not a checkpoint of warpladder (train --from FILE begins a new run with its weights)")
     tensors = {}
     for name, tensor in found.items():
         if tensor["dtype"] != "F32":
