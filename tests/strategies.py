@@ -81,11 +81,11 @@ def nets(draw: st.DrawFn, losses: tuple[type[Loss], ...] = (CrossEntropyLoss, MS
         shape = layer.out_shape(shape)
     if isinstance(loss, MSELoss) and len(shape) == 3 and shape[1:] == in_shape[1:] and draw(st.booleans()):
         padding = draw(st.integers(0, 1))
-        layers.append(Conv2d(in_shape[0], 2 * padding + 1, padding=padding))
+        layers.append(Conv2d(out_channels=in_shape[0], kernel_size=2 * padding + 1, padding=padding))
     else:
         if len(shape) == 3:
             layers.append(Flatten())
-        layers.append(Linear(math.prod(in_shape) if isinstance(loss, MSELoss) else draw(st.integers(2, 7))))
+        layers.append(Linear(out_features=math.prod(in_shape) if isinstance(loss, MSELoss) else draw(st.integers(2, 7))))
     if isinstance(loss, MSELoss) and draw(st.booleans()):
         layers.append(ReLU())
     return Net("drawn", in_shape, tuple(layers), loss)
@@ -93,7 +93,7 @@ def nets(draw: st.DrawFn, losses: tuple[type[Loss], ...] = (CrossEntropyLoss, MS
 
 def flat_layers() -> st.SearchStrategy[Layer]:
     """Layers that take (features,)."""
-    return st.one_of(st.builds(Linear, st.integers(1, 13)), st.just(ReLU()), st.just(Flatten()))
+    return st.one_of(st.builds(Linear, out_features=st.integers(1, 13)), st.just(ReLU()), st.just(Flatten()))
 
 
 @st.composite
@@ -105,12 +105,12 @@ def image_layers(draw: st.DrawFn, shape: Shape) -> Layer:
     if kind is Conv2d:
         padding = draw(st.integers(0, 2 if most + 4 <= LARGEST else 0))
         kernel = draw(st.integers(1, min(4, least + 2 * padding)))
-        return Conv2d(draw(st.integers(1, 6)), kernel, draw(st.integers(1, 3)), padding)
+        return Conv2d(out_channels=draw(st.integers(1, 6)), kernel_size=kernel, stride=draw(st.integers(1, 3)), padding=padding)
     if kind is MaxPool2d:
         kernel = draw(st.integers(1, min(4, least)))
         return MaxPool2d(kernel, draw(st.one_of(st.none(), st.integers(1, 4))))
     if kind is Upsample2d:
-        return Upsample2d(draw(st.integers(1, max(1, min(3, LARGEST // most)))))
+        return Upsample2d(scale_factor=draw(st.integers(1, max(1, min(3, LARGEST // most)))))
     return kind()
 
 

@@ -390,7 +390,7 @@ def test_a_test_set_without_labels_gives_no_accuracy(net, data):
 
 
 def test_a_net_without_classes_has_a_loss_alone(data):
-    net = nets.Net("copy", (1, 4, 4), (nets.Flatten(), nets.Linear(16)), nets.MSELoss())
+    net = nets.Net("copy", (1, 4, 4), (nets.Flatten(), nets.Linear(out_features=16)), nets.MSELoss())
     found = only(Wrapped, net, data)
     assert found.status == "timed", found.reason
     assert found.test_accuracy is None and found.test_loss > 0

@@ -179,7 +179,7 @@ def test_no_truncated_or_extended_file_passes():
         ({"config": {"learning_rate": -1.0}}, "cannot be: learning_rate"),
         ({"config": {"rate": 1.0}}, "settings that this version"),
         ({"net": net_to_json(MLP)}, "holds parameters '0.bias"),
-        ({"net": net_to_json(replace(CNN, layers=(*CNN.layers[:4], nets.Linear(4))))}, r"\(3, 12\).*\(4, 12\)"),
+        ({"net": net_to_json(replace(CNN, layers=(*CNN.layers[:4], nets.Linear(out_features=4))))}, r"\(3, 12\).*\(4, 12\)"),
         ({"net": {}}, "describes a run that cannot be"),
         ({"net": net_to_json(MLP) | {"layers": [{"type": "Linear", "out_features": 10**4000}]}}, r"damaged|cannot be"),
     ],

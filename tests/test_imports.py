@@ -32,8 +32,10 @@ RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
 #: Parts that anybody may import, and what little they may import themselves.
 LEAVES = {
     "errors": set(),
-    "data": {"errors"},
-    "results": {"errors"},
+    "arguments": {"errors"},
+    "show": set(),
+    "data": {"errors", "show"},
+    "results": {"errors", "report", "show"},
     "plan": {"errors", "results"},
     "checkpoint": {"errors", "config", "nets", "plan"},
     "machine": {"errors"},
@@ -73,7 +75,7 @@ def imported(path: Path) -> set[str]:
 def faults(path: Path) -> list[str]:
     part, others = part_of(path), imported(path)
     if part == "report":
-        allowed = {"results", "errors"}
+        allowed = {"results", "errors", "show"}
     elif part in LEAVES:
         allowed = LEAVES[part]
     else:

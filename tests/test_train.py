@@ -51,7 +51,7 @@ def test_the_last_partial_batch_is_trained_with_its_own_mean(rung):
     """Softmax regression on 10 samples in batches of 8 and 2, by hand in float64."""
     noise = data(samples=10)
     assert noise.train_y is not None
-    net = Net("linear", (1, 4, 4), (Flatten(), Linear(3)), CrossEntropyLoss())
+    net = Net("linear", (1, 4, 4), (Flatten(), Linear(out_features=3)), CrossEntropyLoss())
     config = TrainConfig(epochs=1, batch_size=8, learning_rate=4.0, seed=3)
     flat = initial(net, 3).astype(np.float64)
     w, b = flat[:48].reshape(3, 16), flat[48:]

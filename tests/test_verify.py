@@ -33,11 +33,26 @@ from warpladder.verify.maker import Maker
 from warpladder.verify.switches import on_grid
 from warpladder.verify.verdict import Ledger, Refuted, Row, Verdict, conclude, distance
 
-SQUARE = Net("square", (1, 4, 4), (Flatten(), Linear(16), ReLU(), Linear(16), ReLU(), Linear(5)), CrossEntropyLoss())
+SQUARE = Net(
+    "square",
+    (1, 4, 4),
+    (Flatten(), Linear(out_features=16), ReLU(), Linear(out_features=16), ReLU(), Linear(out_features=5)),
+    CrossEntropyLoss(),
+)
 CODER = Net(
-    "coder", (2, 8, 8),
-    (Conv2d(6, 3, padding=1), ReLU(), MaxPool2d(2), Conv2d(5, 3, padding=1), ReLU(), Upsample2d(2), Conv2d(2, 3, padding=1)), MSELoss(),
-)  # fmt: skip
+    "coder",
+    (2, 8, 8),
+    (
+        Conv2d(out_channels=6, kernel_size=3, padding=1),
+        ReLU(),
+        MaxPool2d(2),
+        Conv2d(out_channels=5, kernel_size=3, padding=1),
+        ReLU(),
+        Upsample2d(scale_factor=2),
+        Conv2d(out_channels=2, kernel_size=3, padding=1),
+    ),
+    MSELoss(),
+)
 
 #: Nets and batches that every liar has to get past.
 COURTS = (
@@ -169,11 +184,11 @@ def test_the_numpy_rung_passes_on_random_nets(net, config, seed, given_data):
     assert verdict.passed, verdict.reason
 
 
-@pytest.mark.parametrize("last", [(ReLU(),), (ReLU(), Upsample2d(1))], ids=("relu", "enlarged"))
+@pytest.mark.parametrize("last", [(ReLU(),), (ReLU(), Upsample2d(scale_factor=1))], ids=("relu", "enlarged"))
 def test_long_sums_of_few_different_numbers_are_not_what_a_net_is_judged_by(last):
     """A full batch of exact data, squared behind the last switch, has bias gradients whose roundings all have one sign."""
-    image = (Conv2d(3, 2, stride=3, padding=2), ReLU(), Flatten(), Linear(18), ReLU())
-    layers = image if len(last) == 1 else (Conv2d(2, 3, padding=1), *last)
+    image = (Conv2d(out_channels=3, kernel_size=2, stride=3, padding=2), ReLU(), Flatten(), Linear(out_features=18), ReLU())
+    layers = image if len(last) == 1 else (Conv2d(out_channels=2, kernel_size=3, padding=1), *last)
     for seed in (1, 2, 65536):
         verdict = verify(honest, Net("few", (2, 3, 3), layers, MSELoss()), TrainConfig(batch_size=None), seed=seed)
         assert verdict.passed, verdict.reason

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .data.dataset import Dataset
     from .errors import WarpladderError
     from .nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
-    from .train import train
+    from .train import Model, Run, load, train
     from .verify import verify
 
     __version__: str
@@ -31,8 +31,10 @@ __all__ = [
     "Linear",
     "MSELoss",
     "MaxPool2d",
+    "Model",
     "Net",
     "ReLU",
+    "Run",
     "TrainConfig",
     "Upsample2d",
     "WarpladderError",
@@ -40,6 +42,7 @@ __all__ = [
     "climb",
     "data",
     "ladder",
+    "load",
     "nets",
     "train",
     "verify",
@@ -54,12 +57,15 @@ _HOMES = {
     "Linear": "nets",
     "MSELoss": "nets",
     "MaxPool2d": "nets",
+    "Model": "train",
     "Net": "nets",
     "ReLU": "nets",
+    "Run": "train",
     "TrainConfig": "config",
     "Upsample2d": "nets",
     "WarpladderError": "errors",
     "climb": "bench",
+    "load": "train",
     "train": "train",
     "verify": "verify",
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
 
 import click
 
@@ -25,12 +24,6 @@ def nets(net: str | None) -> None:
         _overview()
     else:
         _details(NETS[net]())
-
-
-def describe(layer: Layer) -> str:
-    """A layer as a reader would write it: its name and the settings that are not the default."""
-    settings = {field.name: getattr(layer, field.name) for field in fields(layer) if getattr(layer, field.name) != field.default}  # type: ignore[arg-type]
-    return f"{type(layer).__name__}({', '.join(f'{name}={value}' for name, value in settings.items())})"
 
 
 def short(count: int) -> str:
@@ -79,5 +72,5 @@ def _details(net: Net) -> None:
         in_shape, out_shape = net.shapes[index : index + 2]
         count = sum(math.prod(shape) for shape in layer.param_shapes(in_shape).values())
         cells = (f"{count:,}" if count else "", short(layer.flops(in_shape)) if layer.flops(in_shape) else "")
-        table.add_row(str(index), describe(layer), dims(out_shape), *cells)
+        table.add_row(str(index), str(layer), dims(out_shape), *cells)
     console().print(table)

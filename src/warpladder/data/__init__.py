@@ -11,12 +11,13 @@ from .csv import write_submission
 from .dataset import Dataset, pixels
 from .local import root
 from .source import Request, Source
+from .standard import Standard
 from .subset import split
 
 SOURCES: tuple[Source, ...] = (digits.SOURCE, mnist.SOURCE, fashion.SOURCE, cifar10.SOURCE, csv.SOURCE)
 NAMES: tuple[str, ...] = tuple(source.name for source in SOURCES)
 
-__all__ = ["NAMES", "SOURCES", "Dataset", "Source", "arrays", "load", "pixels", "split", "write_submission"]
+__all__ = ["NAMES", "SOURCES", "Dataset", "Source", "Standard", "arrays", "load", "pixels", "split", "write_submission"]
 
 
 def load(
@@ -28,6 +29,7 @@ def load(
     seed: int = 0,
     progress: bool = True,
     shape: tuple[int, ...] | None = None,
+    standardize: bool = False,
 ) -> Dataset:
     """Load a data set: from files at hand, else from the cache, else by download.
 
@@ -47,6 +49,9 @@ def load(
         Show the progress of downloads on stderr.
     shape : tuple of int or None
         Shape of one sample, for csv only.
+    standardize : bool
+        Train on (x - mean) / std of each feature, or of each channel of an image, taken from the rows that train. Cells of a
+        csv may then be any finite numbers. A checkpoint keeps mean and std, so that predictions take samples as files hold them.
 
     Raises
     ------
@@ -59,5 +64,6 @@ def load(
     if shape is not None and not source.takes_shape:
         raise DataError(f"{name}: the shape of its samples is known, so none can be stated")
     folder = root(data_dir) if name != "digits" else None
-    dataset = source.load(Request(folder, data_dir is not None, progress, shape))
-    return split(dataset, limit=limit, validation=validation, seed=seed)
+    dataset = source.load(Request(folder, data_dir is not None, progress, shape, standardize))
+    chosen = split(dataset, limit=limit, validation=validation, seed=seed)
+    return chosen.but(standard=Standard.fit(chosen.train_x)) if standardize else chosen

@@ -23,12 +23,15 @@ class Request:
         Show the progress of downloads on stderr.
     shape : tuple of int or None
         Shape of one sample, where the files do not say it.
+    numbers : bool
+        Samples are features in any finite numbers, to be standardised: a table then is no picture.
     """
 
     root: Path | None = None
     explicit: bool = False
     progress: bool = True
     shape: tuple[int, ...] | None = None
+    numbers: bool = False
 
 
 @dataclass(frozen=True)

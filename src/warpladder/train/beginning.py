@@ -47,7 +47,7 @@ def begin(
     """
     if resume is not None and weights is not None:
         raise ConfigError("a run goes on from a checkpoint (resume) or begins anew with its weights (from): give one of them")
-    check_fit(net, data)
+    check_fit(net, data.but(standard=None))  # a trainer is loaded with the data set once it is standardised
     here = mark(data)
     if resume is None:
         chosen = _rung(rung or DEFAULT_RUNG)
@@ -102,7 +102,9 @@ def mark(data: Dataset) -> DataMark:
         array = getattr(data, name)
         if array is not None:
             parts[name] = f"{array.dtype} {'x'.join(map(str, array.shape))} crc32 {zlib.crc32(array.data) if array.size else 0:08x}"
-    return DataMark(data.name, len(data.train_x), float(data.scale), parts)
+    standard = data.standard
+    mean, std = ((), ()) if standard is None else (standard.mean, standard.std)
+    return DataMark(data.name, len(data.train_x), float(data.scale), parts, data.class_names, mean, std)
 
 
 def _weights(net: Net, config: TrainConfig, given: Weights | None) -> np.ndarray:

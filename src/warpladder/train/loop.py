@@ -22,6 +22,7 @@ from ..order import Order
 from ..params import views
 from ..rungs.base import Rung
 from ..trainers.base import State, StepLog, Trainer
+from .asked import asked_config, asked_data, asked_net, asked_rung
 from .beginning import Weights, begin, to_state
 from .diverged import Snapshot, explain_score, explain_state, explain_step
 from .interrupt import Interrupt
@@ -38,8 +39,8 @@ SNAPSHOT_SECONDS = 1.0  # between two copies of the state, from which a loss tha
 
 
 def train(
-    net: Net,
-    data: Dataset,
+    net: Net | str,
+    data: Dataset | str,
     config: TrainConfig | None = None,
     *,
     rung: str | Rung | None = None,
@@ -59,9 +60,10 @@ def train(
 
     Parameters
     ----------
-    net : Net
-    data : Dataset
-        Stays as it is stored; nothing makes a float copy of it.
+    net : Net or str
+        A name, "mlp", is that net for the samples and classes of the data.
+    data : Dataset or str
+        A name, "digits", is loaded. It stays as it is stored; nothing makes a float copy of it, unless it is to be standardised.
     config : TrainConfig, optional
         By default the net's recipe (`config.RECIPES`) or, when resuming, the checkpoint's.
     rung : str or Rung, optional
@@ -91,6 +93,8 @@ def train(
 
     Raises
     ------
+    ArgumentError
+        An argument of another type, told with what is wanted.
     ConfigError, DataError, RungError
         Settings, data or rung do not fit.
     CheckpointError
@@ -112,11 +116,18 @@ def train(
         if not overwrite:
             check_free(checkpoint, resume)
         clean_leftovers(Path(checkpoint))
+    data = asked_data(data)
+    net = asked_net(net, data)
+    if config is not None:
+        asked_config(config, net)
+    if rung is not None:
+        rung = asked_rung(rung)
     start, chosen = begin(net, data, config, rung, resume, weights)
     if start.finished:
         if checkpoint is not None:
             save(checkpoint, start)
         return Run(start)
+    data = data.standardized()
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
         show: Show | None = None
