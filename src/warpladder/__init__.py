@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .config import TrainConfig
     from .data.dataset import Dataset
     from .errors import WarpladderError
+    from .netfile import load_net
     from .nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
     from .train import train
     from .verify import verify
@@ -40,6 +41,7 @@ __all__ = [
     "climb",
     "data",
     "ladder",
+    "load_net",
     "nets",
     "train",
     "verify",
@@ -60,6 +62,7 @@ _HOMES = {
     "Upsample2d": "nets",
     "WarpladderError": "errors",
     "climb": "bench",
+    "load_net": "netfile",
     "train": "train",
     "verify": "verify",
 }

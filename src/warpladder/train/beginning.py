@@ -42,7 +42,7 @@ def begin(
         start = Checkpoint(net, config, here, chosen.name, params=views(net, initial(net, config.seed)))
     else:
         there = load(resume)
-        chosen = _rung(rung or there.rung)
+        chosen = _rung(rung) if rung is not None else _that_trained(there)
         config = config or there.config
         if unlike := differences(there, net, config, here):
             raise CheckpointError(f"{os.fspath(resume)!r} belongs to another run: {'; '.join(unlike)}")
@@ -60,7 +60,7 @@ def begin(
 
 def restore(checkpoint: Checkpoint, rung: str | Rung | None = None) -> Trainer:
     """A trainer that stands where a checkpoint does, to `predict` with or to `score`; without a name it is of the rung that trained."""
-    chosen = _rung(rung or checkpoint.rung)
+    chosen = _rung(rung) if rung is not None else _that_trained(checkpoint)
     if reason := chosen.unsupported(checkpoint.net, checkpoint.config):
         raise RungError(f"rung {chosen.name!r} cannot run net {checkpoint.net.name!r}: {reason}")
     return chosen.build(checkpoint.net, checkpoint.config, to_state(checkpoint))
@@ -93,3 +93,13 @@ def _unknown(rung: Rung, config: TrainConfig) -> list[str]:
 
 def _rung(rung: str | Rung) -> Rung:
     return rung if isinstance(rung, Rung) else find(rung)
+
+
+def _that_trained(checkpoint: Checkpoint) -> Rung:
+    try:
+        return find(checkpoint.rung)
+    except RungError:
+        raise RungError(
+            f"the checkpoint was trained by the rung {checkpoint.rung!r}, which is none of warpladder's: "
+            "name its file, as --rung ./mine.py, or another rung, as --rung numpy"
+        ) from None
