@@ -24,7 +24,7 @@ ORDER = (
     ("ops",),
     ("gpu", "emulator"),
     ("device",),
-    ("params", "order"),
+    ("params", "order", "netfile"),
     ("nets", "config"),
 )
 RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
@@ -39,6 +39,7 @@ LEAVES = {
     "plan": {"errors", "results"},
     "checkpoint": {"errors", "config", "nets", "plan"},
     "machine": {"errors"},
+    "pyfile": {"errors"},
     "tolerance": {"errors", "nets", "config"},
 }
 

@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from ..errors import RungError
-from .options import NETS, chosen_config, chosen_data, config_options, console, data_options, fitted, split_options
+from .options import chosen_config, chosen_data, config_options, console, data_options, fitted, net_argument, split_options
 
 if TYPE_CHECKING:
     from ..rungs.base import Rung
@@ -25,7 +25,7 @@ _PLACES = ("data_dir", "out", "progress")
 
 
 @click.command()
-@click.argument("net_name", metavar="NET", type=click.Choice(tuple(NETS)))
+@net_argument()
 @data_options
 @split_options
 @click.option("--rungs", "rung_names", metavar="A,B,C", help="Rungs and peers to climb; all if not given.")
@@ -70,7 +70,7 @@ def climb(
         for rung in rungs:
             if reason := rung.unsupported(net, config):
                 raise RungError(f"{rung.name} cannot train {net.name} here: {reason}")
-    with _folder(out or Path("runs", f"{net_name}-{data.name}-{datetime.now():%Y%m%d-%H%M%S}")) as folder:
+    with _folder(out or Path("runs", f"{net.name}-{data.name}-{datetime.now():%Y%m%d-%H%M%S}")) as folder:
         with _progress(progress) as told:
             results = measure(net, data, config, rungs, epochs=config.epochs, repeats=repeats, budget=budget, progress=told)
         results = replace(results, command=_again(ctx))
@@ -131,7 +131,7 @@ def _again(ctx: click.Context) -> str:
     for parameter in ctx.command.params:
         name, value = parameter.name, ctx.params.get(parameter.name or "")
         given = name is not None and ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE
-        if not isinstance(parameter, click.Option) or not given or name in _PLACES:
+        if not isinstance(parameter, click.Option) or not parameter.expose_value or not given or name in _PLACES:
             continue
         if parameter.is_flag:
             words.append(parameter.opts[0] if value else parameter.secondary_opts[0])

@@ -6,24 +6,30 @@ import math
 
 import click
 
-from ..nets import Flatten, Layer, Net
-from .options import NETS, console, dims
+from ..nets import Flatten, Layer, Net, Shape
+from .options import NETS, ShapeOf, console, dims, is_net_file, net_argument
 
 
 @click.command()
-@click.argument("net", required=False, type=click.Choice(tuple(NETS)), metavar="[NET]")
-def nets(net: str | None) -> None:
+@net_argument(required=False)
+@click.option("--shape", type=ShapeOf(), help="Shape of one sample; that of the net's report if not given, or what its file states.")
+def nets(net_name: str | None, shape: Shape | None) -> None:
     """Show the networks, or one layer by layer.
 
     \b
     Examples:
       warpladder nets
       warpladder nets cnn
+      warpladder nets --net mine.toml --shape 1x8x8
     """
-    if net is None:
+    if net_name is None:
         _overview()
+    elif is_net_file(net_name):
+        from ..netfile import load_net
+
+        _details(load_net(net_name, shape))
     else:
-        _details(NETS[net]())
+        _details(NETS[net_name](*([] if shape is None else [shape])))
 
 
 def short(count: int) -> str:

@@ -35,6 +35,7 @@ class Rung:
     precision : what it computes products in, a name of `tolerance.PRECISIONS`; it is proven with that format's bounds.
     transforms : whether a library may compute its convolutions in Winograd's or Fourier's form, whose sums of whole numbers round too.
     options : settings of `TrainConfig` that only some rungs have and that this one follows, among OPTIONS.
+    path : the file that a rung from outside was loaded from, as its user named it; None for those of warpladder.
     """
 
     name: str
@@ -46,3 +47,4 @@ class Rung:
     precision: str = "float32"
     transforms: bool = False
     options: tuple[str, ...] = ()
+    path: str | None = None
