@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
 
 from .errors import RungError
 from .peers import jax, sklearn, torch, torch_gpu
@@ -30,14 +31,15 @@ PEERS: tuple[Rung, ...] = (torch.PEER, torch.CHANNELS_LAST, sklearn.PEER, jax.PE
 
 
 def find(name: str) -> Rung:
-    """The rung or peer of this name, or the rung that a file defines, as "./mine.py"; `RungError` lists the names there are."""
+    """The rung or peer of this name, or the rung that a file defines, as "./mine.py"; `RungError` says what may have been meant."""
     if _outside.is_path(name):
         return load(name)
     for rung in LADDER + PEERS:
         if rung.name == name:
             return rung
-    names = ", ".join(rung.name for rung in LADDER + PEERS)
-    raise RungError(f"there is no rung {name!r}; there are {names}")
+    near = get_close_matches(str(name).lower(), [rung.name for rung in LADDER + PEERS])
+    meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    raise RungError(f"there is no rung {str(name)[:40]!r}: {meant}'warpladder rungs' lists all")
 
 
 def load(path: str | os.PathLike[str]) -> Rung:
