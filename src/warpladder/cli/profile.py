@@ -36,7 +36,7 @@ def profile(net_name: str, rung: str, out: Path | None, **options: Any) -> None:
     from ..ladder import find
     from ..profile import profile as measure
 
-    data = chosen_data(options)
+    data = chosen_data(options).standardized()
     found = measure(find(rung), fitted(net_name, data), data, chosen_config(net_name, options))
     if out is not None:
         from ..profile.files import save
