@@ -9,6 +9,7 @@ One multiply-add counts as two FLOPs.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import ClassVar
@@ -230,7 +231,7 @@ class Net:
     def _table(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]], tuple[str, ...]]:
         """What is shown of it: title, heads, a row for each layer, and the sums."""
         title = f"Net {self.name!r}: {dims(self.in_shape)} to {dims(self.out_shape)}, {type(self.loss).__name__}"
-        rows = []
+        rows: list[tuple[str, ...]] = []
         for index, layer in enumerate(self.layers):
             count = sum(map(math.prod, layer.param_shapes(self.shapes[index]).values()))
             rows.append((str(index), str(layer), dims(self.shapes[index + 1]), f"{count:,}" if count else ""))
@@ -310,11 +311,14 @@ def autoencoder(in_shape: Shape = (3, 32, 32)) -> Net:
 
 def named(name: str, in_shape: Shape, classes: int = 10) -> Net:
     """The net of this name for samples of this shape; `NetError` lists the names there are."""
-    make = next((make for make in ZOO if make.__name__ == name), None)
-    if make is None:
+    if name == autoencoder.__name__:
+        return autoencoder(in_shape)
+    if name not in CLASSIFIERS:
         raise NetError(f"there is no net {name!r:.40}; there are {', '.join(make.__name__ for make in ZOO)}")
-    return make(in_shape) if make is autoencoder else make(in_shape, classes)  # type: ignore[operator]
+    return CLASSIFIERS[name](in_shape, classes)
 
+
+CLASSIFIERS: dict[str, Callable[[Shape, int], Net]] = {make.__name__: make for make in (softmax, mlp, mlp10, cnn)}
 
 #: The five nets, in the order of the reports' difficulty.
 ZOO = (softmax, mlp, mlp10, cnn, autoencoder)

@@ -142,6 +142,9 @@ data_options = _together(
 split_options = _together(
     click.option("--limit", metavar="N", type=int, help="Train on a seeded subset of N samples."),
     click.option("--validation", metavar="N", type=int, help="Split N training samples off, to validate with."),
+    click.option(
+        "--scale-features", is_flag=True, help="Give features, or channels, mean 0 and deviation 1; cells of a csv may then be any numbers."
+    ),
 )
 
 #: Every setting of `TrainConfig`; what is not given is None.
@@ -202,6 +205,8 @@ def chosen_data(options: dict[str, Any], **more: Any) -> Dataset:
 
     names = ("data_dir", "limit", "shape", "validation")
     asked = {name: options[name] for name in names if options.get(name) is not None}
+    if options.get("scale_features"):
+        asked["standardize"] = True
     return load(options["data_name"], seed=options.get("seed") or 0, **asked, **more)
 
 

@@ -37,7 +37,7 @@ def profile(net_name: str, rung: str, out: Path | None, **options: Any) -> None:
     from ..profile import profile as measure
 
     chosen = find(rung)
-    data = chosen_data(options)
+    data = chosen_data(options).standardized()
     found = measure(chosen, fitted(net_name, data), data, chosen_config(net_name, options))
     if out is not None:
         from ..profile.files import save

@@ -78,7 +78,8 @@ def train(
 
     before = None if resume is None else load(resume)
     config = chosen_config(net_name, options, None if before is None else before.config)
-    data = chosen_data(options | {"seed": config.seed})
+    scaled = options["scale_features"] or (before is not None and bool(before.data.mean))
+    data = chosen_data(options | {"seed": config.seed, "scale_features": scaled})
     net = fitted(net_name, data)
     with _place(ctx, data.name) as place:
         try:

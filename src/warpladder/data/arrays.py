@@ -74,8 +74,8 @@ def arrays(
     for part in labels:
         if pixels[part] is None:
             raise DataError(f"{name}: there are {part} labels, but no {part} samples")
-    xs, ys = [pixels[part] for part in ("train", "test", "valid")], [labels.get(part) for part in ("train", "test", "valid")]
-    made = Dataset(name, xs[0], ys[0], xs[1], ys[1], float(scale), xs[2], ys[2], names)
+    train_y, test_y, valid_y = (labels.get(part) for part in parts)
+    made = Dataset(name, pixels["train"], train_y, pixels["test"], test_y, float(scale), pixels["valid"], valid_y, names)
     return made.but(standard=Standard.fit(made.train_x)) if standardize else made
 
 
@@ -89,7 +89,7 @@ def _pixels(name: str, part: str, values: Any, layout: str | None, standardize: 
         )
     elif layout == "NHWC" and x.ndim == 4:
         x = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
-    if x.dtype == np.uint8 or not x.size:
+    if x.dtype == np.uint8 or (not x.size and not np.issubdtype(x.dtype, np.floating)):
         return x
     if np.issubdtype(x.dtype, np.floating) or (standardize and np.issubdtype(x.dtype, np.integer)):
         with np.errstate(over="ignore"):

@@ -84,7 +84,7 @@ class Dataset:
         sees = f"x * {self.scale:.4g}" if self.standard is None else "(x - mean) / std"
         named = f" ({', '.join(self.class_names)!r:.60})" if self.class_names else ""
         title = f"Dataset {self.name!r}: samples of {dims(self.in_shape)} {self.train_x.dtype}, {self.classes} classes{named}, a net sees {sees}"
-        rows = []
+        rows: list[tuple[str, ...]] = []
         for part in ("train", "valid", "test"):
             x, y = getattr(self, part + "_x"), getattr(self, part + "_y")
             if x is not None:

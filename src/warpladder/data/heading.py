@@ -19,8 +19,10 @@ def is_header(first: Sequence[bytes], second: Sequence[bytes] | None) -> bool:
     """
     if second is not None and (not second[0] or NUMBER.fullmatch(second[0])):
         return True  # labels are numbers below it
-    others = first[1:]
-    if first[0].lower() == b"label" or not all(map(NUMBER.fullmatch, others)):
-        return True
-    # pandas names the columns of an array 0, 1, 2, ...: such a line is no sample of a class of its own
-    return list(others) in [[b"%d" % (number + start) for number in range(len(others))] for start in (0, 1)] and len(others) > 1
+    return first[0].lower() == b"label" or not all(map(NUMBER.fullmatch, first[1:]))
+
+
+def counts_columns(first: Sequence[bytes]) -> bool:
+    """Whether the cells behind the first one are 0, 1, 2, ... or 1, 2, 3, ..., as pandas names the columns of an array."""
+    others = list(first[1:])
+    return len(others) > 1 and others in [[b"%d" % (number + start) for number in range(len(others))] for start in (0, 1)]

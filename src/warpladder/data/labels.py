@@ -54,5 +54,5 @@ def numbered(labels: np.ndarray, names: Sequence[str], what: str) -> np.ndarray:
     unknown = np.asarray(names)[place] != text
     if unknown.any():
         at = int(np.argmax(unknown))
-        raise DataError(f"{what}: {text[at]!r:.40}, the label of sample {at}, is none of the classes: {', '.join(names)!r:.200}")
+        raise DataError(f"{what}: {str(text[at])!r:.40}, the label of sample {at}, is none of the classes: {', '.join(names)!r:.200}")
     return place.astype(np.int32)

@@ -49,8 +49,8 @@ class Standard:
         for part in _parts(x):
             square += np.square(part - mean[:, None]).sum(axis=(0, 2))
         std = np.sqrt(square / each)
-        # below the rounding of the mean it is no deviation at all
-        std[~(std > 10 * np.finfo(np.float64).eps * np.abs(mean))] = 1.0
+        # what rounding of so long a sum may do to the mean is no deviation
+        std[~(std > each * np.finfo(np.float64).eps * np.abs(mean))] = 1.0
         return cls(tuple(mean.tolist()), tuple(std.tolist()))
 
     def apply(self, x: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from .heading import NUMBER, is_header
+from .heading import NUMBER, counts_columns, is_header
 from .reader import Reader
 from .sniff import looks_like
 
@@ -87,6 +87,7 @@ class _Rows:
         self.blocks: list[np.ndarray] = []
         self.names: list[str] = []
         self.named = False
+        self.doubtful: tuple[str, ...] | None = None  # the first row, where it is a header unless its name comes again
         self.held = b""  # the first line, until the second one tells whether it is a header
         self.line = 1
 
@@ -106,6 +107,8 @@ class _Rows:
         """After the last line."""
         if self.held and (text := self._start(self.held, last=True)):
             self.blocks.append(self._block(text))
+        if self.doubtful and len(self.names) > 1 and self.names[0] not in self.names[1:]:
+            self.header, self.names, self.blocks[0] = self.doubtful, self.names[1:], self.blocks[0][1:]
 
     def _start(self, text: bytes, last: bool) -> bytes:
         """Count the columns of the first line that is not blank; take it away where it is a header."""
@@ -126,9 +129,11 @@ class _Rows:
             return b""
         self.named = self.may_name and len(cells) > 1 and (second is None or bool(second[0] and not NUMBER.fullmatch(second[0])))
         self.columns = len(cells) - self.named
-        if self.may_name and self.named and not is_header(cells, second):
+        header = tuple(cell.decode("utf-8", "replace") for cell in cells)
+        if self.named and not is_header(cells, second):
+            self.doubtful = header if counts_columns(cells) else None
             return text[len(blank) :]
-        self.header = tuple(cell.decode("utf-8", "replace") for cell in cells)
+        self.header = header
         self.line += 1
         return after
 

@@ -10,7 +10,7 @@ from ..config import RECIPES, TrainConfig
 from ..data import Dataset
 from ..data import load as load_data
 from ..errors import ArgumentError
-from ..nets import Net, named
+from ..nets import ZOO, Net, named
 from ..rungs.base import Rung
 
 
@@ -44,11 +44,7 @@ def asked_net(net: Any, data: Dataset) -> Net:
     if isinstance(net, str):
         return named(net, data.in_shape, data.classes or 10)
     if not isinstance(net, Net):
-        form = (
-            f"call it: wl.nets.{net.__name__}({data.in_shape})"
-            if callable(net) and hasattr(net, "__name__")
-            else "make one with wl.Net(...)"
-        )
+        form = f"call it: wl.nets.{net.__name__}({data.in_shape})" if any(net is make for make in ZOO) else "make one with wl.Net(...)"
         raise ArgumentError(f"net wants a Net or a name such as 'mlp', got {_kind(net)}: {form}")
     return net
 

@@ -90,7 +90,7 @@ class Model:
         DataError
             Samples have another shape, hold NaN or infinity, or are in other units than the training data.
         """
-        seen, scale = self._seen(as_samples(x, self.net, self.checkpoint.data))
+        seen, scale = self.seen(as_samples(x, self.net, self.checkpoint.data))
         out = np.empty((len(seen), *self.net.out_shape), np.float32)
         with restore(self.checkpoint, RUNG) as trainer:
             for first, last in slices(self.net, len(seen)):
@@ -158,7 +158,7 @@ class Model:
         if not isinstance(self.net.loss, CrossEntropyLoss):
             if y is not None:
                 raise ArgumentError(f"net {self.net.name!r} compares its output with its input: give score(x) alone")
-            seen, scale = self._seen(as_samples(x, self.net, self.checkpoint.data))
+            seen, scale = self.seen(as_samples(x, self.net, self.checkpoint.data))
             return float(squared_errors(out, pixels(seen, scale)).mean())
         return float((out.argmax(axis=1) == self._numbers(y, len(out))).mean())
 
@@ -259,8 +259,8 @@ class Model:
             data = data.but(class_names=mark.class_names, **labels)
         return data.but(standard=Standard(mark.mean, mark.std) if mark.mean else None).standardized()
 
-    def _seen(self, x: np.ndarray) -> tuple[np.ndarray, float]:
-        """Samples and scale as a trainer takes them."""
+    def seen(self, x: np.ndarray) -> tuple[np.ndarray, float]:
+        """What a trainer's `predict` takes: samples (n, *in_shape) standardised as the training data were, and the scale."""
         mark = self.checkpoint.data
         return (Standard(mark.mean, mark.std).apply(x), 1.0) if mark.mean else (x, mark.scale)
 
