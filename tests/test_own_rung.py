@@ -213,4 +213,6 @@ def test_a_trainer_that_fails_is_a_failed_row_and_no_end_of_the_climb(run):
     code, _, _ = run("climb", "mlp10", *SMALL, "--rungs", "mine.py,numpy", "--repeats", "1", "--out", "found")
     assert code == 1
     mine, numpy = load_results("found/results.json").rungs
-    assert (mine.status, numpy.status) == ("failed", "timed") and "TypeError" in mine.reason, mine.reason
+    line = MINE[: MINE.index("self.update()")].count("\n") + 1
+    assert (mine.status, numpy.status) == ("failed", "timed")
+    assert f"raised TypeError in mine.py, line {line}: Mine.update() takes 1 positional argument" in mine.reason, mine.reason

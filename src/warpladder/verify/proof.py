@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import traceback
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,7 +47,7 @@ class Watched:
         except RungError:
             raise
         except Exception as error:
-            raise Refuted("crash", f"crash: {name} raised {type(error).__name__}: {error}") from error
+            raise Refuted("crash", f"crash: {name} raised {type(error).__name__}{_place(error)}: {error}") from error
 
     def load(self, dataset: Dataset) -> None:
         self._watch("load", self.trainer.load, dataset)
@@ -66,6 +68,13 @@ class Watched:
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
         return self._watch(f"predict of {len(x)} samples", self.trainer.predict, x, scale)
+
+
+def _place(error: Exception) -> str:
+    """Where in the file of the function that was called it happened, as " in mine.py, line 7"; empty where the call itself failed."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    own = [frame for frame in frames if frame.filename == frames[0].filename]
+    return f" in {Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""
 
 
 class Proof:
