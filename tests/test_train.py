@@ -366,7 +366,7 @@ def test_more_threads_than_cores_are_refused_but_a_checkpoint_of_a_larger_machin
 
 
 def test_a_net_that_memory_cannot_hold_is_refused_before_it_is_made():
-    net = Net("vast", (1, 4, 4), (Flatten(), Linear(10**12), Linear(3)), CrossEntropyLoss())
+    net = Net("vast", (1, 4, 4), (Flatten(), Linear(out_features=10**12), Linear(out_features=3)), CrossEntropyLoss())
     with pytest.raises(
         OutOfMemoryError, match=r"net 'vast' has 20,000,000,000,003 parameters, whose training takes 320,000\.0 GB at least"
     ):
