@@ -43,8 +43,11 @@ ZOO = (softmax((1, 8, 8)), mlp((1, 8, 8)), mlp10((1, 8, 8)), cnn((1, 8, 8)), aut
 NARROW = Net(
     "narrow", (1, 4, 4),
     (
-        Conv2d(out_channels=16, kernel_size=3, padding=1), ReLU(), MaxPool2d(2), Conv2d(out_channels=8, kernel_size=3, padding=1), ReLU(), MaxPool2d(2),
-        Conv2d(out_channels=8, kernel_size=3, padding=1), ReLU(), Upsample2d(scale_factor=2), Conv2d(out_channels=16, kernel_size=3, padding=1), ReLU(), Upsample2d(scale_factor=2), Conv2d(out_channels=1, kernel_size=3, padding=1),
+        Conv2d(out_channels=16, kernel_size=3, padding=1), ReLU(), MaxPool2d(2),
+        Conv2d(out_channels=8, kernel_size=3, padding=1), ReLU(), MaxPool2d(2),
+        Conv2d(out_channels=8, kernel_size=3, padding=1), ReLU(), Upsample2d(scale_factor=2),
+        Conv2d(out_channels=16, kernel_size=3, padding=1), ReLU(), Upsample2d(scale_factor=2),
+        Conv2d(out_channels=1, kernel_size=3, padding=1),
     ),
     MSELoss(),
 )  # fmt: skip
