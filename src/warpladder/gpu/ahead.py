@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from time import perf_counter
 
 from ..device import Device
 from ..device import source as sources
@@ -44,7 +45,7 @@ def ahead(wanted: Kernels, capability: Capability, arch: str, say: Say = None) -
     threads = min(len(units), cores(), THREADS)
     if say is not None:
         say(f"Compiling {len(units)} kernels with {threads} thread{'s' * (threads > 1)}; later runs find them in {folder()}")
-    pool = ThreadPoolExecutor(threads)
+    pool, began = ThreadPoolExecutor(threads), perf_counter()
     try:
         for future in [pool.submit(each.compiled) for each in units]:
             error = future.exception()
@@ -52,6 +53,8 @@ def ahead(wanted: Kernels, capability: Capability, arch: str, say: Say = None) -
                 raise error
     finally:
         pool.shutdown(cancel_futures=True)
+    if say is not None:
+        say(f"Compiled in {perf_counter() - began:.1f} s")
 
 
 class Compiler(Device):
