@@ -44,6 +44,8 @@ class Verdict:
     checks : dict
         How often each check was made, by name.
     seconds : float
+    judged : bool
+        False where no samples were found that are fit to judge by: neither passed nor refuted.
     """
 
     passed: bool
@@ -53,6 +55,7 @@ class Verdict:
     rows: tuple[Row, ...]
     checks: dict[str, int]
     seconds: float
+    judged: bool = True
 
     def __post_init__(self) -> None:
         if self.passed and not (self.rows and self.checks and all(self.checks.values()) and self.error <= self.bound):
