@@ -39,8 +39,8 @@ def rungs(net_name: str) -> None:
     def show(title: str, members: tuple[Rung, ...]) -> Table:
         table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
         table.add_column("name", no_wrap=True)
-        table.add_column("idea", ratio=3)
-        table.add_column(f"trains {net.name} here", ratio=2)
+        table.add_column("idea", ratio=3, overflow="fold")
+        table.add_column(f"trains {net.name} here", ratio=2, overflow="fold")
         for rung in members:
             table.add_row(rung.name, rung.idea, escape(rung.unsupported(net, config) or "yes"))
         return table
