@@ -44,10 +44,9 @@ def _overview() -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(
-        "net", box=SIMPLE_HEAD, caption="FLOPs of one sample: forward, and a whole training step. A net adapts to other image sizes."
-    )
-    table.add_column("layers", ratio=1)
+    table = Table(box=SIMPLE_HEAD, caption="FLOPs of one sample: forward, and a whole training step. A net adapts to other image sizes.")
+    table.add_column("net", no_wrap=True)
+    table.add_column("layers", ratio=1, overflow="fold")
     for head in ("parameters", "FLOPs", "training"):
         table.add_column(head, justify="right", no_wrap=True)
     for name in NETS:
@@ -70,7 +69,7 @@ def _details(net: Net) -> None:
         title=f"{net.name}: {dims(net.in_shape)} to {dims(net.out_shape)}, {type(net.loss).__name__}", box=SIMPLE_HEAD, show_footer=True
     )
     table.add_column("#", justify="right")
-    table.add_column("layer", "total", ratio=1)
+    table.add_column("layer", "total", ratio=1, overflow="fold")
     table.add_column("output", no_wrap=True)
     table.add_column("parameters", f"{net.param_count:,}", justify="right", no_wrap=True)
     table.add_column("FLOPs", short(net.flops), justify="right", no_wrap=True)
