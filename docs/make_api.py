@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import warpladder as wl
-from warpladder import checkpoint, config, data, errors, ladder, nets, results, train
+from warpladder import checkpoint, data, errors, ladder, nets, results
 from warpladder.data.dataset import pixels
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, StepLog, Trainer

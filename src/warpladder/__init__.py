@@ -95,7 +95,9 @@ class _Package(ModuleType):
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in ("train", "verify") and isinstance(value, ModuleType):
-            value = getattr(value, name)
+            function = getattr(value, name)
+            function.__dict__ = vars(value)  # the module's names are the function's too: import warpladder.verify.proof as proof
+            value = function
         super().__setattr__(name, value)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from .errors import RungError
 from .peers import jax, sklearn, torch, torch_gpu
 from .rungs import cupy, gemm, graph, library, loops, naive, native, numpy, resident, streamed, tiled
@@ -24,9 +26,10 @@ PEERS: tuple[Rung, ...] = (torch.PEER, torch.CHANNELS_LAST, sklearn.PEER, jax.PE
 
 
 def find(name: str) -> Rung:
-    """The rung or peer of this name; `RungError` lists the names there are."""
+    """The rung or peer of this name; `RungError` says what may have been meant."""
     for rung in LADDER + PEERS:
         if rung.name == name:
             return rung
-    names = ", ".join(rung.name for rung in LADDER + PEERS)
-    raise RungError(f"there is no rung {name!r}; there are {names}")
+    near = get_close_matches(str(name).lower(), [rung.name for rung in LADDER + PEERS])
+    meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    raise RungError(f"there is no rung {str(name)[:40]!r}: {meant}'warpladder rungs' lists all")

@@ -7,7 +7,7 @@ from .codec import decode, encode
 from .content import Checkpoint, DataMark, EpochLog, Score, Sums
 from .describe import net_from_json, net_to_json
 from .differ import differences
-from .file import check_writable, load, save
+from .file import check_free, check_writable, load, save
 from .weights import flat_weights, read_weights
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "EpochLog",
     "Score",
     "Sums",
+    "check_free",
     "check_writable",
     "clean_leftovers",
     "decode",

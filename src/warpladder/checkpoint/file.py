@@ -50,6 +50,15 @@ def read(path: str | os.PathLike[str]) -> bytes:
         raise CheckpointError(f"checkpoint {os.fspath(path)!r} cannot be read: {error or 'it is larger than memory'}") from None
 
 
+def check_free(path: str | os.PathLike[str], resumed: str | os.PathLike[str] | None = None) -> None:
+    """Raise `CheckpointError` where a new run's checkpoint would take the place of a file that is there, other than the one that is resumed."""
+    if not os.path.lexists(path) or (
+        resumed is not None and os.path.exists(resumed) and os.path.exists(path) and os.path.samefile(path, resumed)
+    ):
+        return
+    raise CheckpointError(f"{os.fspath(path)!r} is there already: go on from it (resume), name another file, or insist (overwrite)")
+
+
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise `CheckpointError` where a checkpoint could not be written later for a reason that can be seen now."""
     target = Path(os.path.realpath(path))
