@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,12 @@ class ByName(type):
     """
 
     if not TYPE_CHECKING:  # the dataclass says what its call takes
+
+        @property
+        def __signature__(cls) -> inspect.Signature:
+            """For `help` and notebooks: what `__init__` takes."""
+            own = inspect.signature(cls.__init__)
+            return own.replace(parameters=list(own.parameters.values())[1:])
 
         def __call__(cls, *places: Any, **settings: Any) -> Any:
             known = {field.name: field.default is MISSING for field in fields(cls)}

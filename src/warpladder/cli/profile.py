@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-<<<<<<< HEAD
-from .options import chosen_config, chosen_data, config_options, console, data_options, fitted, net_argument, split_options
-=======
 from ..report.columns import fitting
-from .options import NETS, chosen_config, chosen_data, config_options, console, data_options, fitted, split_options
->>>>>>> climb
+from .options import chosen_config, chosen_data, config_options, console, data_options, fitted, net_argument, split_options
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..profile import KernelTime, Part, Profile
+    from ..profile import Part, Profile
 
 
 @click.command()
@@ -63,11 +59,7 @@ def profile(net_name: str, rung: str, out: Path | None, **options: Any) -> None:
     else:
         show.print(found.reason)
     if any(part.kernels for part in found.parts):
-<<<<<<< HEAD
-        show.print(*launches(found, show.width), sep="\n")
-=======
         show.print(launches(found, show.width))
->>>>>>> climb
     if found.tiles:
         show.print(tiles(found, show.width))
     if found.timeline:
@@ -77,17 +69,13 @@ def profile(net_name: str, rung: str, out: Path | None, **options: Any) -> None:
             )
         )
         show.print(f"{found.hidden:.0%} of the copying was hidden behind computing\n")
-<<<<<<< HEAD
     if found.spans:
         show.print("Besides the steps: " + ", ".join(f"{what} {duration(seconds)}" for what, seconds in found.spans.items()) + "\n")
-    show.print(memory(found))
+    show.print(memory(found, show.width))
     if not found.memory:
         show.print("What the trainer holds is not known: its memory() says nothing")
     if outside(chosen):
         show.print(f"Nothing here is proven: 'warpladder climb' with --rungs {rung} proves that this rung trains right")
-=======
-    show.print(memory(found, show.width))
->>>>>>> climb
     if out is not None:
         click.echo(f"All of it: {out}")
 
@@ -106,37 +94,6 @@ def operations(found: Profile, width: int) -> Table:
     return fitting("Operations", ("operation", "phase"), groups, rows, width)
 
 
-<<<<<<< HEAD
-WIDE = 110  # columns that all figures of a kernel take beside its name
-
-
-def launches(found: Profile, width: int) -> list[Table]:
-    """Each kernel: its share of the step, its launch, and what it takes of a multiprocessor: in two tables where one would cut its figures."""
-    times, takes = ("times", "time", "share", "blocks", "threads"), ("registers", "shared", "spilled", "occupancy")
-    if width >= WIDE:
-        tables = [(_table("Kernels", "kernel", *times, *takes), slice(None))]
-    else:
-        tables = [
-            (_table("Kernels", "kernel", *times), slice(len(times))),
-            (_table("What they take of a multiprocessor", "kernel", *takes), slice(len(times), None)),
-        ]
-    for part in found.parts:
-        for kernel in part.kernels:
-            figures = _figures(kernel, found)
-            for table, wanted in tables:
-                table.add_row(kernel.name, *figures[wanted])
-    return [table for table, _ in tables]
-
-
-def _figures(kernel: KernelTime, found: Profile) -> list[str]:
-    """As the columns of `launches` have them; a call of a library tells its time alone."""
-    figures = [str(kernel.launches), duration(kernel.seconds), f"{kernel.seconds / found.parts_seconds:.1%}"]
-    shape = kernel.shape
-    if shape is None:
-        return [*figures, "(a library's)", "", "(a library's)", "", "", ""]
-    figures += ["x".join(map(str, _trimmed(shape.grid))), "x".join(map(str, _trimmed(shape.block))), str(shape.registers)]
-    return [*figures, f"{shape.shared + shape.static_shared:,}", str(shape.spilled), f"{shape.occupancy:.0%}"]
-=======
 def launches(found: Profile, width: int) -> Table:
     """Each kernel: its launch, what it takes of a multiprocessor, and its share of the step."""
     rows = []
@@ -154,7 +111,6 @@ def launches(found: Profile, width: int) -> Table:
             rows.append(((kernel.name,), figures))
     groups = (("times",), ("time", "share"), ("blocks", "threads"), ("registers", "spilled"), ("shared", "occupancy"))
     return fitting("Kernels", ("kernel",), groups, rows, width)
->>>>>>> climb
 
 
 def tiles(found: Profile, width: int) -> Table:
@@ -185,31 +141,10 @@ def chart(found: Profile, width: int) -> list[str]:
 
 def memory(found: Profile, width: int) -> Table:
     """Memory by component, and what a step moves between host and device."""
-<<<<<<< HEAD
-    table = _table("Memory", "component", "MB")
-    for what, size in found.memory.items():
-        table.add_row(what, f"{size / 1e6:,.3f}")
-    table.add_row("this process in all (host)", f"{found.host_bytes / 1e6:,.1f}", style="dim")
-    for what, size in found.transfers.items():
-        table.add_row(f"{what}, each step", f"{size / 1e6:,.4f}", style="dim")
-    return table
-
-
-def _table(title: str, first: str, *others: str) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column(first, overflow="fold", min_width=12)  # where room is short a name goes on in a second line, and no number is cut
-    for name in others:
-        table.add_column(name, justify="left" if name == "phase" else "right", no_wrap=True)
-    return table
-=======
     rows = [((what,), (f"{size / 1e6:,.3f}",)) for what, size in found.memory.items()]
     rows.append((("this process in all (host)",), (f"{found.host_bytes / 1e6:,.1f}",)))
     rows += [((f"{what}, each step",), (f"{size / 1e6:,.4f}",)) for what, size in found.transfers.items()]
     return fitting("Memory", ("component",), (("MB",),), rows, width)
->>>>>>> climb
 
 
 def _share(part: Part, found: Profile) -> str:

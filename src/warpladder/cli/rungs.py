@@ -33,26 +33,9 @@ def rungs(names: tuple[str, ...], net_name: str) -> None:
     """
     from ..ladder import LADDER, PEERS, find
 
-<<<<<<< HEAD
     chosen = [find(name) for name in names]
     if is_net_file(net_name):
         from ..netfile import load_net
-=======
-    from ..ladder import LADDER, PEERS
-    from ..rungs.base import Rung
-
-    net = NETS[net_name]()
-    config = RECIPES[net_name]
-
-    def show(title: str, members: tuple[Rung, ...]) -> Table:
-        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-        table.add_column("name", no_wrap=True)
-        table.add_column("idea", ratio=3, overflow="fold")
-        table.add_column(f"trains {net.name} here", ratio=2, overflow="fold")
-        for rung in members:
-            table.add_row(rung.name, rung.idea, escape(rung.unsupported(net, config) or "yes"))
-        return table
->>>>>>> climb
 
         net, config = load_net(net_name, (1, 28, 28)), TrainConfig()
     else:

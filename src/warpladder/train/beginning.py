@@ -14,6 +14,7 @@ from ..checkpoint import Checkpoint, DataMark, differences, flat_weights, load, 
 from ..checkpoint.content import param_shapes
 from ..config import RECIPES, TrainConfig
 from ..data.dataset import Dataset
+from ..data.foreign import to_numpy
 from ..errors import CheckpointError, ConfigError, RungError
 from ..ladder import find
 from ..machine import cores
@@ -111,7 +112,9 @@ def _weights(net: Net, config: TrainConfig, given: Weights | None) -> np.ndarray
     """(param_count,) float32: drawn by the seed, or those that are given."""
     if given is None:
         return initial(net, config.seed)
-    return flat_weights(net, given) if isinstance(given, Mapping) else read_weights(given, net)
+    if isinstance(given, Mapping):
+        return flat_weights(net, {name: to_numpy(array, str(name)) for name, array in given.items()})
+    return read_weights(given, net)
 
 
 def _unknown(rung: Rung, config: TrainConfig) -> list[str]:

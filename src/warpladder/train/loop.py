@@ -26,6 +26,7 @@ from .asked import asked_config, asked_data, asked_net, asked_rung
 from .beginning import Weights, begin, to_state
 from .diverged import Snapshot, explain_score, explain_state, explain_step
 from .interrupt import Interrupt
+from .model import Model
 from .run import Run
 from .scoring import part_score
 
@@ -49,7 +50,7 @@ def train(
     checkpoint_pause: float = 0.0,
     overwrite: bool = False,
     resume: str | os.PathLike[str] | None = None,
-    weights: Weights | None = None,
+    weights: Weights | Model | None = None,
     progress: Progress | bool | None = None,
 ) -> Run:
     """Train a net.
@@ -80,9 +81,9 @@ def train(
     resume : path, optional
         Go on from this checkpoint; nothing is written to it unless `checkpoint` names it too. Net, data and settings must be
         its own; only epochs, log_every and threads may differ. A finished run comes back at once.
-    weights : path or mapping of arrays, optional
+    weights : path, mapping of arrays or Model, optional
         Begin a new run with these weights, and no momentum, instead of drawing them by the seed: of a checkpoint, of a safetensors file of a
-        PyTorch `state_dict`, or named arrays (`checkpoint.flat_weights`). Nothing else is taken from the file.
+        PyTorch `state_dict`, or named arrays or tensors, such as `module.state_dict()`. Nothing else is taken from the file.
     progress : bool or rich.progress.Progress, optional
         True shows a bar on stderr; a `Progress` gets a task in it.
 
@@ -122,6 +123,8 @@ def train(
         asked_config(config, net)
     if rung is not None:
         rung = asked_rung(rung)
+    if isinstance(weights, Model):
+        weights = weights.state_dict()
     start, chosen = begin(net, data, config, rung, resume, weights)
     if start.finished:
         if checkpoint is not None:
