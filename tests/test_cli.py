@@ -69,6 +69,18 @@ def test_no_command_shows_the_help(run):
     assert "Commands:" in out + err
 
 
+def test_the_list_of_commands_cuts_no_sentence(run):
+    said = " ".join(run("--help")[1].partition("Commands:")[2].split())
+    assert "..." not in said
+    for name, command in group.commands.items():
+        assert f"{name} {' '.join((command.help or '').partition('.')[0].split())}." in said
+
+
+def test_python_m_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "warpladder", "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("warpladder 0.")
+
+
 def test_version(run):
     code, out, _ = run("--version")
     assert code == 0

@@ -13,6 +13,7 @@ PACKAGE = Path(warpladder.__file__).parent
 
 #: Each group may import only what stands below it, and of its own group nothing but itself.
 ORDER = (
+    ("__main__",),
     ("cli",),
     ("report", "reproduce"),
     ("bench", "profile", "features", "gemm"),

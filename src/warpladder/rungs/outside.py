@@ -17,8 +17,9 @@ from ..trainers.base import State, Trainer
 from .base import OPTIONS, Rung
 
 
-def is_path(name: str) -> bool:
+def is_path(name: str | os.PathLike[str]) -> bool:
     """Whether a rung's name is that of a file: it ends in .py, or has a folder in it."""
+    name = str(name)
     return name.endswith(".py") or "/" in name or os.sep in name
 
 
