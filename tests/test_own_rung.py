@@ -191,6 +191,13 @@ def test_a_path_that_leads_nowhere_is_named(path, words):
         find(path)
 
 
+def test_a_file_without_its_ending_is_meant():
+    with pytest.raises(RungError, match=r"there is no rung 'mine': did you mean the file, ./mine.py\?"):
+        find("mine")
+    Path("numpy.py").write_text("raise RuntimeError")
+    assert find("numpy").path is None
+
+
 def test_functions_of_a_rung_that_fail_name_their_line(run):
     Path("mine.py").write_text(
         MINE.replace(

@@ -85,26 +85,6 @@ def test_occupancy_by_each_of_its_limits(threads: int, shared: int, registers: i
     assert occupancy((threads, 1, 1), shared, Resources(registers=registers), Limits("H200")) == share
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_tables_of_kernels_lose_no_number(width):
-    from rich.console import Console
-
-    from warpladder.cli.profile import launches
-    from warpladder.profile import KernelTime, LaunchShape, Part, Profile
-
-    shape = LaunchShape((12345, 678, 1), (1024, 1, 1), 49152, 255, 0, 1234, 0.375)
-    kernels = tuple(KernelTime(name, 100, 123.4e-6, shape) for name in ("short", "cross_entropy_softmax_of_many_classes<float, 32>"))
-    part = Part("0 Conv2d", "forward", 246.8e-6, floor.Floor(1, 1), kernels)
-    found = Profile("cnn", "naive", "GPU", 64, 1.0, 1, 1.0, 1.0, (part,), {}, 0, {})
-    console = Console(width=width, highlight=False)
-    with console.capture() as capture:
-        console.print(*launches(found, width))
-    out = capture.get()
-    assert "…" not in out and max(map(len, out.splitlines())) <= width
-    for number in ("100 ", "123 us", "50.0%", "12345x678", " 1024", "255", "49,152", "1234 ", "38%"):
-        assert out.count(number) >= 2, number
-
-
 def test_the_command_writes_what_it_shows(tmp_path, capsys):
     out = tmp_path / "p.json"
     assert main(["profile", "softmax", "--data", "digits", "--rung", "loops", "--out", str(out)]) == 0

@@ -36,6 +36,8 @@ def find(name: str) -> Rung:
     for rung in LADDER + PEERS:
         if rung.name == name:
             return rung
+    if os.path.isfile(f"{name}.py"):
+        raise RungError(f"there is no rung {name!r}: did you mean the file, ./{name}.py?")
     names = ", ".join(rung.name for rung in LADDER + PEERS)
     raise RungError(f"there is no rung {name!r}; there are {names}")
 

@@ -12,7 +12,7 @@ from .options import chosen_config, chosen_data, config_options, console, data_o
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..profile import KernelTime, Part, Profile
+    from ..profile import Part, Profile
 
 
 @click.command()
@@ -58,7 +58,7 @@ def profile(net_name: str, rung: str, out: Path | None, **options: Any) -> None:
     else:
         show.print(found.reason)
     if any(part.kernels for part in found.parts):
-        show.print(*launches(found, show.width), sep="\n")
+        show.print(launches(found))
     if found.tiles:
         show.print(tiles(found))
     if found.timeline:
@@ -91,35 +91,21 @@ def operations(found: Profile) -> Table:
     return table
 
 
-WIDE = 110  # columns that all figures of a kernel take beside its name
-
-
-def launches(found: Profile, width: int) -> list[Table]:
-    """Each kernel: its share of the step, its launch, and what it takes of a multiprocessor: in two tables where one would cut its figures."""
-    times, takes = ("times", "time", "share", "blocks", "threads"), ("registers", "shared", "spilled", "occupancy")
-    if width >= WIDE:
-        tables = [(_table("Kernels", "kernel", *times, *takes), slice(None))]
-    else:
-        tables = [
-            (_table("Kernels", "kernel", *times), slice(len(times))),
-            (_table("What they take of a multiprocessor", "kernel", *takes), slice(len(times), None)),
-        ]
+def launches(found: Profile) -> Table:
+    """Each kernel: its launch, what it takes of a multiprocessor, and its share of the step."""
+    table = _table("Kernels", "kernel", "times", "time", "share", "blocks", "threads", "registers", "shared", "spilled", "occupancy")
     for part in found.parts:
         for kernel in part.kernels:
-            figures = _figures(kernel, found)
-            for table, wanted in tables:
-                table.add_row(kernel.name, *figures[wanted])
-    return [table for table, _ in tables]
-
-
-def _figures(kernel: KernelTime, found: Profile) -> list[str]:
-    """As the columns of `launches` have them; a call of a library tells its time alone."""
-    figures = [str(kernel.launches), duration(kernel.seconds), f"{kernel.seconds / found.parts_seconds:.1%}"]
-    shape = kernel.shape
-    if shape is None:
-        return [*figures, "(a library's)", "", "(a library's)", "", "", ""]
-    figures += ["x".join(map(str, _trimmed(shape.grid))), "x".join(map(str, _trimmed(shape.block))), str(shape.registers)]
-    return [*figures, f"{shape.shared + shape.static_shared:,}", str(shape.spilled), f"{shape.occupancy:.0%}"]
+            times = kernel.name, str(kernel.launches), duration(kernel.seconds), f"{kernel.seconds / found.parts_seconds:.1%}"
+            shape = kernel.shape
+            if shape is None:
+                table.add_row(*times, "(a library's)")
+                continue
+            table.add_row(
+                *times, "x".join(map(str, _trimmed(shape.grid))), "x".join(map(str, _trimmed(shape.block))), str(shape.registers),
+                f"{shape.shared + shape.static_shared:,}", str(shape.spilled), f"{shape.occupancy:.0%}",
+            )  # fmt: skip
+    return table
 
 
 def tiles(found: Profile) -> Table:
@@ -164,7 +150,7 @@ def _table(title: str, first: str, *others: str) -> Table:
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column(first, overflow="fold", min_width=12)  # where room is short a name goes on in a second line, and no number is cut
+    table.add_column(first, no_wrap=True)
     for name in others:
         table.add_column(name, justify="left" if name == "phase" else "right", no_wrap=True)
     return table
