@@ -210,6 +210,12 @@ def test_functions_of_a_rung_that_fail_name_their_line(run):
     ), err
 
 
+def test_a_trainer_that_lacks_a_method_is_one_line(run):
+    Path("mine.py").write_text(MINE.replace("def predict(", "def predicted("))
+    code, _, err = run("train", "mlp10", *SMALL, "--rung", "mine.py", "--no-progress")
+    assert code == 2 and err.startswith("warpladder: mine.py: TypeError: Can't instantiate abstract class Mine") and "predict" in err, err
+
+
 def test_a_rung_that_does_not_know_a_net_says_so(run):
     code, _, err = run("climb", "cnn", *SMALL, "--rungs", "mine.py")
     assert code == 2 and "mine cannot train cnn here: it knows perceptrons only" in err
