@@ -31,7 +31,7 @@ PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
     ),
     ("Training", "warpladder.", (wl.TrainConfig, wl.train, wl.Model, wl.Run, wl.load)),
     ("What a run reports", "warpladder.train.", (checkpoint.EpochLog, checkpoint.Score)),
-    ("The ladder", "warpladder.ladder.", (ladder.find, ladder.load)),
+    ("The ladder", "warpladder.ladder.", (ladder.find, ladder.load, ladder.outside)),
     ("What rungs are made of", "", (Rung, Trainer, State, StepLog)),
     ("Proof and timing", "warpladder.", (wl.verify, wl.climb)),
     ("What a climb returns", "warpladder.results.", (results.load, results.Results, results.RungResult, results.Timing, results.Checked)),
