@@ -15,6 +15,7 @@ from warpladder.bench import climb, contender, course, kept, task
 from warpladder.bench.footprint import describe, peak_rss, rebuild
 from warpladder.bench.task import Plan, Task, plan
 from warpladder.config import TrainConfig
+from warpladder.data import load as load_data
 from warpladder.data.dataset import Dataset
 from warpladder.errors import ConfigError, DataError, RungError
 from warpladder.ladder import LADDER, PEERS, find
@@ -392,7 +393,7 @@ def test_a_test_set_without_labels_gives_no_accuracy(net, data):
 
 
 def test_a_net_without_classes_has_a_loss_alone(data):
-    net = nets.Net("copy", (1, 4, 4), (nets.Flatten(), nets.Linear(16)), nets.MSELoss())
+    net = nets.Net("copy", (1, 4, 4), (nets.Flatten(), nets.Linear(out_features=16)), nets.MSELoss())
     found = only(Wrapped, net, data)
     assert found.status == "timed", found.reason
     assert found.test_accuracy is None and found.test_loss > 0
@@ -784,3 +785,14 @@ def test_data_of_a_programs_own_have_no_command(net, data):
     assert climb(net, data, CONFIG, [NUMPY], epochs=0, repeats=1).command == ""
     part = load_data("digits", limit=100)
     assert climb(nets.softmax((1, 8, 8)), part, CONFIG, [NUMPY], epochs=0, repeats=1).command == ""
+
+
+def test_a_slow_rung_is_proven_on_cut_batches_and_says_so():
+    data = load_data("digits", limit=130)
+    net = nets.cnn((1, 8, 8))
+    slow = replace(find("numpy"), name="slow", proof_flops=20 * net.train_flops)
+    results = climb(net, data, TrainConfig(batch_size=64), [slow, find("numpy")], epochs=0, repeats=1, budget=0.1, kept=False)
+    cut, whole = (rung.check for rung in results.rungs)
+    assert cut is not None and whole is not None and cut.passed
+    assert cut.reason.endswith("; proven on batches of 20 samples in place of 64, which would take long")
+    assert "in place of" not in whole.reason

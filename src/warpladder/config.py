@@ -81,6 +81,8 @@ class TrainConfig:
                 continue
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value >= 0):
                 raise ConfigError(f"{name} wants a finite number of at least 0, got {value!r}")
+        if self.momentum >= 1:
+            raise ConfigError(f"momentum wants a number below 1, got {self.momentum:g}: with it every step would be longer than the last")
         for name, choices in (("device", DEVICES), ("feed", FEEDS)):
             value = getattr(self, name)
             if value is not None and value not in choices:

@@ -52,7 +52,7 @@ def facts(threads: int | None = None) -> dict[str, Any]:
         "cores": cores(),
         "threads": threads,
         "features": tuple(name for name in FEATURES if name in features),
-        "memory_bytes": _memory(),
+        "memory_bytes": memory(),
         "fma_peak": fma_peak(threads),
         "bandwidth": bandwidth(threads),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -198,7 +198,8 @@ def _cpu() -> str:
     return platform.processor() or platform.machine()
 
 
-def _memory() -> int | None:
+def memory() -> int | None:
+    """Bytes of main memory; None where the system does not tell."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -14,6 +14,7 @@ from ..errors import ConfigError, RungError
 from ..nets import Net
 from ..results import Results
 from ..rungs.base import Rung
+from ..train.asked import asked_config, asked_data, asked_net, asked_rungs
 from ..trainers.base import check_fit
 from .again import again
 from .contender import Contender
@@ -28,12 +29,12 @@ FIRST_LOOK = 30.0
 
 
 def climb(
-    net: Net,
-    data: Dataset,
-    config: TrainConfig,
-    rungs: Sequence[Rung],
+    net: Net | str,
+    data: Dataset | str,
+    config: TrainConfig | None,
+    rungs: Sequence[Rung | str],
     *,
-    epochs: int,
+    epochs: int | None = None,
     repeats: int = 5,
     budget: float = 2.0,
     quick: bool = False,
@@ -47,11 +48,11 @@ def climb(
     Parameters
     ----------
     net, data, config
-        What is trained, on what, and how. `config.epochs` is not looked at.
-    rungs : sequence of Rung
-        In the order of the ladder; peers may stand among them.
-    epochs : int
-        Epochs of training before the test accuracy is taken.
+        What is trained, on what, and how: as `train` takes them, names too; None is the net's recipe.
+    rungs : sequence of Rung or str
+        Rungs or their names, in the order of the ladder; peers may stand among them.
+    epochs : int or None
+        Epochs of training before the test accuracy is taken; None takes those of the settings.
     repeats : int
         Timed repetitions. Rungs take turns, so that whatever disturbs the machine disturbs all of them.
     budget : float
@@ -78,9 +79,14 @@ def climb(
 
     Raises
     ------
-    ConfigError, RungError, DataError
+    ArgumentError, ConfigError, RungError, DataError
         Where the whole climb makes no sense.
     """
+    data = asked_data(data).standardized()
+    net = asked_net(net, data)
+    config = asked_config(config, net)
+    rungs = asked_rungs(rungs)
+    epochs = config.epochs if epochs is None else epochs
     for name, value, least in (("epochs", epochs, 0), ("repeats", repeats, 1)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ConfigError(f"{name} wants a whole number of at least {least}, got {value!r}")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..config import TrainConfig
 from ..errors import WarpladderError
 from ..ladder import PEERS
 from ..machine import busy_seconds
@@ -23,6 +24,8 @@ from ..trainers.base import State, StepLog, Trainer
 from ..verify import verify
 from .kept import Kept
 from .task import PROBE, TRAINING, Plan, Task, plan
+
+LEAST_PROVEN = 8  # samples in a batch that a proof cuts, at least
 
 
 class Refused(WarpladderError):
@@ -89,19 +92,28 @@ class Contender:
         with self.guarded("check"):
             checked = kept.find(self.rung) if kept else None
             if checked is None:
+                config, cut = self._proven()
                 verdict = verify(
                     self.rung.build,
                     self.task.net,
-                    self.task.config,
+                    config,
                     dataset=self.task.data,
                     bitwise=self.exact,
                     precision=self.rung.precision,
                     transforms=self.rung.transforms,
                 )
-                checked = Checked(verdict.passed, finite(verdict.error), finite(verdict.bound), line(verdict.reason), verdict.seconds)
+                checked = Checked(verdict.passed, finite(verdict.error), finite(verdict.bound), line(verdict.reason + cut), verdict.seconds)
                 if not verdict.passed:
                     self.give_up("failed" if verdict.judged else "unjudged", verdict.reason)
             self.found["check"] = checked
+
+    def _proven(self) -> tuple[TrainConfig, str]:
+        """The settings that a proof is made with, and how they differ from those that are timed, in words."""
+        config, net = self.task.config, self.task.net
+        most = max(LEAST_PROVEN, int(min(self.rung.proof_flops / net.train_flops, config.batch(self.task.n))))
+        if config.batch_size is None or config.batch_size <= most:
+            return config, ""
+        return config.but(batch_size=most), f"; proven on batches of {most} samples in place of {config.batch_size}, which would take long"
 
     def prepare(self, kept: Kept | None = None) -> None:
         """Build, load, warm up, and plan the repetitions. Ends at the initial state."""

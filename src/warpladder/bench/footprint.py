@@ -65,13 +65,14 @@ def peak_rss(
 
     children : holds the process while it runs.
     """
+    name = rung.name if rung.path is None else str(Path(rung.path).expanduser().resolve())
     try:
-        if ladder.find(rung.name) is not rung:
+        if ladder.find(name) is not rung:
             raise RungError("")
     except RungError:
-        return None, "only a rung of warpladder's ladder can be built in a process of its own"
+        return None, "only a rung of warpladder's ladder, or one from a file, can be built in a process of its own"
     order = {
-        "rung": rung.name,
+        "rung": name,
         "net": describe(net),
         "config": asdict(config),
         "train": [list(data.train_x.shape), str(data.train_x.dtype)],

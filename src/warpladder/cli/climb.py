@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from ..errors import RungError
-from .options import NETS, chosen_config, chosen_data, config_options, data_options, fitted, split_options
+from .options import chosen_config, chosen_data, config_options, data_options, fitted, net_argument, split_options
 from .record import Record, folder, shown, stoppable
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _ASIDE = ("out", "overwrite", "progress")
 
 
 @click.command()
-@click.argument("net_name", metavar="NET", type=click.Choice(tuple(NETS)))
+@net_argument()
 @data_options
 @split_options
 @click.option("--rungs", "rung_names", metavar="A,B,C", help="Rungs and peers to climb; all if not given.")
@@ -75,7 +75,7 @@ def climb(
                 raise RungError(f"{rung.name} cannot train {net.name} here: {reason}")
     repeats = (2 if quick else 5) if repeats is None else repeats
     budget = (0.5 if quick else 2.0) if budget is None else budget
-    with stoppable(), folder(out, f"{net_name}-{data.name}", overwrite) as place:
+    with stoppable(), folder(out, f"{net.name}-{data.name}", overwrite) as place:
         record = Record(place)
         how: dict[str, Any] = {"epochs": config.epochs, "repeats": repeats, "budget": budget, "quick": quick, "kept": kept}
         try:
@@ -105,7 +105,7 @@ def _again(ctx: click.Context) -> str:
     for parameter in ctx.command.params:
         name, value = parameter.name, ctx.params.get(parameter.name or "")
         given = name is not None and ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE
-        if not isinstance(parameter, click.Option) or not given or name in _ASIDE:
+        if not isinstance(parameter, click.Option) or not parameter.expose_value or not given or name in _ASIDE:
             continue
         if parameter.is_flag:
             words.append(parameter.opts[0] if value else parameter.secondary_opts[0])

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
 
 import click
 
-from ..nets import Flatten, Layer, Net
-from .options import NETS, console, dims
+from ..nets import Flatten, Layer, Net, Shape
+from .options import NETS, ShapeOf, console, dims, is_net_file, net_argument
 
 
 @click.command()
-@click.argument("net", required=False, type=click.Choice(tuple(NETS)), metavar="[NET]")
-def nets(net: str | None) -> None:
+@net_argument(required=False)
+@click.option("--shape", type=ShapeOf(), help="Shape of one sample; that of the net's report if not given, or what its file states.")
+def nets(net_name: str | None, shape: Shape | None) -> None:
     """Show the networks, or one layer by layer.
 
     \b
     Examples:
       warpladder nets
       warpladder nets cnn
+      warpladder nets --net mine.toml --shape 1x8x8
     """
-    if net is None:
+    if net_name is None:
         _overview()
+    elif is_net_file(net_name):
+        from ..netfile import load_net
+
+        _details(load_net(net_name, shape))
     else:
-        _details(NETS[net]())
-
-
-def describe(layer: Layer) -> str:
-    """A layer as a reader would write it: its name and the settings that are not the default."""
-    settings = {field.name: getattr(layer, field.name) for field in fields(layer) if getattr(layer, field.name) != field.default}  # type: ignore[arg-type]
-    return f"{type(layer).__name__}({', '.join(f'{name}={value}' for name, value in settings.items())})"
+        _details(NETS[net_name](*([] if shape is None else [shape])))
 
 
 def short(count: int) -> str:
@@ -78,5 +77,5 @@ def _details(net: Net) -> None:
         in_shape, out_shape = net.shapes[index : index + 2]
         count = sum(math.prod(shape) for shape in layer.param_shapes(in_shape).values())
         cells = (f"{count:,}" if count else "", short(layer.flops(in_shape)) if layer.flops(in_shape) else "")
-        table.add_row(str(index), describe(layer), dims(out_shape), *cells)
+        table.add_row(str(index), str(layer), dims(out_shape), *cells)
     console().print(table)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..report.columns import fitting
-from .options import NETS, chosen_config, chosen_data, config_options, console, data_options, fitted, split_options
+from .options import chosen_config, chosen_data, config_options, console, data_options, fitted, net_argument, split_options
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("net_name", metavar="NET", type=click.Choice(tuple(NETS)))
+@net_argument()
 @data_options
 @split_options
-@click.option("--rung", metavar="R", default="numpy", show_default=True, help="Rung or peer to take apart.")
+@click.option("--rung", metavar="R", default="numpy", show_default=True, help="Rung or peer to take apart, or a file with one.")
 @config_options
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write all of it as JSON.")
 def profile(net_name: str, rung: str, out: Path | None, **options: Any) -> None:
@@ -34,11 +34,12 @@ def profile(net_name: str, rung: str, out: Path | None, **options: Any) -> None:
       warpladder profile cnn --data mnist --rung naive
       warpladder profile mlp10 --data mnist --rung numpy --out profile.json
     """
-    from ..ladder import find
+    from ..ladder import find, outside
     from ..profile import profile as measure
 
-    data = chosen_data(options)
-    found = measure(find(rung), fitted(net_name, data), data, chosen_config(net_name, options))
+    chosen = find(rung)
+    data = chosen_data(options).standardized()
+    found = measure(chosen, fitted(net_name, data), data, chosen_config(net_name, options))
     if out is not None:
         from ..profile.files import save
 
@@ -68,7 +69,13 @@ def profile(net_name: str, rung: str, out: Path | None, **options: Any) -> None:
             )
         )
         show.print(f"{found.hidden:.0%} of the copying was hidden behind computing\n")
+    if found.spans:
+        show.print("Besides the steps: " + ", ".join(f"{what} {duration(seconds)}" for what, seconds in found.spans.items()) + "\n")
     show.print(memory(found, show.width))
+    if not found.memory:
+        show.print("What the trainer holds is not known: its memory() says nothing")
+    if outside(chosen):
+        show.print(f"Nothing here is proven: 'warpladder climb' with --rungs {rung} proves that this rung trains right")
     if out is not None:
         click.echo(f"All of it: {out}")
 

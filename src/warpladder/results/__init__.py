@@ -238,7 +238,7 @@ class RungResult:
             raise ResultsError(f"rung {self.name!r}: a timing belongs to the status 'timed' and to no other, got {self.status!r}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Results:
     """A whole climb, or as much of one as there is.
 
@@ -302,6 +302,20 @@ class Results:
     def disturbed(self) -> bool:
         """Whether others kept so much of the machine busy that times and their ratios say little."""
         return not self.disturbance <= DISTURBED * self.machine.cores
+
+    def table(self) -> str:
+        """The table of the command line as text, as wide as the terminal: a row for each rung, remarks, and which is fastest."""
+        from ..report.plain import as_plain
+
+        return as_plain(self)
+
+    def __repr__(self) -> str:
+        return self.table()
+
+    def _repr_html_(self) -> str:
+        from ..report.plain import as_cell
+
+        return as_cell(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON file: the old one stays whole until the new one is on the disk."""

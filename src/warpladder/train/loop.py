@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..checkpoint import Checkpoint, EpochLog, Score, Sums, check_writable, clean_leftovers, save
+from ..checkpoint import Checkpoint, EpochLog, Score, Sums, check_free, check_writable, clean_leftovers, save
 from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..errors import ConfigError, DivergedError, Stopped
@@ -22,9 +22,11 @@ from ..order import Order
 from ..params import views
 from ..rungs.base import Rung
 from ..trainers.base import State, StepLog, Trainer
-from .beginning import begin, to_state
+from .asked import asked_config, asked_data, asked_net, asked_rung
+from .beginning import Weights, begin, to_state
 from .diverged import Snapshot, explain_score, explain_state, explain_step
 from .interrupt import Interrupt
+from .model import Model
 from .run import Run
 from .scoring import part_score
 
@@ -38,14 +40,17 @@ SNAPSHOT_SECONDS = 1.0  # between two copies of the state, from which a loss tha
 
 
 def train(
-    net: Net,
-    data: Dataset,
+    net: Net | str,
+    data: Dataset | str,
     config: TrainConfig | None = None,
     *,
     rung: str | Rung | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
+    checkpoint_pause: float = 0.0,
+    overwrite: bool = False,
     resume: str | os.PathLike[str] | None = None,
+    weights: Weights | Model | None = None,
     progress: Progress | bool | None = None,
 ) -> Run:
     """Train a net.
@@ -56,9 +61,10 @@ def train(
 
     Parameters
     ----------
-    net : Net
-    data : Dataset
-        Stays as it is stored; nothing makes a float copy of it.
+    net : Net or str
+        A name, "mlp", is that net for the samples and classes of the data.
+    data : Dataset or str
+        A name, "digits", is loaded. It stays as it is stored; nothing makes a float copy of it, unless it is to be standardised.
     config : TrainConfig, optional
         By default the net's recipe (`config.RECIPES`) or, when resuming, the checkpoint's.
     rung : str or Rung, optional
@@ -68,9 +74,16 @@ def train(
         Keep a checkpoint in this file: at the end of every epoch, every `checkpoint_every` steps, and where training stops.
     checkpoint_every : int, optional
         Steps, counted over all epochs.
+    checkpoint_pause : float
+        Seconds that pass at least between two checkpoints at ends of epochs. That of the run's end, or where it stops, is always written.
+    overwrite : bool
+        Whether `checkpoint` may take the place of a file that is there, other than the one that is resumed.
     resume : path, optional
         Go on from this checkpoint; nothing is written to it unless `checkpoint` names it too. Net, data and settings must be
         its own; only epochs, log_every and threads may differ. A finished run comes back at once.
+    weights : path, mapping of arrays or Model, optional
+        Begin a new run with these weights, and no momentum, instead of drawing them by the seed: of a checkpoint, of a safetensors file of a
+        PyTorch `state_dict`, or named arrays or tensors, such as `module.state_dict()`. Nothing else is taken from the file.
     progress : bool or rich.progress.Progress, optional
         True shows a bar on stderr; a `Progress` gets a task in it.
 
@@ -81,10 +94,13 @@ def train(
 
     Raises
     ------
+    ArgumentError
+        An argument of another type, told with what is wanted.
     ConfigError, DataError, RungError
         Settings, data or rung do not fit.
     CheckpointError
-        The checkpoint to resume is missing, damaged or another run's; or one could not be written.
+        The checkpoint to resume is missing, damaged or another run's; weights do not fit the net; or a checkpoint could not be written, or
+        would take the place of another file.
     DivergedError
         A loss or a weight stopped being finite: the message names layer, epoch and step, and what to do. No such state is ever saved.
     Stopped
@@ -98,12 +114,23 @@ def train(
         raise ConfigError("checkpoint_every says when to write a checkpoint, but no checkpoint file is given")
     if checkpoint is not None:
         check_writable(checkpoint)
+        if not overwrite:
+            check_free(checkpoint, resume)
         clean_leftovers(Path(checkpoint))
-    start, chosen = begin(net, data, config, rung, resume)
+    data = asked_data(data)
+    net = asked_net(net, data)
+    if config is not None:
+        asked_config(config, net)
+    if rung is not None:
+        rung = asked_rung(rung)
+    if isinstance(weights, Model):
+        weights = weights.state_dict()
+    start, chosen = begin(net, data, config, rung, resume, weights)
     if start.finished:
         if checkpoint is not None:
             save(checkpoint, start)
         return Run(start)
+    data = data.standardized()
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
         show: Show | None = None
@@ -117,7 +144,7 @@ def train(
         trainer = stack.enter_context(chosen.build(net, start.config, to_state(start)))
         trainer.tuned, trainer.say = start.tuned, None if show is None else show.say
         trainer.load(data)
-        return _Loop(trainer, data, start, interrupt, show, checkpoint, checkpoint_every).to_the_end()
+        return _Loop(trainer, data, start, interrupt, show, checkpoint, checkpoint_every, checkpoint_pause).to_the_end()
 
 
 class _Loop:
@@ -132,14 +159,16 @@ class _Loop:
         show: Show | None,
         path: str | os.PathLike[str] | None,
         every: int | None,
+        pause: float,
     ) -> None:
         self.trainer, self.data, self.start, self.interrupt, self.show = trainer, data, start, interrupt, show
-        self.path, self.every = path, every
+        self.path, self.every, self.pause = path, every, pause
         self.config = start.config
         self.steps = self.config.steps(len(data.train_x))
         self.epoch, self.step, self.sums, self.history = start.epoch, start.step, start.sums, list(start.history)
         self.reach = 1  # steps that fit into CALL_SECONDS; the first call finds out
         self.saved: tuple[int, int] | None = None  # the place of the last checkpoint written
+        self.written = time.monotonic()  # when it was, or when the run began
 
     def to_the_end(self) -> Run:
         while self.epoch < self.config.epochs:
@@ -180,7 +209,7 @@ class _Loop:
 
     def _together(self) -> int:
         """Epochs that the next call takes: more than one where nothing is to be done between them, and their steps are few."""
-        if self.step or self.data.valid_x is not None or self.path is not None:
+        if self.step or self.data.valid_x is not None or (self.path is not None and not self.pause):
             return 1
         return min(self.config.epochs - self.epoch, min(self.reach, self.config.log_every) // self.steps)
 
@@ -204,6 +233,7 @@ class _Loop:
         self._state()
         if self.show is not None:
             self.show.steps(self.epoch, self.steps, sums)
+        self._save_epoch()
         self._heed()
 
     def _look(self, log: StepLog, first: int, snapshot: Snapshot) -> None:
@@ -229,8 +259,7 @@ class _Loop:
     def _close_epoch(self) -> None:
         self._state()
         self._note_epoch(self.sums, self._score("valid"))
-        if self.path is not None:
-            self._save()
+        self._save_epoch()
         self._heed()
 
     def _note_epoch(self, sums: Sums, valid: Score | None) -> None:
@@ -276,7 +305,12 @@ class _Loop:
     def _save(self) -> None:
         if self.path is not None and self.saved != (self.epoch, self.step):
             save(self.path, self._checkpoint())
-            self.saved = (self.epoch, self.step)
+            self.saved, self.written = (self.epoch, self.step), time.monotonic()
+
+    def _save_epoch(self) -> None:
+        """The checkpoint at the end of an epoch, unless the last one is too fresh."""
+        if not time.monotonic() - self.written < self.pause:
+            self._save()
 
     def _heed(self) -> None:
         """Stop here if a signal asked for it."""
