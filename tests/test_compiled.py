@@ -66,7 +66,9 @@ def test_a_change_in_what_a_function_imports_is_seen(copy: Path) -> None:
 def test_an_edit_of_comments_docstrings_and_lines_compiles_nothing(copy: Path) -> None:
     assert run(copy) == "21 0\n"
     outer = copy / "ops" / "probe_outer.py"
-    outer.write_text(f'"""Another docstring."""\n\n# and a comment\n{OUTER}'.replace("def outer(x):", 'def outer(x):\n    """Twice and one."""'))
+    outer.write_text(
+        f'"""Another docstring."""\n\n# and a comment\n{OUTER}'.replace("def outer(x):", 'def outer(x):\n    """Twice and one."""')
+    )
     inner = copy / "ops" / "probe_inner.py"
     inner.write_text("\n\n" + inner.read_text().replace("return", "# said\n    return"))
     os.utime(inner, (1, 1))

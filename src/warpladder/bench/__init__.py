@@ -20,7 +20,7 @@ from ..errors import ConfigError, RungError
 from ..nets import Net
 from ..results import SCHEMA, DataFacts, Gpu, Machine, NetFacts, Results
 from ..rungs.base import Rung
-from ..trainers.base import check_fit
+from ..trainers.base import check_fit, check_settings
 from .contender import Contender
 from .task import Task
 
@@ -80,6 +80,7 @@ def climb(
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise RungError(f"a climb wants each rung only once, got {', '.join(twice)} twice or more")
     check_fit(net, data)
+    check_settings(net, config, len(data.train_x))
     task = Task(net, data, config, epochs, repeats, budget)
     if task.steps == 0:
         raise ConfigError(f"there is no full batch of {config.batch_size} among {task.n} samples, and drop_last leaves out the rest")

@@ -92,7 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _warn(message: Warning | str, category: type[Warning], filename: str, lineno: int, file: object = None, line: str | None = None) -> None:
+def _warn(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: object = None, line: str | None = None
+) -> None:
     """A warning of ours as one line; those of libraries as Python shows them."""
     if category is UserWarning:
         _say(message, 0)

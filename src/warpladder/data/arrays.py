@@ -37,7 +37,7 @@ def arrays(
     Raises
     ------
     DataError
-        Where parts disagree, values are not finite, or shapes or types are none of these.
+        Where parts disagree, values are not finite, shapes or types are none of these, or images have their channels last.
     """
     parts = {"train": train_x, "test": test_x, "valid": valid_x}
     pixels = {part: None if x is None else _pixels(name, part, x) for part, x in parts.items()}
@@ -61,6 +61,8 @@ def arrays(
 
 def _pixels(name: str, part: str, values: Any) -> np.ndarray:
     x = np.asarray(values)
+    if x.ndim == 4 and x.shape[3] in (1, 3, 4) and x.shape[1] == x.shape[2] > x.shape[3]:
+        raise DataError(f"{name}: {part} samples have shape {x.shape[1:]}, which looks like channels last: give x.transpose(0, 3, 1, 2)")
     if x.ndim == 3:
         x = x[:, np.newaxis]
     if x.dtype == np.uint8 or not x.size:

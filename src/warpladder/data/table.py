@@ -85,6 +85,9 @@ class _Rows:
         first, _, after = text[len(blank) :].partition(b"\n")
         if not first:
             return b""
+        other = next((mark for mark in (b";", b"\t") if mark in first and b"," not in first), None)
+        if other is not None:
+            self.reader.fail(f"line {self.line} has {other.decode()!r} where commas are wanted between the cells")
         cells = [_bare(cell) for cell in first.split(b",")]
         self.columns = len(cells)
         if not cells[0] or _NUMBER.fullmatch(cells[0]):
