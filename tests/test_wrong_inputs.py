@@ -117,7 +117,7 @@ TYPED: dict[str, tuple[list[str], str]] = {
     "a table cut short": ([*PREDICT, "cut.csv.gz"], "cut.csv.gz: truncated gzip"),
     "a submission over the checkpoint": ([*PREDICT, "ok.csv", "--submission", "c.safetensors", "--overwrite"], "c.safetensors: is what the command works with"),
     "a submission over the input": ([*PREDICT, "ok.csv", "--submission", "ok.csv", "--overwrite"], "ok.csv: is what the command works with"),
-    "a submission over another file": ([*PREDICT, "ok.csv", "--submission", "word.csv"], "word.csv: is there already: name another file, or insist with --overwrite"),
+    "a submission over another file": ([*PREDICT, "ok.csv", "--submission", "word.csv"], "word.csv: is there already: name another file, or insist"),
     "a submission in no folder": ([*PREDICT, "ok.csv", "--submission", "no/s.csv"], "no/s.csv: there is no folder no"),
     "outputs and labels in one file": ([*PREDICT, "ok.csv", "--submission", "s", "--save", "s"], "s: is what the command works with"),
     "a score without labels": (["evaluate", "c.safetensors", "--data", "csv"], "give the folder that holds train.csv and test.csv"),
@@ -170,9 +170,9 @@ LABELS = np.arange(20) % 3
 
 #: What is handed over in Python: (what is called, words of the line).
 CALLED: dict[str, tuple[Callable[[], Any], str]] = {
-    "half an epoch": (lambda: wl.TrainConfig(epochs=0.5), "epochs wants a whole number of at least 0, got 0.5"),
+    "half an epoch": (lambda: setting(epochs=0.5), "epochs wants a whole number of at least 0, got 0.5"),
     "a setting mistyped": (lambda: wl.TrainConfig().but(lr=0.1), "there is no setting 'lr'"),
-    "a rate that is text": (lambda: wl.TrainConfig(learning_rate="0.1"), "learning_rate wants a finite number"),
+    "a rate that is text": (lambda: setting(learning_rate="0.1"), "learning_rate wants a finite number"),
     "a layer of nothing": (lambda: wl.Linear(out_features=0), "out_features"),
     "a window larger than the image": (
         lambda: wl.Net("n", (1, 4, 4), (wl.Conv2d(out_channels=2, kernel_size=9), wl.Flatten(), wl.Linear(out_features=3)), wl.CrossEntropyLoss()),
@@ -201,6 +201,10 @@ CALLED: dict[str, tuple[Callable[[], Any], str]] = {
     "weights of another net": (lambda: flat_weights(CNN, {"0.weight": np.zeros((3, 1, 3, 3))}), "it lacks '0.bias, 4.weight, 4.bias'"),
     "weights that are whole numbers": (lambda: wl.train(MLP, data(), CONFIG, weights=whole_numbers()), "1.weight holds int64"),
 }  # fmt: skip
+
+
+def setting(**values: Any) -> wl.TrainConfig:
+    return wl.TrainConfig(**values)
 
 
 def whole_numbers() -> dict[str, np.ndarray]:
