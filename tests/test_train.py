@@ -24,6 +24,7 @@ from warpladder.data.dataset import Dataset, pixels
 from warpladder.errors import CheckpointError, ConfigError, DataError, OutOfMemoryError, RungError
 from warpladder.ladder import find
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net
+from warpladder.ops.compiling import compiling, listen
 from warpladder.order import Order
 from warpladder.params import initial
 from warpladder.tolerance import bound
@@ -401,6 +402,39 @@ def test_a_bar_of_its_own_goes_to_stderr(capsys):
     train(MLP, data(), CONFIG, progress=True)
     out, err = capsys.readouterr()
     assert out == "" and "epoch 3/3" in err and "loss" in err and "accuracy" in err and "21/21" in err
+
+
+def test_compiling_is_said_and_no_epoch_counts_it(capsys):
+    def compile_first(trainer: Trainer, order: Order, first: int, last: int) -> None:
+        if (order.epoch, first) == (0, 0):
+            compiling.begin()
+            time.sleep(1.0)
+            compiling.end()
+
+    run = train(MLP, data(), CONFIG, rung=hooked("numpy", before=compile_first), progress=True)
+    err = capsys.readouterr().err
+    assert (
+        err.count("compiling for this processor, which may take a minute: once") == 1 and "compiled in 1.0 s, which no epoch counts" in err
+    )
+    assert 0 < run.history[0].seconds < 0.9
+    assert compiling.say is None
+
+
+def test_numba_tells_when_it_compiles():
+    numba = pytest.importorskip("numba")
+    listen()
+
+    @numba.njit  # keeps nothing
+    def thrice(x: float) -> float:
+        return 3 * x
+
+    lines: list[str] = []
+    before = compiling.seconds
+    with compiling.told(lines.append):
+        assert thrice(2.0) == 6.0 and thrice(3) == 9
+    assert compiling.seconds > before and len(lines) == 1
+    before = compiling.seconds
+    assert thrice(4.0) == 12.0 and compiling.seconds == before
 
 
 def test_a_given_progress_gets_a_task_that_runs_to_its_end():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
 from pathlib import Path
 
 from ..errors import DataError
@@ -64,7 +65,9 @@ def load(
     """
     source = next((source for source in SOURCES if source.name == name), None)
     if source is None:
-        raise DataError(f"there is no data set {name!r}; there are {', '.join(NAMES)}")
+        near = get_close_matches(str(name).lower(), NAMES)
+        meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise DataError(f"there is no data set {str(name)[:40]!r}{meant}; there are {', '.join(NAMES)}")
     if shape is not None and not source.takes_shape:
         raise DataError(f"{name}: the shape of its samples is known, so none can be stated")
     folder = root(data_dir) if name != "digits" else None

@@ -22,6 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from .compiling import listen
+
 PACKAGE = Path(__file__).resolve().parent.parent
 
 #: What compiled code can reach: imports run one way, and kernels live in ops and trainers, which may import no more than these.
@@ -46,6 +48,7 @@ def compiled(function: Callable | None = None, /, **options: Any) -> Any:
 
     if function is None:
         return lambda f: compiled(f, **options)
+    listen()
     folder = cache_folder()
     if folder is None:
         return numba.njit(**options)(function)

@@ -6,10 +6,11 @@ import math
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..errors import ConfigError, DivergedError, Stopped
 from ..nets import CrossEntropyLoss, Net
+from ..ops.compiling import compiling
 from ..order import Order
 from ..params import views
 from ..rungs.base import Rung
@@ -35,7 +37,10 @@ if TYPE_CHECKING:
 
     from .progress import Show
 
+T = TypeVar("T")
+
 CALL_SECONDS = 1.0  # a call of the trainer should take no longer, so that Ctrl-C and the progress bar stay alive
+WORTH_SAYING = 0.5  # seconds of compiling
 SNAPSHOT_SECONDS = 1.0  # between two copies of the state, from which a loss that is not finite is traced back
 
 
@@ -141,6 +146,7 @@ def train(
             show = stack.enter_context(
                 bar(progress, interrupt, start.config.epochs, steps, accuracy=isinstance(net.loss, CrossEntropyLoss))
             )
+        stack.enter_context(compiling.told(None if show is None else show.say))
         trainer = stack.enter_context(chosen.build(net, start.config, to_state(start)))
         trainer.tuned, trainer.say = start.tuned, None if show is None else show.say
         trainer.load(data)
@@ -191,10 +197,8 @@ class _Loop:
         snapshot = Snapshot(order, self.step, self._state())
         while self.step < self.steps:
             first, last = self.step, self._next_stop()
-            began = time.perf_counter()
             with np.errstate(over="ignore", invalid="ignore"):
-                log = self.trainer.run(order, first, last)
-            seconds = time.perf_counter() - began
+                log, seconds = self._timed(self.trainer.run, order, first, last)
             self._look(log, first, snapshot)
             self.sums = self.sums.plus(log.loss, log.correct, log.size, seconds)
             self.step = last
@@ -217,10 +221,8 @@ class _Loop:
         """The next epochs in one call; each has an equal part of its time."""
         orders = [self._order(self.epoch + i) for i in range(count)]
         before = self._state()
-        began = time.perf_counter()
         with np.errstate(over="ignore", invalid="ignore"):
-            logs = self.trainer.run_epochs(orders)
-            seconds = time.perf_counter() - began
+            logs, seconds = self._timed(self.trainer.run_epochs, orders)
             bad = next((i for i, log in enumerate(logs) if not np.isfinite(log.loss).all()), None)
             if bad is not None:
                 self.trainer.set_state(before)
@@ -235,6 +237,15 @@ class _Loop:
             self.show.steps(self.epoch, self.steps, sums)
         self._save_epoch()
         self._heed()
+
+    def _timed(self, work: Callable[..., T], *arguments: Any) -> tuple[T, float]:
+        """What the work gives, and its seconds without those in which code was compiled, or fetched from a cache: they are no part of an epoch."""
+        own, all_before, began = self.trainer.spans().get("compile", 0.0), compiling.seconds, time.perf_counter()
+        result = work(*arguments)
+        seconds, compiled = time.perf_counter() - began, compiling.seconds - all_before
+        if compiled > WORTH_SAYING and self.show is not None:
+            self.show.say(f"compiled in {compiled:.1f} s, which no epoch counts")
+        return result, max(seconds - max(compiled, self.trainer.spans().get("compile", 0.0) - own), 1e-9)
 
     def _look(self, log: StepLog, first: int, snapshot: Snapshot) -> None:
         """Stop where a loss is not finite; the log begins with step `first` of the snapshot's epoch."""
@@ -286,7 +297,7 @@ class _Loop:
         """The trainer's state; a state that is not finite goes no further."""
         state = self.trainer.state()
         if not (np.isfinite(state.params).all() and np.isfinite(state.velocity).all()):
-            raise DivergedError(explain_state(self.trainer, state, self.epoch, self.step))
+            raise DivergedError(explain_state(self.trainer, self.data, state, self.epoch, self.step))
         return state
 
     def _checkpoint(self) -> Checkpoint:
