@@ -21,13 +21,17 @@ PAGE = Path(__file__).parent / "api.md"
 
 #: The parts of the page: a heading, how its names are reached, and what is described.
 PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
-    ("Networks", "warpladder.", (wl.Net, wl.Linear, wl.Conv2d, wl.ReLU, wl.MaxPool2d, wl.Upsample2d, wl.Flatten)),
+    ("Networks", "warpladder.", (wl.Net, wl.Linear, wl.Conv2d, wl.ReLU, wl.MaxPool2d, wl.Upsample2d, wl.Flatten, wl.load_net)),
     ("Losses", "warpladder.", (wl.CrossEntropyLoss, wl.MSELoss)),
     ("Networks of the ladder", "warpladder.nets.", (*nets.ZOO, nets.named)),
-    ("Data", "warpladder.data.", (data.load, data.arrays, data.Dataset, data.Standard, data.split, data.write_submission, pixels)),
+    (
+        "Data",
+        "warpladder.data.",
+        (data.load, data.arrays, data.Dataset, data.Standard, data.split, data.download, data.write_submission, pixels),
+    ),
     ("Training", "warpladder.", (wl.TrainConfig, wl.train, wl.Model, wl.Run, wl.load)),
     ("What a run reports", "warpladder.train.", (checkpoint.EpochLog, checkpoint.Score)),
-    ("The ladder", "warpladder.ladder.", (ladder.find,)),
+    ("The ladder", "warpladder.ladder.", (ladder.find, ladder.load, ladder.outside)),
     ("What rungs are made of", "", (Rung, Trainer, State, StepLog)),
     ("Proof and timing", "warpladder.", (wl.verify, wl.climb)),
     ("What a climb returns", "warpladder.results.", (results.load, results.Results, results.RungResult, results.Timing, results.Checked)),

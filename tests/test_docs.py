@@ -102,6 +102,10 @@ def test_documents_name_no_folder_of_any_one_machine():
         assert not re.search(r"/(home|root|work|tmp|Users)/", page.read_text(encoding="utf-8")), named(page)
 
 
+def test_the_readme_starts_with_the_two_commands_that_ci_runs_in_fresh_clones():
+    assert [block.strip() for block in code(ROOT / "README.md", "sh")][:2] == ["scripts/demo", "scripts/test"]
+
+
 def test_scripts_are_executable():
     if sys.platform != "win32":
         for script in (*(ROOT / "scripts").iterdir(), ROOT / ".ci" / "run"):

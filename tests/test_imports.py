@@ -13,6 +13,7 @@ PACKAGE = Path(warpladder.__file__).parent
 
 #: Each group may import only what stands below it, and of its own group nothing but itself.
 ORDER = (
+    ("__main__",),
     ("cli",),
     ("report", "reproduce"),
     ("bench", "profile", "features", "gemm"),
@@ -24,7 +25,7 @@ ORDER = (
     ("ops",),
     ("gpu", "emulator"),
     ("device",),
-    ("params", "order"),
+    ("params", "order", "netfile"),
     ("nets", "config"),
 )
 RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
@@ -39,6 +40,7 @@ LEAVES = {
     "plan": {"errors", "results"},
     "checkpoint": {"errors", "config", "nets", "plan"},
     "machine": {"errors"},
+    "pyfile": {"errors"},
     "tolerance": {"errors", "nets", "config"},
 }
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .config import TrainConfig
     from .data.dataset import Dataset
     from .errors import WarpladderError
+    from .netfile import load_net
     from .nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
     from .train import Model, Run, load, train
     from .verify import verify
@@ -43,6 +44,7 @@ __all__ = [
     "data",
     "ladder",
     "load",
+    "load_net",
     "nets",
     "train",
     "verify",
@@ -66,6 +68,7 @@ _HOMES = {
     "WarpladderError": "errors",
     "climb": "bench",
     "load": "train",
+    "load_net": "netfile",
     "train": "train",
     "verify": "verify",
 }

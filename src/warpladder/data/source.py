@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .dataset import Dataset
+from .fetch import Remote
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Source:
-    """A data set: its name, a line about it, whether it can be downloaded, and its loader."""
+    """A data set: its name, a line about it, its loader, and the files that are downloaded for it, if any."""
 
     name: str
     about: str
     load: Callable[[Request], Dataset]
-    remote: bool = False
+    remotes: tuple[Remote, ...] = ()
     takes_shape: bool = False

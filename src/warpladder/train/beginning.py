@@ -57,7 +57,7 @@ def begin(
         start = Checkpoint(net, config, here, chosen.name, params=views(net, _weights(net, config, weights)))
     else:
         there = load(resume)
-        chosen = _rung(rung or there.rung)
+        chosen = _rung(rung) if rung is not None else _that_trained(there)
         config = config or there.config
         if unlike := differences(there, net, config, here):
             fits = param_shapes(net) == param_shapes(there.net)
@@ -78,7 +78,7 @@ def begin(
 
 def restore(checkpoint: Checkpoint, rung: str | Rung | None = None) -> Trainer:
     """A trainer that stands where a checkpoint does, to `predict` with or to `score`; without a name it is of the rung that trained."""
-    chosen, config = _rung(rung or checkpoint.rung), checkpoint.config
+    chosen, config = _rung(rung) if rung is not None else _that_trained(checkpoint), checkpoint.config
     if config.threads is not None and config.threads > cores():  # it was trained on a larger machine
         config = config.but(threads=None)
     if reason := chosen.unsupported(checkpoint.net, config):
@@ -124,3 +124,13 @@ def _unknown(rung: Rung, config: TrainConfig) -> list[str]:
 
 def _rung(rung: str | Rung) -> Rung:
     return rung if isinstance(rung, Rung) else find(rung)
+
+
+def _that_trained(checkpoint: Checkpoint) -> Rung:
+    try:
+        return find(checkpoint.rung)
+    except RungError:
+        raise RungError(
+            f"the checkpoint was trained by the rung {checkpoint.rung!r}, which is none of warpladder's: "
+            "name its file, as --rung ./mine.py, or another rung, as --rung numpy"
+        ) from None
