@@ -21,9 +21,9 @@ PAGE = Path(__file__).parent / "api.md"
 
 #: The parts of the page: a heading, how its names are reached, and what is described.
 PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
-    ("Networks", "warpladder.", (wl.Net, wl.Linear, wl.Conv2d, wl.ReLU, wl.MaxPool2d, wl.Upsample2d, wl.Flatten)),
+    ("Networks", "warpladder.", (wl.Net, wl.Linear, wl.Conv2d, wl.ReLU, wl.MaxPool2d, wl.Upsample2d, wl.Flatten, wl.load_net)),
     ("Losses", "warpladder.", (wl.CrossEntropyLoss, wl.MSELoss)),
-    ("Networks of the ladder", "warpladder.nets.", (*nets.ZOO, nets.named, wl.load_net)),
+    ("Networks of the ladder", "warpladder.nets.", (*nets.ZOO, nets.named)),
     (
         "Data",
         "warpladder.data.",

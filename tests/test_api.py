@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
 from pathlib import Path
@@ -88,3 +89,12 @@ def test_sections_become_lists(maker):
         "It tells.", "", "*Parameters*", "", "- `a`, int: What it is.", "- `b`, str", "", "*Raises*", "", "- `ValueError`: Where it cannot.",
     ]  # fmt: skip
     assert maker._signature(told) == "(a, b=1)"
+
+
+def test_names_are_where_the_page_says(page):
+    places = [line.partition("(")[0] for line in page.splitlines() if line.startswith("warpladder.")]
+    assert len(places) > 30
+    for place in places:
+        value = importlib.import_module("warpladder")
+        for name in place.split(".")[1:]:
+            value = getattr(value, name)

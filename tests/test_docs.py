@@ -3,6 +3,7 @@
 import re
 import shlex
 import sys
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
@@ -84,6 +85,16 @@ def test_the_python_of_the_readme_runs_as_written(tmp_path, monkeypatch):
     names: dict[str, object] = {}
     for block in code(ROOT / "README.md", "python"):
         exec(compile(block, "README.md", "exec"), names)
+
+
+def test_the_python_of_its_page_runs_as_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in code(ROOT / "docs" / "python.md", "python"):
+        if "torch" in block and find_spec("torch") is None:
+            continue
+        exec(compile(block, "python.md", "exec"), names)
+    assert {path.name for path in tmp_path.iterdir()} >= {"mlp.safetensors", "results.json"}
 
 
 def test_documents_name_no_folder_of_any_one_machine():

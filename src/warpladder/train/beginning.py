@@ -51,7 +51,7 @@ def begin(
     if resume is not None and weights is not None:
         raise ConfigError("a run goes on from a checkpoint (resume) or begins anew with its weights (from): give one of them")
     check_fit(net, data.but(standard=None))  # a trainer is loaded with the data set once it is standardised
-    if scale := advice(data):
+    if data.standard is None and (scale := advice(data)):
         warnings.warn(f"{data.name}: {scale}", stacklevel=3)
     here = mark(data)
     if resume is None:
