@@ -154,6 +154,13 @@ def _death(process: subprocess.CompletedProcess[str], mode: str) -> dict[str, An
     if found:
         return {"kind": found[0], "message": found[1], "places": found[2], "array": ""}
     if process.returncode < 0:
-        how = f"the {mode} mode died of {signal.Signals(-process.returncode).name}, as a program does that uses memory which is not its own"
+        name = signal.Signals(-process.returncode).name
+        does = {
+            "SIGFPE": "divides a whole number by zero",
+            "SIGABRT": "gives up",
+            "SIGILL": "comes to an end that it should not reach",
+            "SIGKILL": "somebody ends, or that takes too much memory",
+        }
+        how = f"the {mode} mode died of {name}, as a program does that {does.get(name, 'uses memory which is not its own')}"
         return {"kind": "crash", "message": how, "places": [], "array": ""}
     raise RuntimeError(f"the {mode} mode ended with {process.returncode}:\n{process.stderr}")

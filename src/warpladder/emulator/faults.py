@@ -58,9 +58,12 @@ class Outcome:
 
 Entries = Sequence[Mapping[str, Any]]
 
+#: What a process may die of.
+CAUSES = ("trap", "out of bounds", "misaligned", "undefined behaviour")
+
 #: Kinds that one fault may go by: what ends a thread in one mode is a signal or a message in another, and what waits for ever runs until its time is over.
 _ALIKE = (
-    {"trap", "undefined behaviour", "crash", "floating point"},
+    {"trap", "undefined behaviour", "crash"},
     {"deadlock", "barrier", "warp mask", "time limit"},
     {"out of bounds", "crash"},
 )
@@ -83,7 +86,8 @@ def found(entries: Mapping[str, Entries]) -> tuple[tuple[Problem, ...], tuple[st
                 unfilled.append(entry["unfilled"])
             elif "kind" in entry:
                 problem = _problem({**running, **entry}, mode)
-                if known and mode == "fast" and problem.kind in ("order", "crash", "stopped", "uninitialised local"):
+                consequence = problem.kind in ("order", "crash", "uninitialised local") and not any(_same(old, problem) for old in problems)
+                if known and mode == "fast" and consequence:
                     remarks.append(f"The fast mode shows it: {problem.message}")
                 else:
                     _add(problems, problem)
@@ -126,8 +130,12 @@ def _add(problems: list[Problem], new: Problem) -> None:
 def _same(old: Problem, new: Problem) -> bool:
     if old.kind == new.kind and (old.array, set(old.places)) == (new.array, set(new.places)) and (old.places or old.message == new.message):
         return bool(old.places) or old.kernel == new.kernel
+    if old.kind == new.kind == "unfilled" and old.array == new.array:
+        return True
     if old.kernel != new.kernel or old.seen == new.seen:
         return False
+    if new.kind == "crash" and not new.places and old.kind in CAUSES:
+        return True
     waits = {old.kind, new.kind} <= _ALIKE[1] and "time limit" in (old.kind, new.kind)
     alike = old.kind == new.kind or any({old.kind, new.kind} <= kinds for kinds in _ALIKE)
     return waits or (alike and bool(set(old.places) & set(new.places)))
@@ -136,7 +144,7 @@ def _same(old: Problem, new: Problem) -> bool:
 def _causes(problems: list[Problem]) -> list[Problem]:
     """Without reads of what was not written yet only because of a race that is among them, and without crashes where somebody knows of what."""
     races = {(p.kernel, p.array, place) for p in problems if p.kind == "race" for place in p.places}
-    named = {p.kernel for p in problems if p.kind in ("trap", "out of bounds", "misaligned", "undefined behaviour") and p.places}
+    named = {p.kernel for p in problems if p.kind in CAUSES and p.places}
     return [
         p
         for p in problems

@@ -30,6 +30,7 @@ class TimeLimit:
 
     def __init__(self, seconds: float, write: Write) -> None:
         self.seconds, self.write = seconds, write
+        self.running: tuple[EmulatedDevice, EmulatedLaunch] | None = None
 
     @contextmanager
     def on(self, device: EmulatedDevice, launch: EmulatedLaunch) -> Iterator[None]:
@@ -38,9 +39,11 @@ class TimeLimit:
         if timer:
             timer.daemon = True
             timer.start()
+        self.running = device, launch
         try:
             yield
         finally:
+            self.running = None
             if timer:
                 timer.cancel()
 
@@ -59,6 +62,14 @@ class TimeLimit:
         self.write(end=True)
         quiet()
         os._exit(0)
+
+    def stopped(self) -> None:
+        """Somebody has had enough: write down what the launch that runs has shown so far."""
+        for report in self.running[0].stuck(self.running[1]) if self.running else ():
+            if report.kind == "time limit":
+                self.write(remark=f"When it was stopped {report.message}")
+            else:
+                self.write(kind=report.kind, message=report.message, places=report.locations, array=report.array)
 
 
 def quiet() -> None:

@@ -88,6 +88,7 @@ class Once:
             self.write(kind="launch", message=str(error), places=[], array="")
             return False
         assert isinstance(launch, EmulatedLaunch)
+        self.write(sent=planned.number)
         with self.limit.on(device, launch):
             launch.send()
         found, device.reports = device.reports, []

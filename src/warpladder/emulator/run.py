@@ -77,14 +77,16 @@ def _agree(name: str, results: dict[str, np.ndarray], longest: int, write: Write
             return
 
 
-def _end_with_the_parent() -> None:
+def _end_with_the_parent(limit: TimeLimit) -> None:
     os.read(0, 1)  # not sys.stdin, whose lock Python wants when it ends
+    limit.stopped()
     os._exit(1)
 
 
 def main(job: str, result: str) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's: it ends this process when it has read what was found
-    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    signal.signal(
+        signal.SIGINT, lambda *_: None
+    )  # Ctrl-C is the parent's, which reads what was found and ends this process; compilers keep theirs
     with Path(result).open("w", encoding="utf-8") as file:
 
         def write(**entry: Any) -> None:
@@ -92,6 +94,7 @@ def main(job: str, result: str) -> None:
 
         asked = json.loads(Path(job).read_text(encoding="utf-8"))
         limit = TimeLimit(asked["limit"], write)
+        threading.Thread(target=_end_with_the_parent, args=(limit,), daemon=True).start()
         try:
             run(unpacked(asked["description"]), asked["mode"], tuple(asked["orders"]), asked["seed"], limit, write)
         except WarpladderError as error:
