@@ -762,6 +762,16 @@ def test_a_climb_from_python_names_the_command_that_repeats_it(change, words):
     assert chosen_config("softmax", context.params) == config.but(epochs=1)
 
 
+def test_a_climb_on_standardised_data_is_repeated_on_such_data():
+    import warpladder as wl
+
+    digits = wl.data.load("digits", standardize=True)
+    results: Any = climb("softmax", digits, None, ["numpy"], epochs=0, repeats=1)
+    assert "--scale-features" in results.command.split()
+    results = climb("softmax", digits.standardized(), None, ["numpy"], epochs=0, repeats=1)
+    assert results.command == ""  # these arrays are the program's own
+
+
 def test_a_net_of_ones_own_is_repeated_by_a_program(tmp_path, monkeypatch):
     import shlex
 

@@ -401,6 +401,26 @@ def test_interrupted_training_leaves_a_checkpoint_where_none_was_named(run, monk
     assert facts(load_checkpoint(kept)) == facts(load_checkpoint("whole"))
 
 
+def test_interrupted_training_of_a_net_of_ones_own_says_how_to_go_on(run, monkeypatch, tmp_path):
+    def interrupt(trainer: Trainer, order: Order, first: int, last: int) -> None:
+        if order.epoch == 1 and last > 3:
+            signal.raise_signal(signal.SIGINT)
+
+    layers = '[[layers]]\ntype = "Flatten"\n[[layers]]\ntype = "Linear"\nout_features = 10\n'
+    own = tmp_path / "elsewhere" / "own.toml"  # a whole path: nothing may be written beside it
+    own.parent.mkdir()
+    own.write_text(f'loss = "CrossEntropyLoss"\n{layers}')
+    with monkeypatch.context() as patched:
+        patched.setattr(ladder, "LADDER", (hooked("numpy", before=interrupt),))
+        code, _, err = run("train", "--net", str(own), "--data", "digits", "--limit", "300", "--rung", "numpy", "--epochs", "3")
+    assert code == 130
+    (kept,) = Path().glob("runs/own-digits-*/own.safetensors")
+    line = err.strip().splitlines()[-1]
+    assert line.endswith(f"warpladder train {own} --data digits --limit 300 --rung numpy --resume {kept}")
+    assert run(*shlex.split(line.rpartition(": warpladder ")[2]))[0] == 0
+    assert [path.name for path in own.parent.iterdir()] == ["own.toml"]
+
+
 def test_interrupted_training_leaves_a_checkpoint_to_resume(tmp_path):
     command = [sys.executable, "-c", "import sys; from warpladder.cli import main; sys.exit(main())", "train", "mlp10", "--data", "digits"]
     command += ["--epochs", "100000", "--batch-size", "1", "--checkpoint", "stopped.safetensors", "--checkpoint-every", "10"]

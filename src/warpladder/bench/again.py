@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import fields
 
+import numpy as np
+
 from ..config import RECIPES, TrainConfig
 from ..ladder import LADDER, PEERS
 from ..nets import ZOO, Net
@@ -16,17 +18,30 @@ from .task import Task
 WHOLE = {"digits": 1437, "mnist": 60_000, "fashion": 60_000, "cifar10": 50_000}
 
 
-def again(task: Task, rungs: Sequence[Rung], *, quick: bool = False) -> str:
-    """A command that repeats the climb, or an empty text where none can: data or rungs that are the program's own have no name."""
-    if WHOLE.get(task.data.name) != task.n or any(rung not in LADDER + PEERS for rung in rungs):
+def again(task: Task, rungs: Sequence[Rung], *, quick: bool = False, scaled: bool = False) -> str:
+    """A command that repeats the climb, or an empty text where none can: data or rungs that are the program's own have no name.
+
+    scaled : whether the data set was standardised as `--scale-features` does.
+    """
+    stored = scaled or task.data.train_x.dtype == np.uint8  # all data sets that have a name are bytes
+    if WHOLE.get(task.data.name) != task.n or not stored or any(rung not in LADDER + PEERS for rung in rungs):
         return ""
     names = [rung.name for rung in rungs]
     recipe = RECIPES.get(task.net.name)
     clipped = recipe is not None and recipe.clip_value is not None and task.config.clip_value is None  # no option unsets it
     if recipe is None or clipped or not any(make.__name__ == task.net.name and _same(make, task.net) for make in ZOO):
-        return shlex.join(("python", "-c", _program(task, names, quick)))
+        return shlex.join(("python", "-c", _program(task, names, quick, scaled)))
     words = ["warpladder", "climb", task.net.name, "--data", task.data.name, "--rungs", ",".join(names)]
-    words += ["--repeats", str(task.repeats), "--budget", f"{task.budget:g}", "--epochs", str(task.epochs), *["--quick"] * quick]
+    words += [
+        "--repeats",
+        str(task.repeats),
+        "--budget",
+        f"{task.budget:g}",
+        "--epochs",
+        str(task.epochs),
+        *["--quick"] * quick,
+        *["--scale-features"] * scaled,
+    ]
     return shlex.join([*words, *_settings(task.config, recipe)])
 
 
@@ -63,7 +78,7 @@ def _settings(config: TrainConfig, recipe: TrainConfig) -> list[str]:
     return words
 
 
-def _program(task: Task, names: list[str], quick: bool) -> str:
+def _program(task: Task, names: list[str], quick: bool, scaled: bool) -> str:
     net = task.net
     layers = "".join(f"wl.{layer!r}, " for layer in net.layers)
     settings = ", ".join(
@@ -74,6 +89,6 @@ def _program(task: Task, names: list[str], quick: bool) -> str:
     how = f"epochs={task.epochs}, repeats={task.repeats}, budget={task.budget!r}, quick={quick}"
     return (
         f"import warpladder as wl; net = wl.Net({net.name!r}, {net.in_shape!r}, ({layers}), wl.{type(net.loss).__name__}()); "
-        f"rungs = [wl.ladder.find(name) for name in {names!r}]; data = wl.data.load({task.data.name!r}); "
+        f"rungs = [wl.ladder.find(name) for name in {names!r}]; data = wl.data.load({task.data.name!r}{', standardize=True' * scaled}); "
         f"results = wl.climb(net, data, wl.TrainConfig({settings}), rungs, {how}); results.save('results.json')"
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from ..errors import RungError
+from .keeping import again, command
 from .options import chosen_config, chosen_data, config_options, data_options, fitted, net_argument, split_options
 from .record import Record, folder, shown, stoppable
 
@@ -101,16 +100,7 @@ def _chosen(names: str | None, peers: bool) -> list[Rung]:
 
 def _again(ctx: click.Context) -> str:
     """The command that repeats this climb, from the same folder on this machine."""
-    words = ["warpladder", "climb", *[str(ctx.params["net_name"])] * (ctx.params["net_name"] is not None)]
-    for parameter in ctx.command.params:
-        name, value = parameter.name, ctx.params.get(parameter.name or "")
-        given = name is not None and ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE
-        if not isinstance(parameter, click.Option) or not parameter.expose_value or not given or name in _ASIDE:
-            continue
-        if parameter.is_flag:
-            words.append(parameter.opts[0] if value else parameter.secondary_opts[0])
-        else:
-            words += [parameter.opts[0], "x".join(map(str, value)) if isinstance(value, tuple) else str(value)]
+    words = again(ctx, *(parameter.name for parameter in ctx.command.params if parameter.name not in _ASIDE))
     if ctx.params.get("data_name") == "csv" and "--data-dir" not in words:  # a table of one's own is nowhere else
         words += ["--data-dir", os.environ.get("WARPLADDER_DATA", "")]
-    return shlex.join(words)
+    return command("climb", *words)

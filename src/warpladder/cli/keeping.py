@@ -67,14 +67,18 @@ def write(path: Path, content: bytes) -> None:
         raise WarpladderError(f"{path}: could not be written: {error.strerror or error}") from None
 
 
-def again(ctx: click.Context, *names: str) -> list[str]:
-    """The words of this command line that gave these parameters, options with their names."""
+def again(ctx: click.Context, *names: str | None) -> list[str]:
+    """The words of this command line that gave these parameters, options with their names; a net's file stands where a net's name does."""
     words: list[str] = []
-    for parameter in ctx.command.params:
-        if parameter.name in names and ctx.get_parameter_source(parameter.name) == ParameterSource.COMMANDLINE:
-            value = ctx.params[parameter.name]
-            shown = "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            words += [shown] if isinstance(parameter, click.Argument) else [parameter.opts[0], shown]
+    for parameter in (each for each in ctx.command.params if each.name in names):
+        value = ctx.params.get(parameter.name or "")
+        shown = "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        if isinstance(parameter, click.Argument):
+            words += [shown] * (value is not None)  # also where --net gave it
+        elif parameter.expose_value and ctx.get_parameter_source(parameter.name or "") == ParameterSource.COMMANDLINE:
+            assert isinstance(parameter, click.Option)
+            flag = parameter.opts[0] if value or not parameter.is_flag else parameter.secondary_opts[0]
+            words += [flag] if parameter.is_flag else [flag, shown]
     return words
 
 

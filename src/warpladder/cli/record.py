@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import ResultsError, Stopped
+from .keeping import fresh_folder
 from .options import console
 
 if TYPE_CHECKING:
@@ -94,28 +94,22 @@ def folder(wanted: Path | None, name: str, overwrite: bool) -> Iterator[Path]:
     Raises
     ------
     ResultsError
-        Where it holds another climb, and nobody asked to overwrite that.
+        The folder that is wanted holds another climb, and nobody asked to overwrite that.
     """
-    path = wanted or _fresh(f"{name}-{datetime.now():%Y%m%d-%H%M%S}")
-    there = [file for file in FILES if (path / file).exists()]
+    if wanted is None:
+        with fresh_folder(name, "name a folder with --out") as path:
+            yield path
+        return
+    there = [file for file in FILES if (wanted / file).exists()]
     if there and not overwrite:
-        raise ResultsError(f"{path} holds another climb ({there[0]}): name another folder with --out, or replace it with --overwrite")
-    path.mkdir(parents=True, exist_ok=True)
+        raise ResultsError(f"{wanted} holds another climb ({there[0]}): name another folder with --out, or replace it with --overwrite")
+    wanted.mkdir(parents=True, exist_ok=True)
     try:
-        yield path
+        yield wanted
     except BaseException:
         with suppress(OSError):
-            path.rmdir()
+            wanted.rmdir()
         raise
-
-
-def _fresh(name: str) -> Path:
-    """A folder below runs that nobody has: two climbs may begin within a second."""
-    path, number = Path("runs", name), 1
-    while path.exists():
-        number += 1
-        path = Path("runs", f"{name}-{number}")
-    return path
 
 
 @contextmanager

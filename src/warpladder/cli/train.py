@@ -81,7 +81,7 @@ def train(
     scaled = options["scale_features"] or (before is not None and bool(before.data.mean))
     data = chosen_data(options | {"seed": config.seed, "scale_features": scaled})
     net = fitted(net_name, data)
-    with _place(ctx, data.name) as place:
+    with _place(ctx, net.name, data.name) as place:
         try:
             run = run_training(
                 net,
@@ -99,7 +99,7 @@ def train(
         except Stopped as stop:
             if place is None:
                 raise
-            words = again(ctx, "net_name", "data_name", "data_dir", "shape", "limit", "validation")
+            words = again(ctx, "net_name", "data_name", "data_dir", "shape", "limit", "validation", "rung")
             raise Stopped(f"{stop}: {command('train', *words, '--resume', str(place))}", stop.exit_code) from None
     if run.history:
         console().print(_epochs(run))
@@ -110,7 +110,7 @@ def train(
 
 
 @contextmanager
-def _place(ctx: click.Context, data: str) -> Iterator[Path | None]:
+def _place(ctx: click.Context, net: str, data: str) -> Iterator[Path | None]:
     """The file that keeps the run: the one that is named, the one that is resumed, or a new one below runs/."""
     named = ctx.params["checkpoint"]
     if ctx.params["no_checkpoint"]:
@@ -120,7 +120,6 @@ def _place(ctx: click.Context, data: str) -> Iterator[Path | None]:
     elif named or ctx.params["resume"]:
         yield named or ctx.params["resume"]
     else:
-        net = ctx.params["net_name"]
         with fresh_folder(f"{net}-{data}", "name a file with --checkpoint, or keep nothing with --no-checkpoint") as folder:
             yield folder / f"{net}.safetensors"
 
