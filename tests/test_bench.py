@@ -12,8 +12,9 @@ import pytest
 from rungs_here import HERE
 from warpladder import machine, nets
 from warpladder.bench import climb, contender, course, kept, task
-from warpladder.bench.footprint import describe, peak_rss, rebuild
+from warpladder.bench.footprint import peak_rss
 from warpladder.bench.task import Plan, Task, plan
+from warpladder.checkpoint import net_from_json, net_to_json
 from warpladder.config import TrainConfig
 from warpladder.data import load as load_data
 from warpladder.data.dataset import Dataset
@@ -442,7 +443,7 @@ def test_a_plan_takes_whole_epochs_or_what_the_budget_allows(net, data):
 def test_nets_survive_their_description(make):
     import json
 
-    assert rebuild(json.loads(json.dumps(describe(make())))) == make()
+    assert net_from_json(json.loads(json.dumps(net_to_json(make())))) == make()
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")

@@ -6,7 +6,7 @@ import inspect
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from functools import partial
@@ -15,7 +15,7 @@ from typing import Any
 
 from .checkpoint.describe import LAYERS, LOSSES
 from .errors import NetError
-from .nets import ZOO, Layer, Loss, Net, Shape
+from .nets import ZOO, Layer, Loss, Net, Shape, is_named
 from .pyfile import call, run_file
 
 ENDINGS = (".toml", ".py")
@@ -60,21 +60,9 @@ def load_net(path: str | os.PathLike[str], in_shape: Shape | None = None, classe
         )
     if not re.fullmatch(r"\w[\w .+-]{0,79}", net.name):
         raise NetError(f"{name}: the name {net.name!r:.80} will not do, since files are called after it: take letters, digits, - and _")
-    for make in ZOO:
-        if make.__name__ == net.name and not _is_of_the_ladder(net):
-            raise NetError(
-                f"{name}: the name {net.name!r} is that of another net, which 'warpladder nets' shows: give this one its own name"
-            )
+    if any(make.__name__ == net.name for make in ZOO) and not is_named(net):
+        raise NetError(f"{name}: the name {net.name!r} is that of another net, which 'warpladder nets' shows: give this one its own name")
     return net
-
-
-def _is_of_the_ladder(net: Net) -> bool:
-    """Whether it is the zoo's net of its name, for its samples and classes."""
-    make: Callable[..., Net] = next(make for make in ZOO if make.__name__ == net.name)
-    try:
-        return net == (make(net.in_shape) if make.__name__ == "autoencoder" else make(net.in_shape, net.out_shape[0]))
-    except NetError:
-        return False
 
 
 def _from_toml(path: str | os.PathLike[str], in_shape: Shape | None) -> Net:

@@ -318,6 +318,14 @@ def named(name: str, in_shape: Shape, classes: int = 10) -> Net:
     return CLASSIFIERS[name](in_shape, classes)
 
 
+def is_named(net: Net) -> bool:
+    """Whether a net is the ladder's net of its name, for its samples and classes."""
+    try:
+        return net == named(net.name, net.in_shape, net.out_shape[0])
+    except NetError:
+        return False
+
+
 CLASSIFIERS: dict[str, Callable[[Shape, int], Net]] = {make.__name__: make for make in (softmax, mlp, mlp10, cnn)}
 
 #: The five nets, in the order of the reports' difficulty.

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..config import RECIPES, TrainConfig
 from ..ladder import LADDER, PEERS
-from ..nets import ZOO, Net
+from ..nets import is_named
 from ..rungs.base import Rung
 from .task import Task
 
@@ -29,7 +29,7 @@ def again(task: Task, rungs: Sequence[Rung], *, quick: bool = False, scaled: boo
     names = [rung.name for rung in rungs]
     recipe = RECIPES.get(task.net.name)
     clipped = recipe is not None and recipe.clip_value is not None and task.config.clip_value is None  # no option unsets it
-    if recipe is None or clipped or not any(make.__name__ == task.net.name and _same(make, task.net) for make in ZOO):
+    if recipe is None or clipped or not is_named(task.net):
         return shlex.join(("python", "-c", _program(task, names, quick, scaled)))
     words = ["warpladder", "climb", task.net.name, "--data", task.data.name, "--rungs", ",".join(names)]
     words += [
@@ -43,20 +43,6 @@ def again(task: Task, rungs: Sequence[Rung], *, quick: bool = False, scaled: boo
         *["--scale-features"] * scaled,
     ]
     return shlex.join([*words, *_settings(task.config, recipe)])
-
-
-def _same(make: object, net: Net) -> bool:
-    """Whether a net of the zoo, made for these samples and classes, is this net."""
-    assert callable(make)
-    out = net.out_shape
-    shapes = [(net.in_shape,), (net.in_shape, out[0])] if len(out) == 1 else [(net.in_shape,)]
-    for arguments in shapes:
-        try:
-            if make(*arguments) == net:
-                return True
-        except (TypeError, ValueError):
-            continue
-    return False
 
 
 def _settings(config: TrainConfig, recipe: TrainConfig) -> list[str]:

@@ -14,12 +14,12 @@ import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from time import perf_counter
-from typing import Any
+from time import perf_counter, sleep
 
 import numpy as np
 
-from .. import ladder, nets
+from .. import ladder
+from ..checkpoint import net_from_json, net_to_json
 from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..errors import RungError
@@ -53,8 +53,10 @@ class Weighing:
 
     def close(self) -> None:
         self.pool.shutdown(wait=False, cancel_futures=True)
-        for child in tuple(self.children):
-            child.kill()
+        while not all(each.done() for each in self.found.values()):  # a process may be about to begin
+            for child in tuple(self.children):
+                child.kill()
+            sleep(0.01)
         self.pool.shutdown()
 
 
@@ -73,7 +75,7 @@ def peak_rss(
         return None, "only a rung of warpladder's ladder, or one from a file, can be built in a process of its own"
     order = {
         "rung": name,
-        "net": describe(net),
+        "net": net_to_json(net),
         "config": asdict(config),
         "train": [list(data.train_x.shape), str(data.train_x.dtype)],
         "test": [list(data.test_x.shape), str(data.test_x.dtype)],
@@ -100,22 +102,10 @@ def peak_rss(
     return int(out.split()[-1]), ""
 
 
-def describe(net: Net) -> dict[str, Any]:
-    """A net as JSON."""
-    layers = [[type(layer).__name__, asdict(layer)] for layer in net.layers]  # type: ignore[call-overload]
-    return {"name": net.name, "in_shape": net.in_shape, "layers": layers, "loss": type(net.loss).__name__}
-
-
-def rebuild(told: dict[str, Any]) -> Net:
-    """The net that `describe` told of."""
-    layers = tuple(getattr(nets, kind)(**settings) for kind, settings in told["layers"])
-    return Net(told["name"], tuple(told["in_shape"]), layers, getattr(nets, told["loss"])())
-
-
 def child() -> None:
     """Train as standard input says, and print the peak in bytes."""
     told = json.load(sys.stdin)
-    net, config = rebuild(told["net"]), TrainConfig(**told["config"])
+    net, config = net_from_json(told["net"]), TrainConfig(**told["config"])
     classes = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else None
     train_x, train_y = _random(told["train"], classes)
     test_x, test_y = _random(told["test"], classes)

@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 
 from .. import gpu, ladder, machine
+from ..checkpoint import net_to_json
 from ..checkpoint.atomic import write_atomically
 from ..errors import ResultsError, RungError, WarpladderError
 from ..results import Checked
 from ..results.reader import read, read_json
 from ..rungs.base import Rung
-from .footprint import describe
 from .task import Task
 
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -131,7 +131,7 @@ def _task(task: Task) -> list[Any]:
     data = task.data
     arrays = [data.train_x, *(() if data.train_y is None else (data.train_y,))]
     content = [(array.shape, str(array.dtype), sha256(np.ascontiguousarray(array).data).hexdigest()) for array in arrays]
-    return [describe(task.net), asdict(task.config.but(epochs=1)), content, data.scale, data.classes]
+    return [net_to_json(task.net), asdict(task.config.but(epochs=1)), content, data.scale, data.classes]
 
 
 def _libraries() -> list[Any]:

@@ -13,7 +13,7 @@ import click
 
 from ..config import DEVICES, FEEDS, RECIPES, TrainConfig
 from ..errors import NetError
-from ..nets import ZOO, Net, Shape
+from ..nets import ZOO, Net, Shape, named
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -180,7 +180,7 @@ def fitted(name: str, data: Dataset) -> Net:
         from ..netfile import load_net
 
         return load_net(name, shape, data.classes or 10)
-    return NETS[name](shape) if name == "autoencoder" else NETS[name](shape, data.classes or 10)
+    return named(name, shape, data.classes or 10)
 
 
 def chosen_config(net_name: str, options: dict[str, Any], base: TrainConfig | None = None) -> TrainConfig:

@@ -47,8 +47,6 @@ class Verdict:
     checks : dict
         How often each check was made, by name.
     seconds : float
-    judged : bool
-        False where no samples were found that are fit to judge by: neither passed nor refuted.
     """
 
     passed: bool
