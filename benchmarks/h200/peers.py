@@ -4,8 +4,9 @@
     python benchmarks/h200/peers.py --data-dir DIR --scripts DIR2      # and beside the programs of a folder: p_jax.py, p_torch.py, common.py
     python benchmarks/h200/peers.py --data-dir DIR --why               # and JAX's yardstick in every style, to see what each difference costs
 
-Each library has a process of its own; in it everyone trains the same images in batches of the same size, without a partial one. A time is that of an
-epoch, for mlp10, whose epoch is one step, of 500, from the call to the losses on the host. A peer that takes more than MARGIN longer than its yardstick fails, and the command returns 1.
+Each library has a process of its own; in it everyone trains the same images in batches of the same size, without a partial one.
+A time is that of an epoch, for mlp10, whose epoch is one step, of 500, from the call to the losses on the host.
+A peer that takes more than MARGIN times as long as its yardstick fails, and the command returns 1.
 The programs of a folder count no right samples and leave their losses on the device: their ratio is printed, and held to the same margin.
 """
 
