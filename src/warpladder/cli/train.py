@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import Stopped
+from ..errors import Stopped, UnsavedError
 from .keeping import again, command, fresh_folder, overwrite_option
 from .options import NETS, chosen_config, chosen_data, config_options, console, data_options, fitted, percent, split_options
 
@@ -100,12 +100,19 @@ def train(
                 raise
             words = again(ctx, "net_name", "data_name", "data_dir", "shape", "limit", "validation")
             raise Stopped(f"{stop}: {command('train', *words, '--resume', str(place))}", stop.exit_code) from None
+        except UnsavedError as error:
+            _show(error.run, len(data.test_x))
+            raise
+    _show(run, len(data.test_x))
+    click.echo("Weights: not kept" if place is None else f"Weights: {place}")
+
+
+def _show(run: Run, samples: int) -> None:
     if run.history:
         console().print(_epochs(run))
     if run.test_loss is not None:
         accuracy = "" if run.test_accuracy is None else f", accuracy {percent(run.test_accuracy)}"
-        click.echo(f"Test: loss {run.test_loss:.4g}{accuracy}, {len(data.test_x):,} samples")
-    click.echo("Weights: not kept" if place is None else f"Weights: {place}")
+        click.echo(f"Test: loss {run.test_loss:.4g}{accuracy}, {samples:,} samples")
 
 
 @contextmanager

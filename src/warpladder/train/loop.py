@@ -17,7 +17,7 @@ import numpy as np
 from ..checkpoint import Checkpoint, EpochLog, Score, Sums, check_free, check_writable, clean_leftovers, save
 from ..config import TrainConfig
 from ..data.dataset import Dataset
-from ..errors import ConfigError, DivergedError, Stopped
+from ..errors import CheckpointError, ConfigError, DivergedError, Stopped, UnsavedError
 from ..nets import CrossEntropyLoss, Net
 from ..ops.compiling import compiling
 from ..order import Order
@@ -101,6 +101,8 @@ def train(
     CheckpointError
         The checkpoint to resume is missing, damaged or another run's; weights do not fit the net; or a checkpoint could not be written, or
         would take the place of another file.
+    UnsavedError
+        The run came to its end, and only its checkpoint could not be written: `error.run` is the run.
     DivergedError
         A loss or a weight stopped being finite: the message names layer, epoch and step, and what to do. No such state is ever saved.
     Stopped
@@ -172,7 +174,10 @@ class _Loop:
                 self._close_epoch()
         end = replace(self._checkpoint(), finished=True, test=self._score("test"))
         if self.path is not None:
-            save(self.path, end)
+            try:
+                save(self.path, end)
+            except CheckpointError as error:
+                raise UnsavedError(str(error), Run(end)) from None
         if self.interrupt.signum is not None:
             raise self._stopped()
         return Run(end)
