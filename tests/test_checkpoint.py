@@ -298,7 +298,7 @@ def test_a_run_whose_disk_fills_up_stops_with_a_line(tmp_path, monkeypatch):
         train(MLP, data(), CONFIG, resume=path, checkpoint=path)
     assert path.read_bytes() == old and names(tmp_path) == ["c.safetensors"]
     with pytest.raises(UnsavedError, match="No space left") as caught:
-        train(MLP, data(), CONFIG, checkpoint=tmp_path / "d", checkpoint_pause=3600.0)
+        train(MLP, data(), CONFIG, checkpoint=tmp_path / "d", checkpoint_seconds=3600.0)
     monkeypatch.undo()
     caught.value.run.save(tmp_path / "d")
     assert facts(load(tmp_path / "d")) == facts(train(MLP, data(), CONFIG).checkpoint)

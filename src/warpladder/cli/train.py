@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..train import Run
 
-PAUSE = 30.0  # seconds between two checkpoints that nobody asked for
+SECONDS = 30.0  # between two checkpoints that nobody asked for
 ROWS = 25  # of a table of epochs; where there are more, some are left out
 
 
@@ -33,7 +33,7 @@ ROWS = 25  # of a table of epochs; where there are more, some are left out
     "--checkpoint",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Keep weights and progress in this file, after every epoch; in runs/NET-D-TIME, now and then and at the end, if not given.",
+    help="Keep weights and progress in this file, after every epoch; in runs/NET-D-TIME, every half minute and at the end, if not given.",
 )
 @click.option("--checkpoint-every", metavar="N", type=int, help="Keep them every N steps too.")
 @click.option("--no-checkpoint", is_flag=True, help="Keep nothing.")
@@ -89,7 +89,7 @@ def train(
                 rung=rung,
                 checkpoint=place,
                 checkpoint_every=checkpoint_every,
-                checkpoint_pause=0.0 if checkpoint else PAUSE,
+                checkpoint_seconds=None if checkpoint else SECONDS,
                 overwrite=overwrite,
                 resume=resume,
                 weights=weights,

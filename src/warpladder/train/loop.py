@@ -50,7 +50,7 @@ def train(
     rung: str | Rung | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
-    checkpoint_pause: float = 0.0,
+    checkpoint_seconds: float | None = None,
     overwrite: bool = False,
     resume: str | os.PathLike[str] | None = None,
     weights: Weights | None = None,
@@ -76,8 +76,9 @@ def train(
         Keep a checkpoint in this file: at the end of every epoch, every `checkpoint_every` steps, and where training stops.
     checkpoint_every : int, optional
         Steps, counted over all epochs.
-    checkpoint_pause : float
-        Seconds that pass at least between two checkpoints at ends of epochs. That of the run's end, or where it stops, is always written.
+    checkpoint_seconds : float, optional
+        Keep a checkpoint whenever so many seconds have passed, instead of at the end of every epoch. That of the run's end, or where it
+        stops, is always written.
     overwrite : bool
         Whether `checkpoint` may take the place of a file that is there, other than the one that is resumed.
     resume : path, optional
@@ -138,7 +139,7 @@ def train(
         trainer = stack.enter_context(chosen.build(net, start.config, to_state(start)))
         trainer.tuned, trainer.say = start.tuned, None if show is None else show.say
         trainer.load(data)
-        return _Loop(trainer, data, start, interrupt, show, checkpoint, checkpoint_every, checkpoint_pause).to_the_end()
+        return _Loop(trainer, data, start, interrupt, show, checkpoint, checkpoint_every, checkpoint_seconds).to_the_end()
 
 
 class _Loop:
@@ -153,10 +154,10 @@ class _Loop:
         show: Show | None,
         path: str | os.PathLike[str] | None,
         every: int | None,
-        pause: float,
+        seconds: float | None,
     ) -> None:
         self.trainer, self.data, self.start, self.interrupt, self.show = trainer, data, start, interrupt, show
-        self.path, self.every, self.pause = path, every, pause
+        self.path, self.every, self.seconds = path, every, seconds
         self.config = start.config
         self.steps = self.config.steps(len(data.train_x))
         self.epoch, self.step, self.sums, self.history = start.epoch, start.step, start.sums, list(start.history)
@@ -196,7 +197,8 @@ class _Loop:
             self.reach = max(1, int(CALL_SECONDS * (last - first) / max(seconds, 1e-9)))
             if self.show is not None:
                 self.show.steps(self.epoch + 1, self.step, self.sums)
-            if self.every is not None and self._steps_in_all() % self.every == 0 and self.step < self.steps:
+            asked = self.every is not None and self._steps_in_all() % self.every == 0
+            if self.step < self.steps and (asked or self._overdue()):
                 self._save()
             self._heed()
             if time.monotonic() - snapshot.taken > SNAPSHOT_SECONDS:
@@ -204,7 +206,7 @@ class _Loop:
 
     def _together(self) -> int:
         """Epochs that the next call takes: more than one where nothing is to be done between them, and their steps are few."""
-        if self.step or self.data.valid_x is not None or (self.path is not None and not self.pause):
+        if self.step or self.data.valid_x is not None or (self.path is not None and self.seconds is None):
             return 1
         return min(self.config.epochs - self.epoch, min(self.reach, self.config.log_every) // self.steps)
 
@@ -310,9 +312,13 @@ class _Loop:
             self.saved, self.written = (self.epoch, self.step), time.monotonic()
 
     def _save_epoch(self) -> None:
-        """The checkpoint at the end of an epoch, unless the last one is too fresh."""
-        if not time.monotonic() - self.written < self.pause:
+        """The checkpoint at the end of an epoch, unless time decides and has not come."""
+        if self.seconds is None or self._overdue():
             self._save()
+
+    def _overdue(self) -> bool:
+        """Whether time decides when checkpoints are written, and has come."""
+        return self.seconds is not None and time.monotonic() - self.written >= self.seconds
 
     def _heed(self) -> None:
         """Stop here if a signal asked for it."""
