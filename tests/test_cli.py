@@ -69,6 +69,18 @@ def test_no_command_shows_the_help(run):
     assert "Commands:" in out + err
 
 
+def test_the_list_of_commands_cuts_no_sentence(run):
+    said = " ".join(run("--help")[1].partition("Commands:")[2].split())
+    assert "..." not in said
+    for name, command in group.commands.items():
+        assert f"{name} {' '.join((command.help or '').partition('.')[0].split())}." in said
+
+
+def test_python_m_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "warpladder", "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("warpladder 0.")
+
+
 def test_version(run):
     code, out, _ = run("--version")
     assert code == 0
@@ -191,8 +203,29 @@ def test_rungs_lists_the_ladder_and_the_peers_in_order(run):
 
     code, out, _ = run("rungs")
     assert code == 0
-    places = [out.index(f"\n  {rung.name} ") for rung in (*LADDER, *PEERS)]
+    places = [out.index(f"\n {rung.name} ") for rung in (*LADDER, *PEERS)]
     assert places == sorted(places)
+
+
+def test_rungs_says_each_reason_once_with_all_who_have_it(run, monkeypatch):
+    from warpladder.ladder import LADDER, PEERS
+
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(ladder, "LADDER", tuple(replace(rung, unsupported=lambda net, config: "no GPU is here") for rung in LADDER))
+    monkeypatch.setattr(ladder, "PEERS", tuple(replace(peer, unsupported=lambda net, config: None) for peer in PEERS))
+    code, out, _ = run("rungs")
+    assert code == 0
+    assert out.count("no GPU is here") == 1 and out.count("no: 1") == len(LADDER) and out.count(" yes ") == len(PEERS)
+    assert ", ".join(rung.name for rung in LADDER) in out
+
+
+def test_rungs_says_more_of_one_and_of_a_file(run):
+    code, out, _ = run("rungs", "sklearn", "graph", "--net", "cnn")
+    said = " ".join(out.split())
+    assert code == 0 and "partial_fit" in said and "It differs: momentum" in said and "It follows --device, --block-size." in said
+    assert "It cannot train cnn here: MLPClassifier cannot express net 'cnn'" in said and "loops" not in said
+    Path("own.py").write_text('from warpladder.ladder import Rung\nRUNG = Rung("own", "a title", "The idea.", print)')
+    assert "own: a title" in run("rungs", "./own.py")[1]
 
 
 def test_data_lists_the_sets_and_describes_one(run):
@@ -203,7 +236,10 @@ def test_data_lists_the_sets_and_describes_one(run):
     assert "0 to 16" in out
 
 
-@pytest.mark.parametrize("command", [("nets",), ("nets", "autoencoder"), ("rungs",), ("data",), ("data", "digits")])
+@pytest.mark.parametrize(
+    "command",
+    [("nets",), ("nets", "autoencoder"), ("rungs",), ("rungs", "--net", "autoencoder"), ("rungs", "graph"), ("data",), ("data", "digits")],
+)
 def test_piped_output_is_plain_and_80_wide(run, command, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     _, out, _ = run(*command)

@@ -13,6 +13,7 @@ PACKAGE = Path(warpladder.__file__).parent
 
 #: Each group may import only what stands below it, and of its own group nothing but itself.
 ORDER = (
+    ("__main__",),
     ("cli",),
     ("report", "reproduce"),
     ("bench", "profile", "features", "gemm"),
@@ -24,7 +25,7 @@ ORDER = (
     ("ops",),
     ("gpu", "emulator"),
     ("device",),
-    ("params", "order"),
+    ("params", "order", "netfile"),
     ("nets", "config"),
 )
 RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
@@ -32,11 +33,14 @@ RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
 #: Parts that anybody may import, and what little they may import themselves.
 LEAVES = {
     "errors": set(),
-    "data": {"errors"},
-    "results": {"errors"},
+    "arguments": {"errors"},
+    "show": set(),
+    "data": {"errors", "show"},
+    "results": {"errors", "report", "show"},
     "plan": {"errors", "results"},
     "checkpoint": {"errors", "config", "nets", "plan"},
     "machine": {"errors"},
+    "pyfile": {"errors"},
     "tolerance": {"errors", "nets", "config"},
 }
 
@@ -73,7 +77,7 @@ def imported(path: Path) -> set[str]:
 def faults(path: Path) -> list[str]:
     part, others = part_of(path), imported(path)
     if part == "report":
-        allowed = {"results", "errors"}
+        allowed = {"results", "errors", "show"}
     elif part in LEAVES:
         allowed = LEAVES[part]
     else:

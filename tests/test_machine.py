@@ -4,6 +4,7 @@ import platform
 
 import pytest
 
+import processors
 from warpladder import machine
 from warpladder.results import Machine
 
@@ -31,7 +32,7 @@ def test_the_peak_is_plausible(facts):
 
 
 def test_the_peak_grows_with_the_threads():
-    if machine.cores() < 2:
+    if processors.COUNT < 2:
         pytest.skip("one core")
     one, two = (max(peaks) for peaks in zip(*((machine.fma_peak(1), machine.fma_peak(2)) for _ in range(TURNS)), strict=True))
     assert 1.5 * one <= two <= 2.2 * one

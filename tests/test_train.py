@@ -52,7 +52,7 @@ def test_the_last_partial_batch_is_trained_with_its_own_mean(rung):
     """Softmax regression on 10 samples in batches of 8 and 2, by hand in float64."""
     noise = data(samples=10)
     assert noise.train_y is not None
-    net = Net("linear", (1, 4, 4), (Flatten(), Linear(3)), CrossEntropyLoss())
+    net = Net("linear", (1, 4, 4), (Flatten(), Linear(out_features=3)), CrossEntropyLoss())
     config = TrainConfig(epochs=1, batch_size=8, learning_rate=4.0, seed=3)
     flat = initial(net, 3).astype(np.float64)
     w, b = flat[:48].reshape(3, 16), flat[48:]
@@ -368,7 +368,7 @@ def test_more_threads_than_cores_are_refused_but_a_checkpoint_of_a_larger_machin
 
 
 def test_a_net_that_memory_cannot_hold_is_refused_before_it_is_made():
-    net = Net("vast", (1, 4, 4), (Flatten(), Linear(10**12), Linear(3)), CrossEntropyLoss())
+    net = Net("vast", (1, 4, 4), (Flatten(), Linear(out_features=10**12), Linear(out_features=3)), CrossEntropyLoss())
     with pytest.raises(
         OutOfMemoryError, match=r"net 'vast' has 20,000,000,000,003 parameters, whose training takes 320,000\.0 GB at least"
     ):

@@ -7,6 +7,10 @@ class WarpladderError(Exception):
     """Base of every error that warpladder raises on purpose."""
 
 
+class ArgumentError(WarpladderError, TypeError):
+    """An argument of another type than a function takes, in the wrong place, or under an unknown name."""
+
+
 class NetError(WarpladderError, ValueError):
     """A chain of layers that cannot work."""
 

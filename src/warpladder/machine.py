@@ -64,6 +64,12 @@ def facts(threads: int | None = None) -> dict[str, Any]:
     }
 
 
+def host() -> tuple[str, tuple[str, ...]]:
+    """LLVM's name of the processor's kind of core, and every feature of it that LLVM knows."""
+    target, features = _llvm_host()
+    return target, tuple(sorted(features))
+
+
 def busy_seconds() -> float | None:
     """Processor time that all processes together have used since the machine started; None where the system does not tell.
 

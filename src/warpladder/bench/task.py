@@ -23,6 +23,7 @@ class Task:
     """What every rung of a climb is asked to do.
 
     budget : seconds that one timed repetition of one rung may take.
+    scored : whether rungs train on for their test accuracy.
     """
 
     net: Net
@@ -31,6 +32,7 @@ class Task:
     epochs: int
     repeats: int
     budget: float
+    scored: bool = True
 
     @property
     def n(self) -> int:

@@ -29,6 +29,11 @@ class _InOrder(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Each command with its first sentence, whole, which may take two lines."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(limit=200)) for name, command in self.commands.items()])
+
 
 def _print_version(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
     if asked:

@@ -25,7 +25,8 @@ from .keeping import check_place, overwrite_option, write
 def predict(checkpoint: Path, input_file: Path, submission: Path | None, save: Path | None, overwrite: bool, rung: str | None) -> None:
     """Predict the samples in INPUT: a CSV table with or without labels, IDX images or a CIFAR-10 batch, gzipped or not.
 
-    Without --submission or --save the labels are printed, one a line.
+    Without --submission or --save the labels are printed, one a line: by name, where the training table had names. Features are
+    scaled as they were in training.
 
     \b
     Examples:
@@ -38,7 +39,7 @@ def predict(checkpoint: Path, input_file: Path, submission: Path | None, save: P
     from ..data import write_submission
     from ..data.samples import load_samples
     from ..nets import CrossEntropyLoss
-    from ..train import restore
+    from ..train import Run, restore
     from ..train.scoring import slices
 
     if save is not None:
@@ -51,10 +52,11 @@ def predict(checkpoint: Path, input_file: Path, submission: Path | None, save: P
         raise click.UsageError(
             f"{trained.net.name} gives images, not labels: name a file for them with --save", click.get_current_context()
         )
-    x = load_samples(input_file, trained.net.in_shape)
+    model = Run(trained)
+    x, scale = model.seen(load_samples(input_file, trained.net.in_shape, numbers=bool(trained.data.mean)))
     with restore(trained, rung) as trainer:
-        outputs = np.concatenate([trainer.predict(x[first:last], trained.data.scale) for first, last in slices(trained.net, len(x))])
-    labels = outputs.argmax(axis=1) if labels_wanted else None
+        outputs = np.concatenate([trainer.predict(x[first:last], scale) for first, last in slices(trained.net, len(x))])
+    labels = model.classes_[outputs.argmax(axis=1)] if labels_wanted else None
     if save is not None:
         content = io.BytesIO()
         np.save(content, outputs, allow_pickle=False)

@@ -12,7 +12,7 @@ import click
 
 from ..errors import Stopped, UnsavedError
 from .keeping import again, command, fresh_folder, overwrite_option
-from .options import NETS, chosen_config, chosen_data, config_options, console, data_options, fitted, percent, split_options
+from .options import chosen_config, chosen_data, config_options, console, data_options, fitted, net_argument, percent, split_options
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,7 +24,7 @@ ROWS = 25  # of a table of epochs; where there are more, some are left out
 
 
 @click.command()
-@click.argument("net_name", metavar="NET", type=click.Choice(tuple(NETS)))
+@net_argument()
 @data_options
 @split_options
 @click.option("--rung", metavar="R", help="Rung or peer that trains; numpy if not given, or that of the checkpoint.")
@@ -78,7 +78,8 @@ def train(
 
     before = None if resume is None else load(resume)
     config = chosen_config(net_name, options, None if before is None else before.config)
-    data = chosen_data(options | {"seed": config.seed})
+    scaled = options["scale_features"] or (before is not None and bool(before.data.mean))
+    data = chosen_data(options | {"seed": config.seed, "scale_features": scaled})
     net = fitted(net_name, data)
     with _place(ctx, data.name) as place:
         try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,19 @@ class Device(ABC):
     @abstractmethod
     def kernel(self, path: Path | str, name: str) -> Kernel:
         """The kernel `name` of a .cu file, compiled. Template kernels are named with their arguments: "tiled<16, true>"."""
+
+    @contextmanager
+    def expecting(self, foreseen: Callable[[], Iterable[tuple[Path, str]]], say: Callable[[str], None] | None = None) -> Iterator[None]:
+        """While this lasts, the first kernel that has to be compiled may be compiled together with others.
+
+        Parameters
+        ----------
+        foreseen : callable
+            Gives the kernels, by file and name, that will be asked for; called at most once, and only where one has to be compiled.
+        say : callable, optional
+            Told what is being compiled.
+        """
+        yield
 
     @abstractmethod
     def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:

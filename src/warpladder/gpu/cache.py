@@ -28,14 +28,23 @@ DAY = 86_400
 
 def compiled(source: Source, names: tuple[str, ...], arch: str) -> Binary:
     """What `compile` gives, from the cache where it is there."""
-    place = folder()
-    path = place / f"{key(source, names, arch)}.cubin" if place else None
-    binary = _read(path, names) if path else None
+    binary = kept(source, names, arch)
     if binary is None:
         binary = compile(source, names, arch)
-        if path:
+        if path := _path(source, names, arch):
             _write(path, binary)
     return binary
+
+
+def kept(source: Source, names: tuple[str, ...], arch: str) -> Binary | None:
+    """What is in the cache, or None."""
+    path = _path(source, names, arch)
+    return _read(path, names) if path else None
+
+
+def _path(source: Source, names: tuple[str, ...], arch: str) -> Path | None:
+    place = folder()
+    return place / f"{key(source, names, arch)}.cubin" if place else None
 
 
 def key(source: Source, names: tuple[str, ...], arch: str) -> str:

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 from cuda.bindings import driver as cuda
 
-from ..device import Array, Call, Device, Stream
+from ..device import Array, Call, Stream
 from ..errors import DeviceError, LaunchError, OutOfMemoryError
+from .ahead import Compiler
 from .architecture import native
 from .attributes import capability, limits
 from .driver import call, error
 from .graph import GpuGraph
 from .kernel import GpuKernel, GpuLaunch
 from .memory import Allocation, PinnedMemory
-from .program import program
 from .stream import GpuStream
 from .support import why_not
 
 
-class GpuDevice(Device):
+class GpuDevice(Compiler):
     """A GPU of this machine, through its primary context, which other libraries of the process share.
 
     Parameters
@@ -74,7 +74,7 @@ class GpuDevice(Device):
         function(*arguments)
 
     def kernel(self, path: Path | str, name: str) -> GpuKernel:
-        found = program(path, name, self.capability, self.arch)
+        found = self.program(path, name)
         key = found.key, found.signature.name
         if key not in self._kernels:
             if found.key not in self._modules:

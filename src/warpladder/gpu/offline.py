@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..device import Array, Device, Event, Kernel, Launch, Limits, Stream
+from ..device import Array, Event, Kernel, Launch, Limits, Stream
 from ..device.limits import Dim3
 from ..errors import DeviceError
+from .ahead import Compiler
 from .architecture import Capability
-from .program import program
 
 #: A GPU of each architecture, as NVIDIA documents its compute capability.
 LIMITS = {
@@ -72,7 +72,7 @@ class OfflineKernel(Kernel):
         return OfflineLaunch(self, grid, block, shared, cooperative, cluster)
 
 
-class OfflineDevice(Device):
+class OfflineDevice(Compiler):
     """Compiles kernels for an architecture, counts memory, and checks launches, on a machine without a GPU.
 
     Arrays have addresses and no contents: what is uploaded is dropped, and nothing can be downloaded.
@@ -99,7 +99,7 @@ class OfflineDevice(Device):
         self.kernels: dict[tuple[Path, str], OfflineKernel] = {}
 
     def kernel(self, path: Path | str, name: str) -> OfflineKernel:
-        found = program(path, name, self.capability, self.arch)
+        found = self.program(path, name)
         key = found.source.path, found.signature.name
         if key not in self.kernels:
             self.kernels[key] = OfflineKernel(self, found.source, found.signature, found.resources)

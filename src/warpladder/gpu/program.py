@@ -10,7 +10,7 @@ from ..device import Resources, Source
 from ..device import source as sources
 from ..device.signature import Signature, names, signature, templates
 from .architecture import Capability, target
-from .cache import compiled
+from .cache import compiled, kept
 from .compile import Binary
 
 
@@ -44,14 +44,45 @@ def program(path: Path | str, name: str, capability: Capability, arch: str) -> P
 
 @cache
 def _program(source: Source, name: str, capability: Capability, arch: str) -> Program:
+    found = unit(source, name, capability, arch)
+    return Program(source, signature(source, name), found.compiled(), found.key)
+
+
+#: What was read or compiled in this process, by the keys of units.
+_binaries: dict[tuple[str, tuple[str, ...], str], Binary] = {}
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is compiled in one go: these kernels of a source, for an architecture."""
+
+    source: Source
+    names: tuple[str, ...]
+    arch: str
+
+    @property
+    def key(self) -> tuple[str, tuple[str, ...], str]:
+        return self.source.digest, self.names, self.arch
+
+    @property
+    def missing(self) -> bool:
+        """Whether it has to be compiled; what is on disk is read by that."""
+        if self.key not in _binaries and (found := kept(self.source, self.names, self.arch)) is not None:
+            _binaries[self.key] = found
+        return self.key not in _binaries
+
+    def compiled(self) -> Binary:
+        """Its machine code, read or compiled once in a process; `KernelError` for what is wrong with it."""
+        if self.key not in _binaries:
+            _binaries[self.key] = compiled(self.source, self.names, self.arch)
+        return _binaries[self.key]
+
+
+@cache
+def unit(source: Source, name: str, capability: Capability, arch: str) -> Unit:
     """Kernels that are no templates are compiled all at once, instances of templates one by one."""
     found = signature(source, name)
-    wanted = (found.name,) if "<" in found.name else plain(source)
-    code = target(source, capability, arch)
-    return Program(source, found, _binary(source, wanted, code), (source.digest, wanted, code))
-
-
-_binary = cache(compiled)  # read or compiled once in a process
+    return Unit(source, (found.name,) if "<" in found.name else plain(source), target(source, capability, arch))
 
 
 def plain(source: Source) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """How a range of steps is cut into blocks of a few lengths, for peers that compile or capture many steps at once.
 
-All lengths are known when the data set is, so that nothing is compiled while a clock runs.
+An epoch in one range is one block, and its partial batch another: those are there when the data set is, so that nothing is compiled while a
+clock runs. Other ranges are made up of powers of eight, which are compiled when they are first asked for.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..config import TrainConfig
+
+#: Each length is as many times the next smaller one.
+POWER = 8
 
 
 @dataclass(frozen=True)
@@ -42,17 +46,13 @@ class Blocks:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Steps in a block of full batches, the longest first: `most`, what is left of an epoch after as many of these as fit, and 1."""
-        return tuple(sorted({min(self.most, self.full), self.full % self.most, min(1, self.full)} - {0}, reverse=True))
-
-    @property
-    def shapes(self) -> tuple[tuple[int, int], ...]:
-        """(steps, size) of every kind of block there is."""
-        return tuple((length, self.batch) for length in self.lengths) + (((1, self.partial),) if self.partial else ())
+        """Steps in a block of full batches, the longest first: all, or `most` and what is left of an epoch after as many of these as fit; and powers of eight."""
+        longest = min(self.most, self.full)
+        return tuple(sorted({longest, self.full % self.most, *powers(longest)} - {0}, reverse=True))
 
     @property
     def whole(self) -> set[tuple[int, int]]:
-        """Those of an epoch in one range."""
+        """(steps, size) of the blocks of an epoch in one range."""
         return {(block.steps, block.size) for block in self.cut(0, self.full + (self.partial > 0))}
 
     def cut(self, first: int, last: int) -> Iterator[Block]:
@@ -64,3 +64,11 @@ class Blocks:
             step += length
         if step < last:
             yield Block(step, 1, self.partial)
+
+
+def powers(most: int) -> list[int]:
+    """1, 8, 64, ... up to `most`."""
+    out = [1] if most else []
+    while out and out[-1] * POWER <= most:
+        out.append(out[-1] * POWER)
+    return out

@@ -21,8 +21,11 @@ from .layout import pooled_first, spatial
 
 Tree = dict[str, jax.Array]
 
-#: Of the vector of numbers that a step is given, so that settings can differ without another compilation.
-RATES = ("learning_rate", "momentum", "weight_decay", "clip_value", "scale")
+#: The numbers of an update, in the order in which a step is given them.
+RATES = ("learning_rate", "momentum", "weight_decay", "clip_value")
+
+#: Those of a config, or an array of them: a program that has them as arguments serves other settings as well.
+Rates = tuple[float, ...] | jax.Array
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,28 @@ class Rule:
     @classmethod
     def of(cls, config: TrainConfig) -> Rule:
         return cls(config.momentum > 0, config.nesterov, config.weight_decay > 0, config.clip_value is not None)
+
+
+def rates(config: TrainConfig) -> tuple[float, ...]:
+    """A config's, 0 where it has none."""
+    return tuple(getattr(config, name) or 0.0 for name in RATES)
+
+
+@dataclass(frozen=True)
+class Length:
+    """How a program of many steps is written.
+
+    count, size : steps, and samples in each one's batch.
+    unroll : steps in a round of the loop.
+    whole : whether a batch is all samples, so that nothing is gathered.
+    at_once : whether the samples of all steps are gathered before the first, where a GPU has room for them: a kernel less in each step.
+    """
+
+    count: int
+    size: int
+    unroll: int
+    whole: bool
+    at_once: bool
 
 
 def forward(net: Net, params: Tree, x: jax.Array, precision: str) -> jax.Array:
@@ -114,7 +139,11 @@ def loss(net: Net, precision: str) -> Callable[..., tuple[jax.Array, jax.Array]]
         out = forward(net, params, x, precision)
         chosen = y[:, None] == jnp.arange(out.shape[1], dtype=y.dtype)  # a mask fuses; an index would scatter in the backward pass
         value = -jnp.where(chosen, jax.nn.log_softmax(out), 0).sum() / len(y)
-        return value, (out.argmax(1) == y).sum(dtype=jnp.int32)
+        # The first of the largest is the label's: no row is searched for a place, and all of it is one sum beside the loss's.
+        largest = out == out.max(1, keepdims=True)
+        before = jnp.arange(out.shape[1], dtype=y.dtype) < y[:, None]
+        right = jnp.where(largest, jnp.where(chosen, 1, jnp.where(before, -1, 0)), 0).sum(1) == 1
+        return value, right.sum(dtype=jnp.int32)
 
     def images(params: Tree, x: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
         out = forward(net, params, x, precision)
@@ -126,9 +155,9 @@ def loss(net: Net, precision: str) -> Callable[..., tuple[jax.Array, jax.Array]]
     return classes if isinstance(net.loss, CrossEntropyLoss) else images
 
 
-def update(rule: Rule, rates: jax.Array, params: Tree, velocity: Tree, grads: Tree) -> tuple[Tree, Tree]:
+def update(rule: Rule, rates: Rates, params: Tree, velocity: Tree, grads: Tree) -> tuple[Tree, Tree]:
     """SGD as torch.optim.SGD has it; `velocity` is empty without momentum."""
-    rate, momentum, decay, clip, _ = rates
+    rate, momentum, decay, clip = rates
     new: Tree = {}
     moved: Tree = {}
     for name, p in params.items():
@@ -140,40 +169,50 @@ def update(rule: Rule, rates: jax.Array, params: Tree, velocity: Tree, grads: Tr
         if rule.momentum:
             moved[name] = momentum * velocity[name] + g
             g = g + momentum * moved[name] if rule.nesterov else moved[name]
-        new[name] = p - rate * g
+        new[name] = p + -rate * g  # a sum of a product with a constant: XLA may leave it to the product of matrices that g is
     return new, moved
 
 
-def steps(net: Net, rule: Rule, precision: str, unroll: int, count: int, whole: bool) -> Callable[..., Any]:
-    """A function of (params, velocity, rates, x, labels) to (params, velocity, loss, correct) after `count` steps.
+def steps(net: Net, rule: Rule, constants: tuple[float, ...] | None, precision: str, length: Length) -> Callable[..., Any]:
+    """A program of `length.count` steps, (params, velocity, rates, scale, x, labels, place) -> (params, velocity, loss, correct).
 
-    x is (count, batch, ...), as stored, and labels (count, batch) or None; where `whole`, every step takes all samples, and x is (1, samples, ...),
-    as the net sees it. loss and correct are (count,).
+    rates : (len(RATES),), used where `constants` is None.
+    scale : float32, by which the net sees the samples, or None where they are as it sees them.
+    x, labels : all samples, as `layout.stored` keeps them, and their labels or None.
+    place : (n,) and () int32, the order of an epoch's samples and the position of the first that is trained on; None where a batch is all samples.
+    loss, correct : (count,) float32 and int32.
     """
     gradient = jax.value_and_grad(loss(net, precision), has_aux=True)
+    count, size = length.count, length.size
 
-    def many(params: Tree, velocity: Tree, rates: jax.Array, xs: jax.Array, ys: jax.Array | None) -> tuple[Any, ...]:
+    def many(
+        params: Tree, velocity: Tree, rates: jax.Array, scale: jax.Array | None, x: jax.Array, y: jax.Array | None,
+        place: tuple[jax.Array, jax.Array] | None,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        def gathered(some: jax.Array) -> tuple[jax.Array, jax.Array | None]:
+            return take(x, some), None if y is None else take(y, some)
+
         def step(carry: tuple[Tree, Tree], batch: tuple[jax.Array, Any]) -> tuple[Any, Any]:
-            x, y = batch
-            reported, grads = gradient(carry[0], x if whole else pixels(x, rates[-1]), y)
-            return update(rule, rates, *carry, grads), reported
+            images, labels = batch
+            reported, grads = gradient(carry[0], images if scale is None else pixels(images, scale), labels)
+            return update(rule, rates if constants is None else constants, *carry, grads), reported
 
-        first = xs[0], None if ys is None else ys[0]
+        mine = None if place is None else lax.dynamic_slice(place[0], (place[1],), (count * size,)).reshape(count, size)
         if count == 1:  # a scan would be a loop of one round, in which XLA's convolutions on a CPU use one core
-            (params, velocity), (value, correct) = step((params, velocity), first)
+            (params, velocity), (value, correct) = step((params, velocity), (x, y) if mine is None else gathered(mine[0]))
             return params, velocity, value[None], correct[None]
-        (params, velocity), (value, correct) = lax.scan(
-            lambda carry, batch: step(carry, first if whole else batch),
-            (params, velocity), None if whole else (xs, ys), length=count, unroll=min(unroll, count),
-        )  # fmt: skip
+        turn: Callable[..., Any] = step
+        over: Any = None
+        if mine is None:
+            turn = lambda carry, _: step(carry, (x, y))  # noqa: E731
+        elif length.at_once:
+            over = gathered(mine)
+        else:
+            turn, over = lambda carry, some: step(carry, gathered(some)), mine
+        (params, velocity), (value, correct) = lax.scan(turn, (params, velocity), over, length=count, unroll=min(length.unroll, count))
         return params, velocity, value, correct
 
     return many
-
-
-def batches(x: jax.Array, y: jax.Array | None, rows: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-    """Rows (steps, batch) of samples as they are stored, and of their labels."""
-    return take(x, rows), None if y is None else take(y, rows)
 
 
 def take(x: jax.Array, rows: jax.Array) -> jax.Array:

@@ -1,4 +1,4 @@
-"""Training with JAX: blocks of steps compiled as one program each, the data set on the device. docs/peers.md has the reasons."""
+"""Training with JAX: an epoch's steps compiled as one program, the data set and its order on the device. docs/peers.md has the reasons."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ from ..nets import Conv2d, CrossEntropyLoss, Linear, Net
 from ..order import Order
 from ..params import slots, views
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
-from . import driver
-from .blocks import Blocks
-from .jax_steps import RATES, Rule, Tree, batches, floats, forward, pixels, steps
+from . import driver, jax_order
+from .blocks import Blocks, powers
+from .jax_steps import RATES, Length, Rule, Tree, floats, forward, pixels, rates, steps
 from .layout import channels_first, channels_last, flattened, spatial, stored
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
 
-GATHERED = 1 << 28  # bytes of samples that are gathered for one program, at most
+SEEN = 1 << 32  # bytes of all samples as the net sees them, at most: more are kept as they are stored, and every step makes its own
+GATHERED = 1 << 28  # bytes of samples that are gathered before a program's first step, at most: of more, every step gathers its own
 PREDICTED = 1 << 22  # numbers in the largest activation of one call of the net, at most, if one sample allows
 
-MOST = 64  # steps in a program
-TOGETHER = 16  # of them where each takes all samples
+TOGETHER = 512  # steps in a program at most, where each takes all samples
+READY = 8  # the longest of those that are compiled when the data set is loaded
 
 #: Unrolled steps on a GPU, by the most FLOPs of one: small steps are all overhead, large ones only take longer to compile.
 UNROLLED = ((2e8, 16), (1e10, 4))
@@ -64,66 +65,75 @@ class JaxTrainer(Trainer):
         self.velocity: Tree = {}
         self.x: jax.Array | None = None
         self.y: jax.Array | None = None
-        self.programs: dict[tuple[int, int], tuple[Any, Any]] = {}
+        self.scale: jax.Array | None = None
+        self.order: tuple[Order, jax.Array] | None = None
+        self.programs: dict[tuple[int, int], Any] = {}
         self.seconds: dict[str, float] = {}
         self.set_state(state)
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
         start = perf_counter()
-        n, config = len(dataset.train_x), self.config
-        self.samples, size = n, dataset.train_x.nbytes // n
+        self.programs, self.order = {}, None
+        self.samples = n = len(dataset.train_x)
         # XLA's convolutions on a CPU use one core where they stand in a loop
-        most = MOST if self.on_gpu or not self.image else 1
-        self.blocks = Blocks.of(config, n, max(1, min(most, GATHERED // (size * config.batch(n)))))
+        longest = n if self.on_gpu or not self.image else 1
+        self.blocks = Blocks.of(self.config, n, longest)
         self.whole = self.blocks.batch == n  # a full batch has every sample, whatever the order
-        self.together = min(most, TOGETHER)
-        rates = [getattr(config, name, None) or 0.0 for name in RATES[:-1]]
-        self.rates = self._put(np.array([*rates, dataset.scale], np.float32))
+        self.rates = self._put(np.array(rates(self.config), np.float32))
         self.x = self._put(stored(dataset.train_x, self.image))
         self.y = self._put(np.array(dataset.train_y)) if isinstance(self.net.loss, CrossEntropyLoss) else None
-        if self.whole:
-            self.x = seen(self.x, self.rates[-1], self.precision)[None]
-            self.y = None if self.y is None else self.y[None]
+        self.scale = self._put(np.array(dataset.scale, np.float32))
+        if self.whole or self.x.size * (2 if self.precision == "bfloat16" else 4) <= SEEN:
+            self.x, self.scale = seen(self.x, self.scale, self.precision), None
         jax.block_until_ready((self.x, self.y))
         loaded = perf_counter()
-        self.programs = {}
-        for shape in self.blocks.whole | ({(self.together, n)} if self.whole else set()):
+        if not self.whole and n <= jax_order.MOST:
+            jax_order.program(n, self._order(0).half_bits, self.sharding)
+        self.together = powers(min(longest, TOGETHER))[::-1]
+        for shape in self.blocks.whole | ({(count, n) for count in self.together if count <= READY} if self.whole else set()):
             self._program(shape)
         self.seconds = {"load": loaded - start, "compile": perf_counter() - loaded}
 
-    def _program(self, shape: tuple[int, int]) -> tuple[Any, Any]:
-        """What gathers the batches of a block, (steps, size), or None, and what trains on them; compiled once."""
+    def _order(self, epoch: int) -> Order:
+        return Order(self.config.seed, epoch, self.samples, self.config.shuffle)
+
+    def _program(self, shape: tuple[int, int]) -> Any:
+        """What trains a block of (steps, size); compiled once."""
         assert self.x is not None
         if shape not in self.programs:
-            gather = None
-            if not self.whole:
-                rows = jax.ShapeDtypeStruct(shape, np.int32, sharding=self.sharding)
-                gather = jax.jit(batches).lower(self.x, self.y, rows).compile()
-            flops = self.net.train_flops * shape[1]
+            count, size = shape
+            flops = self.net.train_flops * size
             unroll = next((times for most, times in UNROLLED if flops <= most), 1) if self.on_gpu else 1
-            x = self.x.shape if self.whole else (*shape, *self.x.shape[1:])
-            dtype, labelled = str(self.x.dtype), self.y is not None
-            train = program(self.net, self.rule, self.precision, unroll, shape[0], x, dtype, labelled, self.whole, self.sharding)
-            self.programs[shape] = gather, train
+            length = Length(count, size, unroll, self.whole, self.on_gpu and count * size * self.x.nbytes // self.samples <= GATHERED)
+            # A proof's single steps go by many rates; for an epoch's they are constants, from which XLA makes the shorter program.
+            constants = rates(self.config) if count > 1 and self.on_gpu else None
+            self.programs[shape] = program(
+                self.net, self.rule, constants, self.precision, length, self.x.shape, str(self.x.dtype), self.y is not None,
+                self.scale is not None, self.sharding,
+            )  # fmt: skip
         return self.programs[shape]
+
+    def _rows(self, order: Order) -> jax.Array:
+        """The order's samples on the device, where the next ranges of its epoch find them."""
+        if self.order is None or self.order[0] != order:
+            if order.n <= jax_order.MOST:
+                rows = jax_order.program(order.n, order.half_bits, self.sharding)(self._put(order.words))
+            else:
+                rows = self._put(order.indices(0, order.n).astype(np.int32))
+            self.order = order, rows
+        return self.order[1]
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.x is None:
             raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
         check_range(self.config, order, self.samples, first, last)
         batch = self.blocks.batch
+        rows = None if self.whole else self._rows(order)
         logs = []
         for block in self.blocks.cut(first, last):
-            shape = (block.steps, block.size)
-            gather, train = self._program(shape)
-            x, y = self.x, self.y
-            if gather is not None:
-                # the host looks up the rows of a block while the device is at work on the one before
-                start = block.first * batch
-                rows = order.indices(start, start + block.steps * block.size).astype(np.int32).reshape(shape)
-                x, y = gather(x, y, self._put(rows))
-            logs.append(self._send(train, x, y))
+            place = None if rows is None else (rows, self._put(np.array(block.first * batch, np.int32)))
+            logs.append(self._send(self._program((block.steps, block.size)), place))
         return self._finished(logs, np.minimum(batch, self.samples - np.arange(first, last) * batch))
 
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
@@ -133,15 +143,14 @@ class JaxTrainer(Trainer):
             check_range(self.config, order, self.samples, 0, 1)
         logs, left = [], len(orders)
         while left:
-            count = self.together if left >= self.together else 1
-            _, train = self._program((count, self.samples))
-            logs.append(self._send(train, self.x, self.y))
+            count = next(count for count in self.together if count <= left)
+            logs.append(self._send(self._program((count, self.samples)), None))
             left -= count
         return self._finished(logs, np.full(len(orders), self.samples)).apart()
 
-    def _send(self, train: Any, x: jax.Array, y: jax.Array | None) -> list[jax.Array]:
+    def _send(self, train: Any, place: tuple[jax.Array, jax.Array] | None) -> list[jax.Array]:
         """Start a program; its losses and counts of right samples, which will come to the host by themselves."""
-        self.params, self.velocity, *log = train(self.params, self.velocity, self.rates, x, y)
+        self.params, self.velocity, *log = train(self.params, self.velocity, self.rates, self.scale, self.x, self.y, place)
         for part in log:
             part.copy_to_host_async()
         return log
@@ -197,7 +206,8 @@ class JaxTrainer(Trainer):
         held = {"parameters": weights, "optimiser": weights if self.rule.momentum else 0}
         if self.x is not None:
             held["data"] = self.x.nbytes + (0 if self.y is None else self.y.nbytes)
-            analyses = [train.memory_analysis() for _, train in self.programs.values()]
+            held["order"] = 0 if self.order is None else self.order[1].nbytes
+            analyses = [train.memory_analysis() for train in self.programs.values()]
             held["workspace"] = max((analysis.temp_size_in_bytes for analysis in analyses if analysis is not None), default=0)
         return held
 
@@ -208,7 +218,7 @@ class JaxTrainer(Trainer):
         return dict(self.seconds)
 
     def close(self) -> None:
-        self.x = self.y = None
+        self.x = self.y = self.order = None
         self.programs = {}
 
     def _put(self, a: np.ndarray) -> jax.Array:
@@ -231,17 +241,21 @@ def seen(x: jax.Array, scale: jax.Array, precision: str) -> jax.Array:
 
 @lru_cache(maxsize=256)
 def program(
-    net: Net, rule: Rule, precision: str, unroll: int, count: int, shape: tuple[int, ...], dtype: str, labelled: bool, whole: bool,
-    sharding: SingleDeviceSharding,
+    net: Net, rule: Rule, constants: tuple[float, ...] | None, precision: str, length: Length, shape: tuple[int, ...], dtype: str,
+    labelled: bool, scaled: bool, sharding: SingleDeviceSharding,
 ) -> Any:  # fmt: skip
-    """`steps`, compiled for data of this shape; settings of the same rule share it."""
+    """`steps`, compiled for data of this shape; settings of the same rule and constants share it."""
+
+    def array(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+
     params = tensors(net, sharding)
     velocity = params if rule.momentum else {}
-    x = jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
-    y = jax.ShapeDtypeStruct(shape[:2], np.int32, sharding=sharding) if labelled else None
-    rates = jax.ShapeDtypeStruct((len(RATES),), np.float32, sharding=sharding)
-    work = jax.jit(steps(net, rule, precision, unroll, count, whole), donate_argnums=(0, 1))
-    return work.lower(params, velocity, rates, x, y).compile()
+    scale = array((), np.float32) if scaled else None
+    y = array(shape[:1], np.int32) if labelled else None
+    place = None if length.whole else (array(shape[:1], np.int32), array((), np.int32))
+    work = jax.jit(steps(net, rule, constants, precision, length), donate_argnums=(0, 1))
+    return work.lower(params, velocity, array((len(RATES),), np.float32), scale, array(shape, dtype), y, place).compile()
 
 
 @lru_cache(maxsize=256)

@@ -1,4 +1,4 @@
-"""Training with PyTorch in CUDA graphs: blocks of whole steps are captured when the data set is loaded, and replayed.
+"""Training with PyTorch in CUDA graphs: an epoch's steps are captured when the data set is loaded, as one graph where they are small, and replayed.
 
 The step is written out as a function of its tensors: PyTorch's autograd and its updates of many tensors at once, or all of it compiled by inductor.
 """
@@ -22,16 +22,19 @@ from ..order import Order
 from ..params import views
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
 from . import driver
-from .blocks import Blocks
+from .blocks import Blocks, powers
 from .layout import channels_first, channels_last, flattened, spatial
 from .torch_net import arithmetic, forward
+from .torch_order import Shuffle
 from .torch_trainer import PREDICT_FLOATS, open_device
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
 
 #: Steps in a graph, by the most FLOPs of one.
-CAPTURED = ((2e8, 64), (1e10, 16), (math.inf, 4))
+CAPTURED = ((2e8, 1024), (1e10, 64), (math.inf, 8))
+
+GATHERED = 1 << 28  # bytes of samples that a graph gathers before its first step, at most
 
 
 class GraphTrainer(Trainer):
@@ -65,6 +68,7 @@ class GraphTrainer(Trainer):
         self.velocity = {name: self._inward(name, view) for name, view in views(net, state.velocity).items()} if config.momentum else {}
         self.x: torch.Tensor | None = None
         self.labels: torch.Tensor | None = None
+        self.shuffle: Shuffle | None = None
         self.loss, self.correct = torch.zeros(0), torch.zeros(0, dtype=torch.int64)
         self.programs: dict[tuple[int, int], Program] = {}
         self.seconds: dict[str, float] = {}
@@ -74,20 +78,24 @@ class GraphTrainer(Trainer):
         self.close()
         start = perf_counter()
         self.samples = n = len(dataset.train_x)
-        self.most = next(most for flops, most in CAPTURED if self.net.train_flops * self.config.batch(n) <= flops)
+        batch = self.config.batch(n)
+        self.whole = batch == n  # a full batch has every sample, whatever the order
+        self.most = next(most for flops, most in CAPTURED if self.net.train_flops * batch <= flops)
+        if not self.whole:
+            self.most = max(1, min(self.most, GATHERED // (4 * batch * math.prod(self.net.in_shape))))
         self.blocks = Blocks.of(self.config, n, self.most)
-        self.whole = self.blocks.batch == n  # a full batch has every sample, whatever the order
         self.x = self._tensor(dataset.train_x, dataset.scale)
         self.labels = torch.tensor(dataset.train_y, dtype=torch.int64, device=self.device) if self.classes else None
         pinned = self.device.type == "cuda"
-        self.rows = torch.zeros(n, dtype=torch.int64, pin_memory=pinned)
+        self.shuffle = None if self.whole else Shuffle(n, self.device)
         self._keep(self.config.steps(n))
         loaded = perf_counter()
         held = self.state()
         with arithmetic(self.precision):
             step = self._compiled() if self.compiled else self._autograd()
             pool = torch.cuda.graph_pool_handle() if pinned else None
-            shapes = {*self.blocks.shapes, *([(self.most, n)] if self.whole else [])}
+            lengths = powers(self.most) if self.whole else self.blocks.lengths
+            shapes = {(length, self.blocks.batch) for length in lengths} | self.blocks.whole
             self.programs = {(count, size): Program(self, step, count, size, pool) for count, size in sorted(shapes, reverse=True)}
         if self.compiled:
             torch.compiler.reset()  # what is captured is not asked for again, and the number of functions that it keeps is limited
@@ -99,13 +107,12 @@ class GraphTrainer(Trainer):
             raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
         check_range(self.config, order, self.samples, first, last)
         batch = self.blocks.batch
+        rows = None if self.shuffle is None else self.shuffle.rows(order)
         with arithmetic(self.precision):
             for block in self.blocks.cut(first, last):
                 start = block.first * batch
-                some = slice(start, start + block.steps * block.size)
-                if not self.whole:
-                    self.rows[some] = torch.from_numpy(order.indices(some.start, some.stop))
-                self.programs[block.steps, block.size](self.rows[some], block.first)
+                some = None if rows is None else rows[start : start + block.steps * block.size]
+                self.programs[block.steps, block.size](some, block.first)
         size = np.minimum(batch, self.samples - np.arange(first, last) * batch)
         return StepLog(*self._finished(first, last), size)
 
@@ -118,8 +125,8 @@ class GraphTrainer(Trainer):
         self._keep(count)
         with arithmetic(self.precision):
             while sent < count:
-                steps = self.most if count - sent >= self.most else 1
-                self.programs[steps, self.samples](self.rows, sent)
+                steps = next(steps for steps in powers(self.most)[::-1] if steps <= count - sent)
+                self.programs[steps, self.samples](None, sent)
                 sent += steps
         return StepLog(*self._finished(0, count), np.full(count, self.samples)).apart()
 
@@ -255,7 +262,7 @@ class GraphTrainer(Trainer):
 
     def close(self) -> None:
         self.programs = {}
-        self.x = self.labels = None
+        self.x = self.labels = self.shuffle = None
         if self.device.type == "cuda":
             torch.cuda.empty_cache()  # for those that train on this GPU beside us
 
@@ -303,10 +310,10 @@ class Program:
             with torch.cuda.graph(self.graph, pool=pool):
                 self._steps(count)
 
-    def __call__(self, rows: torch.Tensor, first: int) -> None:
-        """Train on samples of these numbers; the log comes into the trainer's, from entry `first` on, when the stream is there."""
-        if not self.trainer.whole:
-            self.rows.copy_(rows, non_blocking=True)
+    def __call__(self, rows: torch.Tensor | None, first: int) -> None:
+        """Train on samples of these numbers, None for all; the log comes into the trainer's, from entry `first` on, when the stream is there."""
+        if rows is not None:
+            self.rows.copy_(rows)
         if self.graph is None:
             self._steps(self.count)
         else:

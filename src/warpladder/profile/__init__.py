@@ -34,6 +34,7 @@ PATIENCE = 0.5  # seconds that whole steps are run in each round
 EPOCHS = 400  # in a round at most, where an epoch is one step
 
 WHOLE = "this rung is one program: its parts cannot be run alone"
+FOREIGN = "the trainer of this rung is its own: its parts are not known, so whole steps are timed, and the rest is what the trainer says of itself"
 
 
 def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile:
@@ -89,9 +90,10 @@ def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile
             transfers=_transfers(trainer, net, data, batch),
             timeline=lanes,
             hidden=hidden,
-            reason="" if parts else WHOLE,
+            reason="" if parts else WHOLE if rung.path is None else FOREIGN,
             machine=facts,
             tiles=tiles,
+            spans={name: float(seconds) for name, seconds in trainer.spans().items()},
         )
 
 

@@ -15,6 +15,7 @@ from ..checkpoint import Checkpoint, DataMark, differences, flat_weights, load, 
 from ..checkpoint.content import param_shapes
 from ..config import RECIPES, TrainConfig
 from ..data.dataset import Dataset
+from ..data.foreign import to_numpy
 from ..errors import CheckpointError, ConfigError, RungError
 from ..ladder import find
 from ..machine import cores
@@ -49,8 +50,8 @@ def begin(
     """
     if resume is not None and weights is not None:
         raise ConfigError("a run goes on from a checkpoint (resume) or begins anew with its weights (from): give one of them")
-    check_fit(net, data)
-    if scale := advice(data):
+    check_fit(net, data.but(standard=None))  # a trainer is loaded with the data set once it is standardised
+    if data.standard is None and (scale := advice(data)):
         warnings.warn(f"{data.name}: {scale}", stacklevel=3)
     here = mark(data)
     if resume is None:
@@ -60,7 +61,7 @@ def begin(
         start = Checkpoint(net, config, here, chosen.name, params=views(net, _weights(net, config, weights)))
     else:
         there = load(resume)
-        chosen = _rung(rung or there.rung)
+        chosen = _rung(rung) if rung is not None else _that_trained(there)
         config = config or there.config
         if unlike := differences(there, net, config, here):
             fits = param_shapes(net) == param_shapes(there.net)
@@ -81,7 +82,7 @@ def begin(
 
 def restore(checkpoint: Checkpoint, rung: str | Rung | None = None) -> Trainer:
     """A trainer that stands where a checkpoint does, to `predict` with or to `score`; without a name it is of the rung that trained."""
-    chosen, config = _rung(rung or checkpoint.rung), checkpoint.config
+    chosen, config = _rung(rung) if rung is not None else _that_trained(checkpoint), checkpoint.config
     if config.threads is not None and config.threads > cores():  # it was trained on a larger machine
         config = config.but(threads=None)
     if reason := chosen.unsupported(checkpoint.net, config):
@@ -106,14 +107,18 @@ def mark(data: Dataset) -> DataMark:
         array = getattr(data, name)
         if array is not None:
             parts[name] = f"{array.dtype} {'x'.join(map(str, array.shape))} crc32 {zlib.crc32(array.data) if array.size else 0:08x}"
-    return DataMark(data.name, len(data.train_x), float(data.scale), parts)
+    standard = data.standard
+    mean, std = ((), ()) if standard is None else (standard.mean, standard.std)
+    return DataMark(data.name, len(data.train_x), float(data.scale), parts, data.class_names, mean, std)
 
 
 def _weights(net: Net, config: TrainConfig, given: Weights | None) -> np.ndarray:
     """(param_count,) float32: drawn by the seed, or those that are given."""
     if given is None:
         return initial(net, config.seed)
-    return flat_weights(net, given) if isinstance(given, Mapping) else read_weights(given, net)
+    if isinstance(given, Mapping):
+        return flat_weights(net, {name: to_numpy(array, str(name)) for name, array in given.items()})
+    return read_weights(given, net)
 
 
 def _unknown(rung: Rung, config: TrainConfig) -> list[str]:
@@ -123,3 +128,13 @@ def _unknown(rung: Rung, config: TrainConfig) -> list[str]:
 
 def _rung(rung: str | Rung) -> Rung:
     return rung if isinstance(rung, Rung) else find(rung)
+
+
+def _that_trained(checkpoint: Checkpoint) -> Rung:
+    try:
+        return find(checkpoint.rung)
+    except RungError:
+        raise RungError(
+            f"the checkpoint was trained by the rung {checkpoint.rung!r}, which is none of warpladder's: "
+            "name its file, as --rung ./mine.py, or another rung, as --rung numpy"
+        ) from None

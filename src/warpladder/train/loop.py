@@ -24,9 +24,11 @@ from ..order import Order
 from ..params import views
 from ..rungs.base import Rung
 from ..trainers.base import State, StepLog, Trainer
+from .asked import asked_config, asked_data, asked_net, asked_rung
 from .beginning import Weights, begin, to_state
 from .diverged import Snapshot, explain_score, explain_state, explain_step
 from .interrupt import Interrupt
+from .model import Model
 from .run import Run
 from .scoring import part_score
 
@@ -43,8 +45,8 @@ SNAPSHOT_SECONDS = 1.0  # between two copies of the state, from which a loss tha
 
 
 def train(
-    net: Net,
-    data: Dataset,
+    net: Net | str,
+    data: Dataset | str,
     config: TrainConfig | None = None,
     *,
     rung: str | Rung | None = None,
@@ -53,7 +55,7 @@ def train(
     checkpoint_seconds: float | None = None,
     overwrite: bool = False,
     resume: str | os.PathLike[str] | None = None,
-    weights: Weights | None = None,
+    weights: Weights | Model | None = None,
     progress: Progress | bool | None = None,
 ) -> Run:
     """Train a net.
@@ -64,9 +66,10 @@ def train(
 
     Parameters
     ----------
-    net : Net
-    data : Dataset
-        Stays as it is stored; nothing makes a float copy of it.
+    net : Net or str
+        A name, "mlp", is that net for the samples and classes of the data.
+    data : Dataset or str
+        A name, "digits", is loaded. It stays as it is stored; nothing makes a float copy of it, unless it is to be standardised.
     config : TrainConfig, optional
         By default the net's recipe (`config.RECIPES`) or, when resuming, the checkpoint's.
     rung : str or Rung, optional
@@ -84,9 +87,9 @@ def train(
     resume : path, optional
         Go on from this checkpoint; nothing is written to it unless `checkpoint` names it too. Net, data and settings must be
         its own; only epochs, log_every and threads may differ. A finished run comes back at once.
-    weights : path or mapping of arrays, optional
+    weights : path, mapping of arrays or Model, optional
         Begin a new run with these weights, and no momentum, instead of drawing them by the seed: of a checkpoint, of a safetensors file of a
-        PyTorch `state_dict`, or named arrays (`checkpoint.flat_weights`). Nothing else is taken from the file.
+        PyTorch `state_dict`, or named arrays or tensors, such as `module.state_dict()`. Nothing else is taken from the file.
     progress : bool or rich.progress.Progress, optional
         True shows a bar on stderr; a `Progress` gets a task in it.
 
@@ -97,6 +100,8 @@ def train(
 
     Raises
     ------
+    ArgumentError
+        An argument of another type, told with what is wanted.
     ConfigError, DataError, RungError
         Settings, data or rung do not fit.
     CheckpointError
@@ -120,11 +125,20 @@ def train(
         if not overwrite:
             check_free(checkpoint, resume)
         clean_leftovers(Path(checkpoint))
+    data = asked_data(data)
+    net = asked_net(net, data)
+    if config is not None:
+        asked_config(config, net)
+    if rung is not None:
+        rung = asked_rung(rung)
+    if isinstance(weights, Model):
+        weights = weights.state_dict()
     start, chosen = begin(net, data, config, rung, resume, weights)
     if start.finished:
         if checkpoint is not None:
             save(checkpoint, start)
         return Run(start)
+    data = data.standardized()
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
         show: Show | None = None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from ..config import TrainConfig
+from ..data.layout import nhwc_hint
 from ..errors import ConfigError, DataError, OutOfMemoryError
 from ..machine import cores, memory
 from ..nets import CrossEntropyLoss, Net
@@ -137,9 +138,10 @@ class Trainer(ABC):
 def check_fit(net: Net, dataset: Dataset) -> None:
     """Raise `DataError` where the dataset cannot train the net; every trainer's `load` calls it."""
     if dataset.in_shape != net.in_shape:
-        last = len(net.in_shape) == 3 and dataset.in_shape == (*net.in_shape[1:], net.in_shape[0])
-        way_out = ": channels come first here, x.transpose(0, 3, 1, 2)" if last else ""
-        raise DataError(f"net {net.name!r} takes samples of shape {net.in_shape}, {dataset.name} has {dataset.in_shape}{way_out}")
+        hint = nhwc_hint(dataset.train_x.shape, net.in_shape)
+        raise DataError(f"net {net.name!r} takes samples of shape {net.in_shape}, {dataset.name} has {dataset.in_shape}{hint}")
+    if dataset.standard is not None:
+        raise DataError(f"{dataset.name} is to be standardised before a trainer takes it: give dataset.standardized()")
     if isinstance(net.loss, CrossEntropyLoss):
         if dataset.train_y is None:
             raise DataError(f"net {net.name!r} needs labels and {dataset.name} has none")

@@ -81,9 +81,14 @@ class GraphedTrainer(KernelTrainer):
         self.steps: dict[int, list[Call]] = {}
         self.most: dict[int, int] = {}
 
-    def load(self, dataset: Dataset) -> None:
+    def twin(self, device: Device) -> GraphedTrainer:
+        return GraphedTrainer(
+            self.net, self.config, State(*np.zeros((2, self.net.param_count), np.float32)), device, self.table, self.block_size
+        )
+
+    def _load(self, dataset: Dataset) -> None:
         self._forget()
-        super().load(dataset)
+        super()._load(dataset)
         start = perf_counter()
         assert self.network is not None
         own = range(self.stem is not None, len(self.network.ops) - (self.head is not None))  # ops that compute by themselves

@@ -12,6 +12,7 @@ from dataclasses import replace
 from time import perf_counter
 
 from ..device import Call, Device
+from ..device.scout import Scout
 from ..device.timing import in_turn
 from ..errors import OutOfMemoryError
 from ..ops.kernels import KernelOp
@@ -60,7 +61,7 @@ def tune(
         stored = None
     if device.hardware is None:
         return None
-    tuner = Tuner(network, device.hardware, stored, say)
+    tuner = (Foresight if isinstance(device, Scout) else Tuner)(network, device.hardware, stored, say)
     # An op that is known takes its place first, so that only tiles of ops that are used are asked for; the others compete with their best tiles.
     every = [choice for choice in ops(network, some, rivals) if choice.work >= WORTH]
     unknown = [choice for choice in every if not tuner.follow(choice)]
@@ -140,6 +141,18 @@ class Tuner:
         if way is None:
             warnings.warn(f"plan {plan_cache.path(key)} is one of something else, and is timed again", stacklevel=2)
         return way
+
+
+class Foresight(Tuner):
+    """Asks for the kernels of all candidates, and times none of them."""
+
+    def settle(self, choice: Choice[Way]) -> None:
+        if choice.work < WORTH or self.follow(choice):
+            return
+        first, *others = choice.candidates()
+        for way in (*others, first):
+            choice.calls(way)
+        choice.settle(first)
 
 
 def fastest(device: Device, choice: Choice[Way]) -> Way:

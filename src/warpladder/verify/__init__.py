@@ -19,7 +19,7 @@ from ..trainers.base import check_fit
 from .cases import Cases
 from .maker import NoSpecimen
 from .proof import REQUIRED, Build, Proof
-from .verdict import Ledger, Refuted, Row, Verdict, conclude
+from .verdict import Ledger, Refuted, Row, Verdict, cannot_judge, conclude
 
 __all__ = ["Row", "Verdict", "verify"]
 
@@ -53,7 +53,7 @@ def verify(
     Returns
     -------
     Verdict
-        Whatever the trainer does, exceptions included, ends in a verdict.
+        Whatever the trainer does, exceptions included, ends in a verdict. Where the net offers no step to judge by, `judged` is False.
 
     Raises
     ------
@@ -76,6 +76,9 @@ def verify(
         # the reference multiplies many small matrices: threads would only wait for each other
         with ThreadpoolController().limit(limits=1, user_api="blas"):
             cases = Cases(net, config, rng, dataset, precision, transforms)
+    except NoSpecimen as error:
+        return cannot_judge(str(error), time.perf_counter() - began)
+    try:
         proof = Proof(build, net, config, cases, rng, bitwise, ledger)
         try:
             proof.run()
@@ -83,6 +86,4 @@ def verify(
             proof.close()
     except Refuted as error:
         refuted = error
-    except NoSpecimen as error:
-        refuted = Refuted("specimens", str(error))
     return conclude(ledger, REQUIRED, refuted, time.perf_counter() - began)

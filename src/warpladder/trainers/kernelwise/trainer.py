@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from ...ops.kernels import Head, KernelLoss, KernelTable, Launches, Log, Stem, W
 from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range
 from .feeds import FEEDS, Feed, ResidentFeed, Slice
+from .foresight import foreseen
 from .network import Network, Stage, bind, sizes
 from .slots import Slots
 
@@ -50,7 +52,8 @@ class KernelTrainer(Trainer):
         self, net: Net, config: TrainConfig, state: State, device: Device, table: KernelTable, feed: str, block_size: int = 256
     ) -> None:
         self.net, self.config, self.device, self.table = net, config, device, table
-        self.feed_type = FEEDS[config.feed or feed]
+        self.feed_name = config.feed or feed
+        self.feed_type = FEEDS[self.feed_name]
         self.block_size = config.block_size or block_size
         self.slots = Slots(net)
         self.seconds: dict[str, float] = {}
@@ -71,6 +74,22 @@ class KernelTrainer(Trainer):
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
+        with self.device.expecting(partial(foreseen, self, dataset), self.say):
+            self._load(dataset)
+
+    def twin(self, device: Device) -> KernelTrainer:
+        """The same trainer on another device."""
+        return KernelTrainer(
+            self.net,
+            self.config,
+            State(*np.zeros((2, self.net.param_count), np.float32)),
+            device,
+            self.table,
+            self.feed_name,
+            self.block_size,
+        )
+
+    def _load(self, dataset: Dataset) -> None:
         self.network = self.feed = self.total = self.stem = self.head = self.whole = None
         start = perf_counter()
         device, samples = self.device, len(dataset.train_x)
@@ -252,6 +271,12 @@ class KernelTrainer(Trainer):
         """Set the device's count of steps back to the epoch's beginning."""
         self._count_from(0)
         self.running = 0
+
+    def parts(self) -> list[Slice]:
+        """The kinds of slices that an epoch has."""
+        full, rest = divmod(self.samples, self.batch)
+        sizes = [self.batch] * (full > 0) + [rest] * (rest > 0 and not self.config.drop_last)
+        return [part for size in sizes for part in self._slices(size)]
 
     def _slices(self, batch: int) -> list[Slice]:
         """A batch in parts that the buffers hold."""

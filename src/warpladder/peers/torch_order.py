@@ -1,0 +1,86 @@
+"""The order of an epoch's samples, computed by PyTorch where they lie: the numbers of `Order.indices`, without a transfer."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from ..order import ORDER_WORDS, ROUNDS, Order
+
+#: Samples in an order at most: the network spans up to four times as many values, of which each takes some sixty bytes meanwhile.
+MOST = 1 << 22
+
+#: int64 holds what uint32 would; a product that is longer loses its upper bits, which are masked away.
+BITS32 = 0xFFFFFFFF
+
+
+def mix(x: torch.Tensor) -> torch.Tensor:
+    """`order.mix32` of numbers from 0 to 2^32 - 1."""
+    x = (x ^ (x >> 16)) * 0x7FEB352D & BITS32
+    x = (x ^ (x >> 15)) * 0x846CA68B & BITS32
+    return x ^ (x >> 16)
+
+
+def shuffled(words: torch.Tensor, n: int, half_bits: int) -> torch.Tensor:
+    """(n,) int64: the sample at each position of an order that shuffles.
+
+    Parameters
+    ----------
+    words : (ORDER_WORDS,) int64
+        `Order.words`.
+    n, half_bits : int
+        The order's own; they decide the shapes.
+    """
+    values = torch.arange(1 << 2 * half_bits, device=words.device)
+    mask = (1 << half_bits) - 1
+    left, right = values >> half_bits, values & mask
+    for key in words[:ROUNDS]:
+        left, right = right, left ^ (mix(right ^ key) & mask)
+    sent = (left << half_bits) | right
+    # Who is sent outside is sent on from there. In each round everybody looks where the one in front of him has got to: as many steps again.
+    end = torch.where(values < n, values, sent)
+    for _ in range((len(values) - n).bit_length()):
+        end = end[end]
+    return end[sent[:n]]
+
+
+class Shuffle:
+    """The order of an epoch on a device; on a GPU it is worked out by a graph, since its hundred kernels are all small.
+
+    n : samples.
+    device : where the numbers are wanted.
+    """
+
+    def __init__(self, n: int, device: torch.device) -> None:
+        self.n, self.device = n, device
+        self.half_bits = Order(0, 0, n).half_bits
+        self.words = torch.zeros(ORDER_WORDS, dtype=torch.int64, device=device)
+        self.order: Order | None = None
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.found = torch.empty(0, dtype=torch.int64)
+        if device.type == "cuda" and n <= MOST:
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                shuffled(self.words, n, self.half_bits)
+            torch.cuda.current_stream().wait_stream(side)
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.shuffled = shuffled(self.words, n, self.half_bits)
+
+    def rows(self, order: Order) -> torch.Tensor:
+        """(n,) int64 on the device: `order.indices(0, n)`; the next ranges of its epoch find it."""
+        if order != self.order:
+            self.found, self.order = self._rows(order), order
+        return self.found
+
+    def _rows(self, order: Order) -> torch.Tensor:
+        if not order.shuffle:
+            return torch.arange(self.n, device=self.device)
+        if self.n > MOST:
+            return torch.from_numpy(order.indices(0, self.n)).to(self.device)
+        self.words.copy_(torch.from_numpy(order.words.astype(np.int64)))
+        if self.graph is None:
+            return shuffled(self.words, self.n, self.half_bits)
+        self.graph.replay()
+        return self.shuffled
