@@ -63,6 +63,8 @@ def load(
         Where files are missing, damaged or of the wrong kind; one line that says what to do.
     """
     source = _source(name)
+    if shape is not None and not (isinstance(shape, (tuple, list)) and all(isinstance(side, int) for side in shape)):
+        raise DataError(f"{name}: shape wants whole numbers such as (3, 32, 32), got {shape!r:.40}")
     if shape is not None and not source.takes_shape:
         raise DataError(f"{name}: the shape of its samples is known, so none can be stated")
     folder = root(data_dir) if name != "digits" else None
