@@ -91,7 +91,7 @@ def climb(
     for name, value, least in (("epochs", epochs, 0), ("repeats", repeats, 1)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ConfigError(f"{name} wants a whole number of at least {least}, got {value!r}")
-    if not (math.isfinite(budget) and budget > 0):
+    if not isinstance(budget, (int, float)) or not (math.isfinite(budget) and budget > 0):
         raise ConfigError(f"budget wants seconds above 0, got {budget!r}")
     names = [rung.name for rung in rungs]
     if not names:

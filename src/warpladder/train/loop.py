@@ -17,7 +17,7 @@ import numpy as np
 from ..checkpoint import Checkpoint, EpochLog, Score, Sums, check_free, check_writable, clean_leftovers, save
 from ..config import TrainConfig
 from ..data.dataset import Dataset
-from ..errors import ConfigError, DivergedError, Stopped
+from ..errors import CheckpointError, ConfigError, DivergedError, Stopped, UnsavedError
 from ..nets import CrossEntropyLoss, Net
 from ..ops.compiling import compiling
 from ..order import Order
@@ -52,7 +52,7 @@ def train(
     rung: str | Rung | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
-    checkpoint_pause: float = 0.0,
+    checkpoint_seconds: float | None = None,
     overwrite: bool = False,
     resume: str | os.PathLike[str] | None = None,
     weights: Weights | Model | None = None,
@@ -79,8 +79,9 @@ def train(
         Keep a checkpoint in this file: at the end of every epoch, every `checkpoint_every` steps, and where training stops.
     checkpoint_every : int, optional
         Steps, counted over all epochs.
-    checkpoint_pause : float
-        Seconds that pass at least between two checkpoints at ends of epochs. That of the run's end, or where it stops, is always written.
+    checkpoint_seconds : float, optional
+        Keep a checkpoint whenever so many seconds have passed, instead of at the end of every epoch. That of the run's end, or where it
+        stops, is always written.
     overwrite : bool
         Whether `checkpoint` may take the place of a file that is there, other than the one that is resumed.
     resume : path, optional
@@ -106,6 +107,8 @@ def train(
     CheckpointError
         The checkpoint to resume is missing, damaged or another run's; weights do not fit the net; or a checkpoint could not be written, or
         would take the place of another file.
+    UnsavedError
+        The run came to its end, and only its checkpoint could not be written: `error.run` is the run.
     DivergedError
         A loss or a weight stopped being finite: the message names layer, epoch and step, and what to do. No such state is ever saved.
     Stopped
@@ -150,7 +153,7 @@ def train(
         trainer = stack.enter_context(chosen.build(net, start.config, to_state(start)))
         trainer.tuned, trainer.say = start.tuned, None if show is None else show.say
         trainer.load(data)
-        return _Loop(trainer, data, start, interrupt, show, checkpoint, checkpoint_every, checkpoint_pause).to_the_end()
+        return _Loop(trainer, data, start, interrupt, show, checkpoint, checkpoint_every, checkpoint_seconds).to_the_end()
 
 
 class _Loop:
@@ -165,10 +168,10 @@ class _Loop:
         show: Show | None,
         path: str | os.PathLike[str] | None,
         every: int | None,
-        pause: float,
+        seconds: float | None,
     ) -> None:
         self.trainer, self.data, self.start, self.interrupt, self.show = trainer, data, start, interrupt, show
-        self.path, self.every, self.pause = path, every, pause
+        self.path, self.every, self.seconds = path, every, seconds
         self.config = start.config
         self.steps = self.config.steps(len(data.train_x))
         self.epoch, self.step, self.sums, self.history = start.epoch, start.step, start.sums, list(start.history)
@@ -186,7 +189,10 @@ class _Loop:
                 self._close_epoch()
         end = replace(self._checkpoint(), finished=True, test=self._score("test"))
         if self.path is not None:
-            save(self.path, end)
+            try:
+                save(self.path, end)
+            except CheckpointError as error:
+                raise UnsavedError(str(error), Run(end)) from None
         if self.interrupt.signum is not None:
             raise self._stopped()
         return Run(end)
@@ -205,7 +211,8 @@ class _Loop:
             self.reach = max(1, int(CALL_SECONDS * (last - first) / max(seconds, 1e-9)))
             if self.show is not None:
                 self.show.steps(self.epoch + 1, self.step, self.sums)
-            if self.every is not None and self._steps_in_all() % self.every == 0 and self.step < self.steps:
+            asked = self.every is not None and self._steps_in_all() % self.every == 0
+            if self.step < self.steps and (asked or self._overdue()):
                 self._save()
             self._heed()
             if time.monotonic() - snapshot.taken > SNAPSHOT_SECONDS:
@@ -213,7 +220,7 @@ class _Loop:
 
     def _together(self) -> int:
         """Epochs that the next call takes: more than one where nothing is to be done between them, and their steps are few."""
-        if self.step or self.data.valid_x is not None or (self.path is not None and not self.pause):
+        if self.step or self.data.valid_x is not None or (self.path is not None and self.seconds is None):
             return 1
         return min(self.config.epochs - self.epoch, min(self.reach, self.config.log_every) // self.steps)
 
@@ -319,9 +326,13 @@ class _Loop:
             self.saved, self.written = (self.epoch, self.step), time.monotonic()
 
     def _save_epoch(self) -> None:
-        """The checkpoint at the end of an epoch, unless the last one is too fresh."""
-        if not time.monotonic() - self.written < self.pause:
+        """The checkpoint at the end of an epoch, unless time decides and has not come."""
+        if self.seconds is None or self._overdue():
             self._save()
+
+    def _overdue(self) -> bool:
+        """Whether time decides when checkpoints are written, and has come."""
+        return self.seconds is not None and time.monotonic() - self.written >= self.seconds
 
     def _heed(self) -> None:
         """Stop here if a signal asked for it."""
