@@ -7,14 +7,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from warpladder.device import Array, Device, Event, Kernel, Launch, Limits, Source, Stream
+from warpladder.device import Event, Kernel, Launch, Limits, Source, Stream
 from warpladder.device import source as sources
+from warpladder.device.idle import IdleDevice
 from warpladder.device.limits import Dim3, Resources
 from warpladder.device.signature import Signature, signature
-
-ALIGNED = 512
 
 Cost = Callable[[Launch], float]
 
@@ -67,7 +64,7 @@ class ClockworkKernel(Kernel):
         return ClockworkLaunch(self, grid, block, shared, cooperative, cluster)
 
 
-class Clockwork(Device):
+class Clockwork(IdleDevice):
     """Launches are checked, and taken for done.
 
     cost : seconds that a launch takes.
@@ -86,37 +83,13 @@ class Clockwork(Device):
         self.now, self.sent = 0.0, 0
         self.held = {}
         self.stream = ClockworkStream(self)
-        self._next = ALIGNED
 
     def kernel(self, path: Path | str, name: str) -> Kernel:
         source, takes = declared(path, name)
         return ClockworkKernel(self, source, takes, Resources())
 
-    def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
-        array = Array(self, self._next, tuple(map(int, shape)), np.dtype(dtype), self)
-        self._next += -(-max(1, array.nbytes) // ALIGNED) * ALIGNED
-        return array
-
-    def pinned(self, shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
-        return np.empty(shape, dtype)
-
-    def fill(self, array: Array, byte: int, stream: Stream | None = None) -> None:
-        pass
-
-    def upload(self, array: Array, host: np.ndarray, stream: Stream | None = None) -> None:
-        self.check_copy(array, host)
-
-    def download(self, host: np.ndarray, array: Array, stream: Stream | None = None) -> None:
-        raise AssertionError("there is nothing to copy from")
-
-    def copy(self, target: Array, source: Array, stream: Stream | None = None) -> None:
-        pass
-
     def new_stream(self) -> Stream:
         return ClockworkStream(self)
-
-    def synchronize(self) -> None:
-        pass
 
     def free_memory(self) -> int:
         return self.limits.memory

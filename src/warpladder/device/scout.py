@@ -9,43 +9,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..errors import DeviceError
 from . import source as sources
-from .array import Array
-from .base import Device, Event, Stream
+from .base import Device, Stream
+from .idle import IdleDevice, IdleStream
 from .kernel import Kernel, Launch
 from .limits import Dim3, Resources
 from .signature import Signature, signature
 from .source import Source
 
-ALIGNED = 512
-
 declared = cache(signature)
-
-
-class ScoutEvent(Event):
-    """Of a stream on which nothing happens."""
-
-    def synchronize(self) -> None:
-        pass
-
-    def seconds_since(self, earlier: Event) -> float:
-        raise DeviceError("nothing runs while kernels are foreseen, so no time passes")
-
-
-class ScoutStream(Stream):
-    """Nothing is ever queued on it."""
-
-    def record(self) -> Event:
-        return ScoutEvent()
-
-    def wait(self, event: Event) -> None:
-        pass
-
-    def synchronize(self) -> None:
-        pass
 
 
 class ScoutLaunch(Launch):
@@ -68,7 +40,7 @@ class ScoutKernel(Kernel):
         return ScoutLaunch(self, grid, block, shared, cooperative, cluster)
 
 
-class Scout(Device):
+class Scout(IdleDevice):
     """Has a device's limits, and notes which kernels it is asked for.
 
     Parameters
@@ -85,42 +57,15 @@ class Scout(Device):
     def __init__(self, device: Device) -> None:
         self.device = device
         self.name, self.limits, self.hardware = device.name, device.limits, device.hardware
-        self.stream = ScoutStream()
+        self.stream = IdleStream()
         self.held = {}
         self.asked: dict[tuple[Path, str], None] = {}
-        self._next = ALIGNED
 
     def kernel(self, path: Path | str, name: str) -> ScoutKernel:
         source: Source = sources.read(path)
         takes: Signature = declared(source, name)
         self.asked.setdefault((source.path, name))
         return ScoutKernel(self, source, takes, Resources())
-
-    def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
-        array = Array(self, self._next, tuple(map(int, shape)), np.dtype(dtype), self)
-        self._next += -(-max(1, array.nbytes) // ALIGNED) * ALIGNED
-        return array
-
-    def pinned(self, shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
-        return np.empty(shape, dtype)
-
-    def fill(self, array: Array, byte: int, stream: Stream | None = None) -> None:
-        pass
-
-    def upload(self, array: Array, host: np.ndarray, stream: Stream | None = None) -> None:
-        self.check_copy(array, host)
-
-    def download(self, host: np.ndarray, array: Array, stream: Stream | None = None) -> None:
-        raise DeviceError("nothing runs while kernels are foreseen, so there is nothing to copy")
-
-    def copy(self, target: Array, source: Array, stream: Stream | None = None) -> None:
-        pass
-
-    def new_stream(self) -> Stream:
-        return ScoutStream()
-
-    def synchronize(self) -> None:
-        pass
 
     def free_memory(self) -> int:
         return self.device.free_memory()

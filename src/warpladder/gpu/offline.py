@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..device import Array, Event, Kernel, Launch, Limits, Stream
+from ..device import Array, Kernel, Launch, Limits, Stream
+from ..device.idle import IdleDevice, IdleStream
 from ..device.limits import Dim3
 from ..errors import DeviceError
 from .ahead import Compiler
@@ -28,32 +29,8 @@ LIMITS = {
     "sm_100": Limits("B200 (offline)", memory=180 << 30, multiprocessors=148),
 }  # fmt: skip
 
-#: Addresses begin here, and every array's is a multiple of ALIGNED, as on a GPU.
+#: Addresses begin here, as they may on a GPU.
 BASE = 0x7000_0000_0000
-ALIGNED = 512
-
-
-class OfflineStream(Stream):
-    """Nothing is ever queued on it, so there is nothing to wait for."""
-
-    def record(self) -> Event:
-        return OfflineEvent()
-
-    def wait(self, event: Event) -> None:
-        pass
-
-    def synchronize(self) -> None:
-        pass
-
-
-class OfflineEvent(Event):
-    """An event of a stream on which nothing happens."""
-
-    def synchronize(self) -> None:
-        pass
-
-    def seconds_since(self, earlier: Event) -> float:
-        raise DeviceError("a device that is offline measures no time")
 
 
 class OfflineLaunch(Launch):
@@ -72,10 +49,8 @@ class OfflineKernel(Kernel):
         return OfflineLaunch(self, grid, block, shared, cooperative, cluster)
 
 
-class OfflineDevice(Compiler):
+class OfflineDevice(Compiler, IdleDevice):
     """Compiles kernels for an architecture, counts memory, and checks launches, on a machine without a GPU.
-
-    Arrays have addresses and no contents: what is uploaded is dropped, and nothing can be downloaded.
 
     Parameters
     ----------
@@ -93,7 +68,7 @@ class OfflineDevice(Compiler):
         self.arch, self.limits = arch, LIMITS[arch]
         self.name = self.limits.device
         self.capability: Capability = divmod(int(arch.removeprefix("sm_")), 10)
-        self.stream = OfflineStream()
+        self.stream = IdleStream()
         self.held = {}
         self._next = BASE
         self.kernels: dict[tuple[Path, str], OfflineKernel] = {}
@@ -106,39 +81,15 @@ class OfflineDevice(Compiler):
         return self.kernels[key]
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
-        kind = np.dtype(dtype)
-        size = math.prod(shape) * kind.itemsize
+        size = math.prod(shape) * np.dtype(dtype).itemsize
         self.check_room({what: size})
-        owner, address = _Memory(), self._next
-        self._next += -(-max(size, 1) // ALIGNED) * ALIGNED
+        owner = _Memory()
         self.held[what] = self.held.get(what, 0) + size
         weakref.finalize(owner, self._release, size, what)
-        return Array(self, address, tuple(map(int, shape)), kind, owner)
+        return self.place(shape, dtype, owner)
 
     def _release(self, size: int, what: str) -> None:
         self.held[what] -= size
-
-    def pinned(self, shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
-        return np.empty(shape, dtype)
-
-    def fill(self, array: Array, byte: int, stream: Stream | None = None) -> None:
-        pass
-
-    def upload(self, array: Array, host: np.ndarray, stream: Stream | None = None) -> None:
-        self.check_copy(array, host)
-
-    def download(self, host: np.ndarray, array: Array, stream: Stream | None = None) -> None:
-        raise DeviceError(f"{self.name} only compiles and checks: its arrays hold nothing that could be copied from them")
-
-    def copy(self, target: Array, source: Array, stream: Stream | None = None) -> None:
-        self.check_own(target)
-        self.check_own(source)
-
-    def new_stream(self) -> OfflineStream:
-        return OfflineStream()
-
-    def synchronize(self) -> None:
-        pass
 
     def free_memory(self) -> int:
         return self.limits.memory - sum(self.held.values())
