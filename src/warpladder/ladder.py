@@ -61,5 +61,5 @@ def load(path: str | os.PathLike[str]) -> Rung:
 
 
 def outside(rung: Rung) -> bool:
-    """Whether it is neither a rung nor a peer of warpladder's: nothing about its code can be taken from an earlier run."""
+    """Whether a rung is neither a rung nor a peer of warpladder's: nothing about its code can be taken from an earlier run."""
     return not any(rung is known for known in LADDER + PEERS)

@@ -232,7 +232,7 @@ class Net:
         return as_html(*self._table())
 
     def _table(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]], tuple[str, ...]]:
-        """What is shown of it: title, heads, a row for each layer, and the sums."""
+        """What is shown of a net: title, heads, a row for each layer, and the sums."""
         title = f"Net {self.name!r}: {dims(self.in_shape)} to {dims(self.out_shape)}, {type(self.loss).__name__}"
         rows: list[tuple[str, ...]] = []
         for index, layer in enumerate(self.layers):

@@ -31,7 +31,7 @@ def _put(cell: str, width: int, at: int) -> str:
 
 
 def as_html(title: str, heads: Row, rows: Sequence[Row], total: Row | None = None, below: str = "") -> str:
-    """The same as an HTML table; every word is escaped. `below` is text under it."""
+    """An HTML table of what `as_text` takes, every word escaped; `below` is text under the table."""
     head = "".join(f"<th>{_escaped(cell)}</th>" for cell in heads)
     body = "".join("<tr>" + "".join(f"<td>{_escaped(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     foot = "<tfoot><tr>" + "".join(f"<th>{_escaped(cell)}</th>" for cell in total) + "</tr></tfoot>" if total else ""

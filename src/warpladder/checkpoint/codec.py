@@ -98,7 +98,7 @@ def unpack(content: bytes) -> tuple[dict[str, Any], str | None]:
     Raises
     ------
     CheckpointError
-        It is no whole safetensors file: the message goes on after the file's name.
+        The bytes are no whole safetensors file: the message goes on after the file's name.
     """
     from safetensors import SafetensorError, deserialize
 

@@ -113,7 +113,7 @@ def _array(name: str, tensor: Mapping[str, Any], source: str) -> np.ndarray:
 
 
 def _without_prefix(named: Mapping[str, Any], wanted: Any) -> dict[str, Any]:
-    """The same under shorter names where every name begins with one prefix and the rest are names that are wanted."""
+    """Arrays by name, without the prefix that all names share, where names that are wanted are left without it."""
     first = next(iter(wanted), "")
     for name in named:
         prefix = name.removesuffix(first)

@@ -84,7 +84,7 @@ class Dataset:
         return as_html(*self._table())
 
     def _table(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
-        """What is shown of it: title, heads, and a row for each part."""
+        """What is shown of a data set: title, heads, and a row for each part."""
         sees = f"x * {self.scale:.4g}" if self.standard is None else "(x - mean) / std"
         named = f" ({', '.join(self.class_names)!r:.60})" if self.class_names else ""
         title = f"Dataset {self.name!r}: samples of {dims(self.in_shape)} {self.train_x.dtype}, {self.classes} classes{named}, a net sees {sees}"

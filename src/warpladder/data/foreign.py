@@ -21,7 +21,7 @@ def to_numpy(values: Any, what: str) -> np.ndarray:
     Raises
     ------
     DataError
-        It is no array: rows of different length, say, or sparse.
+        The values make no array: rows of different length, say, or sparse.
     """
     if callable(getattr(values, "detach", None)) and callable(getattr(values, "cpu", None)):
         values = values.detach().cpu()

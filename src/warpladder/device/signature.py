@@ -134,7 +134,7 @@ def names(source: Source) -> list[str]:
 
 
 def readable(source: Source) -> list[str]:
-    """As `names`, without the kernels that cannot be read."""
+    """The kernels that `names` gives, without those whose head cannot be read."""
     return [_qualified(match) for match in _kernels(source)[0]]
 
 
@@ -158,7 +158,7 @@ def instantiated(source: Source) -> list[str]:
 
 
 def bounds(source: Source, name: str) -> str:
-    """What `Signature.bounds` is, for a kernel whose parameters are not asked for."""
+    """The `Signature.bounds` of a kernel, though its parameters may be such as cannot be passed."""
     plain, _, given = name.partition("<")
     match = next(match for match in _kernels(source)[0] if _qualified(match) == plain.strip())
     return _bounds(match, given.rpartition(">")[0])

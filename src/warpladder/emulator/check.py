@@ -110,7 +110,7 @@ class Job:
     limit: float
 
     def run(self) -> Ended:
-        """Run it to its end; raises the error that it could not go on from."""
+        """Run the mode to its end; raises the error that the process could not go on from."""
         job = {"description": packed(self.description), "mode": self.mode, "orders": self.orders, "seed": self.seed, "limit": self.limit}
         asked = self.folder / f"{self.mode}.json"
         asked.write_text(json.dumps(job), encoding="utf-8")
@@ -127,7 +127,7 @@ class Job:
         return Ended(entries, process.stdout)
 
     def written(self) -> list[dict[str, Any]]:
-        """What it has written down so far; a line that is not whole yet is left out."""
+        """The entries that the process has written so far; a line that is not whole yet is left out."""
         if not self._result.is_file():
             return []
         lines = self._result.read_text(encoding="utf-8").splitlines(keepends=True)

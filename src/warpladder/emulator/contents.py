@@ -22,6 +22,7 @@ FILLS = "random, random(low, high), zeros, ones, iota, uninitialised, or a .npy 
 
 
 def same_type(name: str, declared: str, parameter: Parameter, source: Source) -> None:
+    """Raise `ConfigError` where an array is said to be of another type than the kernel takes."""
     kind = resolve(declared, source.text)
     if kind is None:
         raise ConfigError(
@@ -34,6 +35,7 @@ def same_type(name: str, declared: str, parameter: Parameter, source: Source) ->
 def shaped(
     name: str, content: Content, parameter: Parameter, values: Mapping[str, Number], held: np.ndarray | None
 ) -> tuple[tuple[int, ...], np.dtype]:
+    """The shape and the type of an array: those of what it holds, or as the description says; a last axis for the elements of a vector."""
     if held is not None:
         return held.shape, held.dtype
     shape = tuple(whole(size, values, f"array {name}") for size in content.shape)
@@ -45,6 +47,7 @@ def shaped(
 def filled(
     name: str, content: Content, parameter: Parameter, values: Mapping[str, Number], random: np.random.Generator
 ) -> np.ndarray | None:
+    """What an array holds at first; None for one that is left uninitialised."""
     if content.fill.endswith(".npy"):
         held = loaded(Path(content.fill), name, parameter.dtype)
         if content.shape:
@@ -93,6 +96,7 @@ def _cast(name: str, fill: str, found: np.ndarray, dtype: np.dtype) -> np.ndarra
 
 
 def loaded(path: Path, name: str, dtype: np.dtype) -> np.ndarray:
+    """The content of a .npy file for the array `name`; `ConfigError` where it cannot be read, is empty or of another type."""
     try:
         with path.open("rb") as file:
             held = np.lib.format.read_array(file, allow_pickle=False)

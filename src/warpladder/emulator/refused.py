@@ -10,7 +10,7 @@ from functools import cache
 from ..device.signature import readable, signature, span, templates, unreadable
 from ..device.source import Source
 from ..errors import KernelError
-from .text import bare, closing
+from .text import bare, blank, closing
 
 
 @cache
@@ -38,9 +38,9 @@ def without_kernels(source: Source, names: Iterable[str]) -> Source:
     for name in names:
         first, body = span(source, name)
         last = closing(plain, body)
-        text[first:last] = re.sub(r"[^\n]", " ", source.text[first:last])
+        text[first:last] = blank(source.text[first:last])
         short = re.escape(name.rpartition("::")[2])
         for match in re.finditer(rf"\btemplate\s+(?!<)[^;{{}}]*?\b{short}\s*(?:<[^;{{}}()]*>)?\s*\([^;{{}}]*\)\s*;", plain):
-            text[match.start() : match.end()] = re.sub(r"[^\n]", " ", match[0])
+            text[match.start() : match.end()] = blank(match[0])
     joined = "".join(text)
     return source if joined == source.text else replace(source, text=joined)

@@ -66,13 +66,13 @@ class Unit:
 
     @property
     def missing(self) -> bool:
-        """Whether it has to be compiled; what is on disk is read by that."""
+        """Whether the unit has to be compiled; machine code that is on disk is read by asking."""
         if self.key not in _binaries and (found := kept(self.source, self.names, self.arch)) is not None:
             _binaries[self.key] = found
         return self.key not in _binaries
 
     def compiled(self) -> Binary:
-        """Its machine code, read or compiled once in a process; `KernelError` for what is wrong with it."""
+        """The unit's machine code, read or compiled once in a process; `KernelError` for what is wrong with the source."""
         if self.key not in _binaries:
             _binaries[self.key] = compiled(self.source, self.names, self.arch)
         return _binaries[self.key]

@@ -80,7 +80,7 @@ def _name(kept: Any, function: Callable) -> None:
 
 
 def _forgiving(save: Callable[..., None]) -> Callable[..., None]:
-    """The same, but a disk that is full costs a warning and not the training."""
+    """A way to save compiled code at which a full disk costs a warning and not the training."""
 
     def save_if_possible(*arguments: Any) -> None:
         try:

@@ -23,7 +23,7 @@ class Compiling:
         self._began = 0.0
 
     def begin(self) -> None:
-        """A function is being compiled: by itself, or because one that is being compiled calls it."""
+        """Note that a function is being compiled: by itself, or because another that is being compiled calls it."""
         if self._depth == 0:
             self._began = time.perf_counter()
             if self.say is not None:
@@ -32,7 +32,7 @@ class Compiling:
         self._depth += 1
 
     def end(self) -> None:
-        """It is compiled."""
+        """A function that `begin` announced is compiled."""
         self._depth -= 1
         if self._depth == 0:
             self.seconds += time.perf_counter() - self._began

@@ -27,7 +27,7 @@ def as_plain(results: Results) -> str:
 
 
 def as_cell(results: Results) -> str:
-    """The same table for a notebook's cell."""
+    """The table of a climb as HTML, for a notebook's cell."""
     made = table(results)
     heads = [_words(column.header).replace("\n", " ") for column in made.columns]
     rows = list(zip(*([_words(cell) for cell in column.cells] for column in made.columns), strict=True))

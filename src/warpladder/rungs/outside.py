@@ -30,7 +30,7 @@ def load(path: str | os.PathLike[str], taken: Collection[str]) -> Rung:
     ----------
     path : path
     taken : collection of str
-        Names that it may not have, since others have them.
+        Names that a rung may not have, since others have them.
 
     Raises
     ------

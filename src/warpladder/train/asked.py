@@ -21,7 +21,7 @@ def asked_data(data: Any) -> Dataset:
     Raises
     ------
     ArgumentError
-        It is neither.
+        The data is neither a data set nor text.
     DataError
         There is no data set of this name, or its files cannot be had.
     """
@@ -38,7 +38,7 @@ def asked_net(net: Any, data: Dataset) -> Net:
     Raises
     ------
     ArgumentError
-        It is neither.
+        The net is neither a `Net` nor text.
     NetError
         There is no net of this name, or it cannot take these samples.
     """
@@ -65,7 +65,7 @@ def asked_rung(rung: Any) -> Rung:
     Raises
     ------
     ArgumentError
-        It is neither.
+        The rung is neither a `Rung` nor text.
     RungError
         There is no rung or peer of this name.
     """
@@ -82,7 +82,7 @@ def asked_rungs(rungs: Any) -> list[Rung]:
     Raises
     ------
     ArgumentError
-        It is no list, or holds something else.
+        The rungs are no list, or something in the list is neither a rung nor text.
     RungError
         There is no rung or peer of a name.
     """

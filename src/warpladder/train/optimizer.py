@@ -46,9 +46,9 @@ def from_torch(net: Net, state_dict: Mapping[str, Any]) -> tuple[TrainConfig, di
     Raises
     ------
     CheckpointError
-        It is no state of `torch.optim.SGD` for this net.
+        The mapping is no state of `torch.optim.SGD` for this net.
     ConfigError
-        It asks for what ours does not do.
+        A setting asks for what SGD here does not do, such as dampening.
     """
     groups = state_dict.get("param_groups") if isinstance(state_dict, Mapping) else None
     if not isinstance(groups, list) or not groups or not isinstance(state_dict.get("state"), Mapping):

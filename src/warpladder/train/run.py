@@ -31,7 +31,7 @@ class Run(Model):
         return as_html(*self._table())
 
     def _table(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
-        """What is shown of it: title, heads, and a row for each epoch, some left out where there are many."""
+        """What is shown of a run: title, heads, and a row for each epoch, some left out where there are many."""
         history, mark = self.history, self.checkpoint.data
         test = "" if self.test_loss is None else f"; test loss {self.test_loss:.4g}"
         test += "" if self.test_accuracy is None else f", accuracy {self.test_accuracy:.2%}"
@@ -46,17 +46,17 @@ class Run(Model):
 
     @property
     def config(self) -> TrainConfig:
-        """With which settings."""
+        """The settings of the training."""
         return self.checkpoint.config
 
     @property
     def rung(self) -> str:
-        """By which rung (the last one, where a run was resumed on another)."""
+        """Name of the rung that trained (the last one, where a run was resumed on another)."""
         return self.checkpoint.rung
 
     @property
     def history(self) -> list[EpochLog]:
-        """One entry for each epoch."""
+        """Losses, accuracies and seconds of each epoch."""
         return list(self.checkpoint.history)
 
     @property

@@ -29,7 +29,7 @@ def as_samples(values: Any, net: Net, mark: DataMark) -> np.ndarray:
     Raises
     ------
     DataError
-        It is none of these, not finite in float32, or in other units.
+        The values have another shape, are not finite in float32, or are in other units.
     """
     if isinstance(values, Dataset):
         raise ArgumentError("x wants an array of samples, got a Dataset: give data.test_x")

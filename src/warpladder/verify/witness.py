@@ -24,9 +24,8 @@ from .specimens import Specimen, truth
 from .verdict import distance
 
 RESERVE = 3.0  # times the witness's error must fit into each bound
-COARSE_RESERVE = (
-    1.5  # the same in a coarser format than float32: there nearly all of any program's error is the rounding of the same factors
-)
+#: RESERVE of a coarser format than float32: there nearly all of any program's error is the rounding of the same factors.
+COARSE_RESERVE = 1.5
 
 #: At rate 0 and from zero velocity, the velocity after one step is the gradient.
 SETTINGS = TrainConfig(batch_size=None, learning_rate=0.0, momentum=0.5, shuffle=False)
@@ -47,7 +46,7 @@ def misfit(net: Net, dataset: Dataset, specimen: Specimen, updates: bool = True)
 def misfit_coarsely(
     net: Net, x: np.ndarray, y: np.ndarray, counts: np.ndarray, specimen: Specimen, precision: str, updates: bool = True
 ) -> str:
-    """Where a coarser format does not, on a batch in which sample i of x (n, *in_shape) float64 occurs counts[i] times."""
+    """Where a coarser format does not come well within the bounds, on a batch in which sample i of x (n, *in_shape) float64 occurs counts[i] times."""
     found = (truth(witness, x, y, counts) for witness in _coarse(net, specimen.state.params, precision))
     beyond = (_beyond(net, specimen, loss, gradient, COARSE_RESERVE, precision, updates) for loss, _, gradient in found)
     return next(filter(None, beyond), "")

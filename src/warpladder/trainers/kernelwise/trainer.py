@@ -78,7 +78,7 @@ class KernelTrainer(Trainer):
             self._load(dataset)
 
     def twin(self, device: Device) -> KernelTrainer:
-        """The same trainer on another device."""
+        """A trainer like this one, from zero weights, on another device."""
         return KernelTrainer(
             self.net,
             self.config,
