@@ -661,6 +661,12 @@ def test_a_proof_is_kept_and_said_to_be(net, data, monkeypatch):
     assert proofs(net, data, monkeypatch, kept=False)[0] == 1
 
 
+def test_who_needs_no_new_proof_comes_first(net, data, monkeypatch):
+    proofs(net, data, monkeypatch)
+    calls, _ = told(net, data, [rung(Wrapped, "new"), NUMPY], repeats=1)
+    assert [news.name for _, news in calls if news] == ["numpy", "new"]
+
+
 @pytest.mark.parametrize("what", ["net", "sample", "label", "scale", "rate", "threads", "library", "setting", "source", "processor", "gpu"])
 def test_a_proof_of_anything_else_is_not_taken(what, net, data, monkeypatch):
     proofs(net, data, monkeypatch)
