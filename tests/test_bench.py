@@ -22,6 +22,7 @@ from warpladder.ladder import LADDER, PEERS, find
 from warpladder.results import load
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, StepLog, Trainer
+from warpladder.verify import verify
 
 NUMPY = find("numpy")
 CONFIG = TrainConfig(batch_size=32, learning_rate=0.05)
@@ -490,8 +491,9 @@ def told(net, data, rungs, **more):
     """Every call of `found` of a climb, and what it raised."""
     calls: list[Any] = []
     error = None
+    settings: dict[str, Any] = {"epochs": 1, "repeats": 2, "found": lambda *call: calls.append(call)} | more
     try:
-        climb(net, data, CONFIG, rungs, **({"epochs": 1, "repeats": 2, "found": lambda *call: calls.append(call)} | more))
+        climb(net, data, CONFIG, rungs, **settings)
     except BaseException as raised:
         error = raised
     return calls, error
@@ -562,10 +564,8 @@ def test_a_gpu_that_nothing_can_be_asked_about_ends_no_climb(net, data, monkeypa
 
 
 def test_what_the_proof_cannot_judge_is_not_timed_and_not_called_failed(net, data, monkeypatch):
-    real = contender.verify
-
     def unsure(*arguments, **more):
-        return replace(real(*arguments, **more), passed=False, judged=False, reason="no samples were found that are fit to judge by")
+        return replace(verify(*arguments, **more), passed=False, judged=False, reason="no samples were found that are fit to judge by")
 
     monkeypatch.setattr(contender, "verify", unsure)
     found = only(Wrapped, net, data)
@@ -640,11 +640,10 @@ def test_a_first_look_begins_no_rung_late_and_takes_no_accuracy(net, data, monke
 def proofs(net, data, monkeypatch, rungs=(NUMPY,), config=CONFIG, **more):
     """Which rungs were proven anew in a climb, and its results."""
     asked = []
-    real = contender.verify
 
     def counted(build, *arguments, **settings):
         asked.append(build)
-        return real(build, *arguments, **settings)
+        return verify(build, *arguments, **settings)
 
     with monkeypatch.context() as patched:
         patched.setattr(contender, "verify", counted)
@@ -683,7 +682,7 @@ def test_a_proof_of_anything_else_is_not_taken(what, net, data, monkeypatch):
     elif what == "threads":
         config = CONFIG.but(threads=1)
     elif what == "library":
-        monkeypatch.setattr(kept.metadata, "distributions", list)
+        monkeypatch.setattr("importlib.metadata.distributions", list)
     elif what == "setting":
         monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
     elif what == "source":

@@ -21,7 +21,7 @@ from runs import AUTOENCODER, CNN, CONFIG, MLP, data, facts, hooked
 from warpladder import nets
 from warpladder.checkpoint import clean_leftovers, decode, encode, load, net_from_json, net_to_json, save
 from warpladder.checkpoint.atomic import write_atomically
-from warpladder.errors import CheckpointError, NetError
+from warpladder.errors import CheckpointError, NetError, UnsavedError
 from warpladder.train import train
 
 
@@ -297,6 +297,11 @@ def test_a_run_whose_disk_fills_up_stops_with_a_line(tmp_path, monkeypatch):
     with pytest.raises(CheckpointError, match="No space left"):
         train(MLP, data(), CONFIG, resume=path, checkpoint=path)
     assert path.read_bytes() == old and names(tmp_path) == ["c.safetensors"]
+    with pytest.raises(UnsavedError, match="No space left") as caught:
+        train(MLP, data(), CONFIG, checkpoint=tmp_path / "d", checkpoint_seconds=3600.0)
+    monkeypatch.undo()
+    caught.value.run.save(tmp_path / "d")
+    assert facts(load(tmp_path / "d")) == facts(train(MLP, data(), CONFIG).checkpoint)
 
 
 def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):

@@ -92,6 +92,16 @@ def test_a_full_disk_costs_the_files_and_not_the_table(at, run, monkeypatch):
     assert lines[1] == "warpladder: found/results.json: No space left on device"
 
 
+def test_a_reader_that_leaves_costs_the_table_and_not_the_files(tmp_path):
+    """`warpladder climb ... | head -1`."""
+    program = f'"{sys.executable}" -c "import sys; from warpladder.cli import main; sys.exit(main())"'
+    climb = shlex.join([*CLIMB, "--repeats", "3", "--out", "found"])
+    done = subprocess.run(["bash", "-c", f"{program} {climb} | head -1"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("numpy ") and done.stderr == ""
+    assert [rung.name for rung in load(tmp_path / "found" / "results.json").timed()] == ["numpy"]
+    assert (tmp_path / "found" / "report.html").exists()
+
+
 def test_an_error_nobody_foresaw_keeps_its_traceback_and_what_was_found(monkeypatch, capsys):
     def breaks(*arguments: Any, found: Any, **options: Any) -> None:
         found(example(stopped="nobody foresaw this, timing numpy"), None)

@@ -75,6 +75,16 @@ def test_an_edit_of_comments_docstrings_and_lines_compiles_nothing(copy: Path) -
     assert run(copy) == "21 1\n"
 
 
+def test_a_change_in_a_file_outside_the_package_is_seen(copy: Path) -> None:
+    """The folder's hash does not know it, and bytecode without its constants is the same."""
+    mine = copy.parent / "mine.py"
+    source = "from warpladder.ops.compiled import compiled\n@compiled\ndef twice(x):\n    return x * 2\n"
+    source += "print(twice(10), sum(twice.stats.cache_hits.values()))\n"
+    for text, said in ((source, "20 0\n"), ("# mine\n" + source, "20 1\n"), (source.replace("2", "3"), "30 0\n")):
+        mine.write_text(text)
+        assert run(copy, "import mine", PYTHONDONTWRITEBYTECODE="1") == said
+
+
 def test_functions_of_one_name_keep_their_own_code(copy: Path) -> None:
     """numba's index knows bytecode, not constants: two functions of one name in one file must not share it."""
     (copy / "ops" / "probe_twins.py").write_text(

@@ -149,3 +149,15 @@ def test_every_public_name_is_there_and_listed():
 def test_functions_keep_their_names_when_the_module_of_the_same_name_is_imported(name):
     code = f"import importlib, warpladder as wl; importlib.import_module('warpladder.{name}'); assert callable(wl.{name})"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_modules_below_a_function_of_the_same_name_can_be_imported():
+    code = """
+import warpladder.train.loop, warpladder.verify.proof
+import warpladder.train.loop as loop
+import warpladder.verify.proof as proof
+import warpladder as wl
+assert wl.verify.proof is proof and wl.train.loop is loop and warpladder.verify.proof is proof
+assert callable(wl.train) and callable(wl.verify) and wl.train is loop.train and wl.verify.__name__ == "verify"
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

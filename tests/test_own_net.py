@@ -122,6 +122,7 @@ TOML = {
     "an inferred keyword": (WHOLE + "in_features = 64", "layer 1: Linear infers in_features from what enters it: leave it out"),
     "a keyword of another type": (WHOLE.replace("= 10", '= "ten"'), "layer 1: Linear(out_features='ten'): wants a whole number"),
     "a width of 0": (WHOLE.replace("= 10", "= 0"), "layer 1: Linear(out_features=0): wants a whole number of at least 1"),
+    "a width beyond all memory": (WHOLE.replace("= 10", "= 9223372036854775807"), "parameters, and no memory holds more than"),
     "layers that do not fit": (WHOLE.replace("Flatten", "ReLU"), "layer 1: Linear wants a flat input"),
     "nothing to train": (LOSS + '[[layers]]\ntype = "Flatten"', "no layer with parameters"),
     "Latin-1": ("# Netz f\xfcr \xdcbung\n".encode("latin-1") + WHOLE.encode(), "line 1: is not UTF-8 text"),
@@ -180,9 +181,10 @@ def test_a_net_without_a_shape_says_so():
 def test_the_page_on_nets_says_what_works():
     page = ROOT / "docs" / "own-net.md"
     (toml,), (python, use) = code(page, "toml"), code(page, "python")
-    assert wl.load_net(written("mine.toml", toml)).in_shape == (1, 28, 28)
+    assert wl.load_net(written("mine.toml", toml), (1, 8, 8)).shapes[1] == (16, 8, 8)
+    assert wl.load_net(written("mine.toml", toml.replace("# in_shape", "in_shape").replace("# name", "name"))).in_shape == (1, 28, 28)
     assert wl.load_net(written("funnel.py", python), (1, 8, 8), 7).out_shape == (7,)
-    written("mine.toml", toml.replace("in_shape = [1, 28, 28]", ""))
+    written("mine.toml", toml)
     exec(compile(use, "own-net.md", "exec"), {})
 
 
@@ -241,6 +243,10 @@ WRONG = {
     "no net": (["train", *SMALL], "Missing argument 'NET'"),
     "a file that is not there": (["train", "--net", "none.toml", *SMALL], "none.toml: there is no such file"),
     "a file that is not there, before any download": (["train", "none.py", "--data", "nothing"], "none.py: there is no such file"),
+    "a name that is a file's": (
+        ["train", "own", *SMALL],
+        "'own' is not one of 'softmax', 'mlp', 'mlp10', 'cnn', 'autoencoder'; did you mean the file, --net own.toml?",
+    ),
     "a folder": (["train", "--net", "./", *SMALL], "./: is a folder"),
     "a file of another kind": (["train", "--net", "./own.json", *SMALL], "own.json: a net is read from a .toml or a .py file"),
     "a file that is wrong": (["climb", "--net", "wrong.toml", *SMALL], "wrong.toml: there is no loss"),

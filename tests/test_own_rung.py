@@ -191,6 +191,13 @@ def test_a_path_that_leads_nowhere_is_named(path, words):
         find(path)
 
 
+def test_a_file_without_its_ending_is_meant():
+    with pytest.raises(RungError, match=r"there is no rung 'mine': did you mean the file, ./mine.py\?"):
+        find("mine")
+    Path("numpy.py").write_text("raise RuntimeError")
+    assert find("numpy").path is None
+
+
 def test_functions_of_a_rung_that_fail_name_their_line(run):
     Path("mine.py").write_text(
         MINE.replace(
@@ -201,6 +208,12 @@ def test_functions_of_a_rung_that_fail_name_their_line(run):
     assert code == 2 and re.match(
         r"warpladder: mine.py, line \d+: AttributeError: 'CrossEntropyLoss' object has no attribute 'nothing'\n", err
     ), err
+
+
+def test_a_trainer_that_lacks_a_method_is_one_line(run):
+    Path("mine.py").write_text(MINE.replace("def predict(", "def predicted("))
+    code, _, err = run("train", "mlp10", *SMALL, "--rung", "mine.py", "--no-progress")
+    assert code == 2 and err.startswith("warpladder: mine.py: TypeError: Can't instantiate abstract class Mine") and "predict" in err, err
 
 
 def test_a_rung_that_does_not_know_a_net_says_so(run):

@@ -317,17 +317,17 @@ def test_jax_does_not_promise_a_number_of_threads() -> None:
 @pytest.mark.parametrize(
     ("config", "samples", "lengths", "partial"),
     [
-        (TrainConfig(batch_size=4), 26, (4, 2, 1), 2),
-        (TrainConfig(batch_size=4), 24, (4, 2, 1), 0),
-        (TrainConfig(batch_size=4, drop_last=True), 27, (4, 2, 1), 0),
+        (TrainConfig(batch_size=4), 58, (10, 8, 4, 1), 2),
+        (TrainConfig(batch_size=4), 56, (10, 8, 4, 1), 0),
+        (TrainConfig(batch_size=4, drop_last=True), 59, (10, 8, 4, 1), 0),
         (TrainConfig(batch_size=4), 11, (2, 1), 3),
-        (TrainConfig(batch_size=4), 20, (4, 1), 0),
+        (TrainConfig(batch_size=4), 40, (10, 8, 1), 0),
         (TrainConfig(batch_size=None), 9, (1,), 0),
         (TrainConfig(batch_size=9), 5, (1,), 0),
     ],
 )
 def test_blocks_cover_every_range_of_steps_once(config: TrainConfig, samples: int, lengths: tuple[int, ...], partial: int) -> None:
-    blocks = Blocks.of(config, samples, most=4)
+    blocks = Blocks.of(config, samples, most=10)
     assert (blocks.lengths, blocks.partial) == (lengths, partial)
     steps = config.steps(samples)
     for first in range(steps + 1):
@@ -335,11 +335,19 @@ def test_blocks_cover_every_range_of_steps_once(config: TrainConfig, samples: in
             found = list(blocks.cut(first, last))
             assert [step for block in found for step in range(block.first, block.first + block.steps)] == list(range(first, last))
             for block in found:
-                assert (block.steps, block.size) in blocks.shapes
                 assert all(
                     min(blocks.batch, samples - step * blocks.batch) == block.size for step in range(block.first, block.first + block.steps)
                 )
+    assert blocks.whole == {(block.steps, block.size) for block in blocks.cut(0, steps)}
     assert list(Blocks.of(TrainConfig(batch_size=4), 26, most=4).cut(0, 7)) == [Block(0, 4, 4), Block(4, 2, 4), Block(6, 1, 2)]
+
+
+def test_an_epoch_is_one_block_and_its_partial_batch_and_a_range_is_a_few() -> None:
+    blocks = Blocks.of(TrainConfig(batch_size=64), 60_000, most=60_000)
+    assert blocks.lengths == (937, 512, 64, 8, 1)
+    assert list(blocks.cut(0, 938)) == [Block(0, 937, 64), Block(937, 1, 32)]
+    assert [block.steps for block in blocks.cut(100, 200)] == [64, 8, 8, 8, 8, 1, 1, 1, 1]
+    assert blocks.whole == {(937, 64), (1, 32)}
 
 
 def test_peaks_grow_as_precision_falls() -> None:

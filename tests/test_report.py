@@ -221,7 +221,7 @@ def test_every_rung_is_measured_by_the_peak_of_its_own_unit():
     half = timed("torch-gpu-bf16", "graphs", (0.012,), peer=True, floor_seconds=flops / 990e12, precision="bfloat16")
     results = example(machine=machine, rungs=(*example().rungs, graph, half))
     said = words.conclusion(results)
-    assert "It computes at 8.2 % of the 60,000 GFLOP/s that the NVIDIA H200 in float32 can do." in said
+    assert "It computes at 8.2 % of the 60,000 GFLOP/s that the NVIDIA H200 can do in float32." in said
     html = page(results)
     assert not re.search(r"\b\d{3,} %", html) and "8.2 %" in html
     for line in (
@@ -237,7 +237,7 @@ def test_every_rung_is_measured_by_the_peak_of_its_own_unit():
 def test_labels_of_the_chart_stay_inside_it():
     name = "torch-gpu-compile-bf16"
     text = page(example(rungs=(*example().rungs, timed(name, "t", (400.0,), peer=True, steps=1))))
-    width = float(re.search(r'viewBox="0 0 ([\d.]+) ', text)[1])
+    (width,) = (float(found) for found in re.findall(r'viewBox="0 0 ([\d.]+) ', text))
     letter = 7  # of 13 px system-ui, at most on average
     for x, label in re.findall(r'<text class="name" x="([\d.]+)" y="[\d.]+">([^<]*)<', text):
         assert float(x) - letter * len(label) >= 0, label
@@ -252,6 +252,7 @@ def test_a_climb_that_was_stopped_says_so_before_anything_else():
     assert warning == "This climb did not come to its end: stopped, proving numpy. Without a time: native."
     html, text = page(results), " ".join(shown(results, 80).split())
     assert html.index(warning) < html.index("<svg") and warning in text
+    assert words.conclusion(results).startswith("So far numpy is fastest: ")
     assert "not reached" in text and "not reached" in html
 
 
@@ -264,6 +265,12 @@ def test_what_could_not_be_judged_or_was_proven_before_is_told():
     assert "agrees (kept)" in html and "A kept verdict is that of an earlier climb" in html
     assert "cannot judge" in html and "does not agree" not in html
     assert "A kept verdict" not in page(example())
+
+
+def test_what_is_said_of_several_rungs_is_said_once():
+    peers = [timed(name, name, (1.0,), peer=True, deviations=("its sums run in another order",)) for name in ("one", "two")]
+    said = words.remarks(example(rungs=(*example().rungs[:1], *peers)))
+    assert said[1:] == [("one, two", "it deviates: its sums run in another order.")]
 
 
 def test_news_of_a_rung_is_a_line():

@@ -24,6 +24,7 @@ from warpladder.data.dataset import Dataset, pixels
 from warpladder.errors import CheckpointError, ConfigError, DataError, OutOfMemoryError, RungError
 from warpladder.ladder import find
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net
+from warpladder.ops.compiling import compiling, listen
 from warpladder.order import Order
 from warpladder.params import initial
 from warpladder.tolerance import bound
@@ -301,16 +302,17 @@ def test_a_checkpoint_replaces_no_file_but_the_one_that_is_resumed(tmp_path):
     assert load(path).net == CNN
 
 
-def test_checkpoints_pause_between_epochs_but_not_at_the_end(tmp_path, monkeypatch):
-    places: list[tuple[int, bool]] = []
-    monkeypatch.setattr(loop, "save", lambda path, checkpoint: places.append((checkpoint.epoch, checkpoint.finished)))
-    train(MLP, data(), CONFIG.but(epochs=4), checkpoint=tmp_path / "c", checkpoint_pause=3600.0)
-    assert places == [(4, True)]
+def test_time_decides_when_checkpoints_are_written_but_not_at_the_end(tmp_path, monkeypatch):
+    places: list[tuple] = []
+    monkeypatch.setattr(loop, "save", lambda path, checkpoint: places.append((checkpoint.epoch, checkpoint.step, checkpoint.finished)))
+    train(MLP, data(), CONFIG.but(epochs=4), checkpoint=tmp_path / "c", checkpoint_seconds=3600.0)
+    assert places == [(4, 0, True)]
     places.clear()
     clock = iter(range(10**6))
     monkeypatch.setattr(time, "monotonic", lambda: 10.0 * next(clock))
-    train(MLP, data(), CONFIG.but(epochs=4), checkpoint=tmp_path / "c", checkpoint_pause=5.0)
-    assert places == [(1, False), (2, False), (3, False), (4, False), (4, True)]
+    train(MLP, data(), CONFIG.but(epochs=4), checkpoint=tmp_path / "c", checkpoint_seconds=5.0)
+    assert {place[0] for place in places} == {0, 1, 2, 3, 4} and places[-1] == (4, 0, True), "every call is overdue"
+    assert (0, 1, False) in places and (1, 0, False) in places
 
 
 # Weights to begin with
@@ -401,6 +403,39 @@ def test_a_bar_of_its_own_goes_to_stderr(capsys):
     train(MLP, data(), CONFIG, progress=True)
     out, err = capsys.readouterr()
     assert out == "" and "epoch 3/3" in err and "loss" in err and "accuracy" in err and "21/21" in err
+
+
+def test_compiling_is_said_and_no_epoch_counts_it(capsys):
+    def compile_first(trainer: Trainer, order: Order, first: int, last: int) -> None:
+        if (order.epoch, first) == (0, 0):
+            compiling.begin()
+            time.sleep(1.0)
+            compiling.end()
+
+    run = train(MLP, data(), CONFIG, rung=hooked("numpy", before=compile_first), progress=True)
+    err = capsys.readouterr().err
+    assert (
+        err.count("compiling for this processor, which may take a minute: once") == 1 and "compiled in 1.0 s, which no epoch counts" in err
+    )
+    assert 0 < run.history[0].seconds < 0.9
+    assert compiling.say is None
+
+
+def test_numba_tells_when_it_compiles():
+    numba = pytest.importorskip("numba")
+    listen()
+
+    @numba.njit  # keeps nothing
+    def thrice(x: float) -> float:
+        return 3 * x
+
+    lines: list[str] = []
+    before = compiling.seconds
+    with compiling.told(lines.append):
+        assert thrice(2.0) == 6.0 and thrice(3) == 9
+    assert compiling.seconds > before and len(lines) == 1
+    before = compiling.seconds
+    assert thrice(4.0) == 12.0 and compiling.seconds == before
 
 
 def test_a_given_progress_gets_a_task_that_runs_to_its_end():

@@ -37,6 +37,8 @@ def find(name: str) -> Rung:
     for rung in LADDER + PEERS:
         if rung.name == name:
             return rung
+    if os.path.isfile(f"{name}.py"):
+        raise RungError(f"there is no rung {name!r}: did you mean the file, ./{name}.py?")
     near = get_close_matches(str(name).lower(), [rung.name for rung in LADDER + PEERS])
     meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     raise RungError(f"there is no rung {str(name)[:40]!r}: {meant}'warpladder rungs' lists all")

@@ -20,6 +20,8 @@ from .pyfile import call, run_file
 
 ENDINGS = (".toml", ".py")
 
+MOST = 10**12  # parameters: 4 TB of them
+
 #: What PyTorch's layers are told and ours infer.
 _INFERRED = ("in_channels", "in_features", "num_features")
 
@@ -52,6 +54,10 @@ def load_net(path: str | os.PathLike[str], in_shape: Shape | None = None, classe
     if ending not in ENDINGS:
         raise NetError(f"{name}: a net is read from a .toml or a .py file")
     net = _from_toml(path, in_shape) if ending == ".toml" else _from_python(path, in_shape, classes)
+    if net.param_count > MOST:
+        raise NetError(
+            f"{name}: the net has {net.param_count:,} parameters, and no memory holds more than {MOST:,}: look for a size that is mistyped"
+        )
     if not re.fullmatch(r"\w[\w .+-]{0,79}", net.name):
         raise NetError(f"{name}: the name {net.name!r:.80} will not do, since files are called after it: take letters, digits, - and _")
     for make in ZOO:

@@ -15,7 +15,7 @@ from ..nets import Net
 from ..results import Results
 from ..rungs.base import Rung
 from ..train.asked import asked_config, asked_data, asked_net, asked_rungs
-from ..trainers.base import check_fit
+from ..trainers.base import check_fit, check_settings
 from .again import again
 from .contender import Contender
 from .course import Course, Found, Progress
@@ -98,6 +98,7 @@ def climb(
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise RungError(f"a climb wants each rung only once, got {', '.join(twice)} twice or more")
     check_fit(net, data)
+    check_settings(net, config, len(data.train_x))
     task = Task(net, data, config, epochs, repeats, budget, scored=not quick)
     if task.steps == 0:
         raise ConfigError(f"there is no full batch of {config.batch_size} among {task.n} samples, and drop_last leaves out the rest")

@@ -66,7 +66,8 @@ class NetName(click.Choice[str]):
             try:
                 return super().convert(value, param, ctx)
             except click.BadParameter as error:
-                more = "a net of your own is a file: --net FILE.toml or FILE.py"
+                file = next((name for name in (f"{value}.toml", f"{value}.py") if Path(name).is_file()), None)
+                more = f"did you mean the file, --net {file}?" if file else "a net of your own is a file: --net FILE.toml or FILE.py"
                 self.fail(f"{error.message.rstrip('.')}; {more}", param, ctx)
         return str(value)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..report.columns import fitting
+from .keeping import check_place, overwrite_option
 from .options import chosen_config, chosen_data, config_options, console, data_options, fitted, net_argument, split_options
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 @click.option("--rung", metavar="R", default="numpy", show_default=True, help="Rung or peer to take apart, or a file with one.")
 @config_options
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write all of it as JSON.")
-def profile(net_name: str, rung: str, out: Path | None, **options: Any) -> None:
+@overwrite_option
+def profile(net_name: str, rung: str, out: Path | None, overwrite: bool, **options: Any) -> None:
     """Show where the time and the memory of one training step of NET go.
 
     Every part is run alone, many times over, and set against the least that it must do: floating-point operations at the peak of the
@@ -37,6 +39,8 @@ def profile(net_name: str, rung: str, out: Path | None, **options: Any) -> None:
     from ..ladder import find, outside
     from ..profile import profile as measure
 
+    if out is not None:
+        check_place(out, overwrite)
     chosen = find(rung)
     data = chosen_data(options).standardized()
     found = measure(chosen, fitted(net_name, data), data, chosen_config(net_name, options))

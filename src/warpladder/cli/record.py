@@ -57,9 +57,11 @@ class Record:
 
         self.results = results
         show = console()
-        print()
-        show.print(table(results, show.width))
-        self._write()
+        try:
+            print()
+            show.print(table(results, show.width))
+        finally:  # also where nobody reads the table any more
+            self._write()
         click.echo(f"\nAll of it: {self.folder / FILES[0]}\nOpen this: {self.folder / FILES[1]}")
 
     def rescue(self, error: BaseException) -> None:
@@ -68,6 +70,8 @@ class Record:
             return
         try:
             self.end(self.results)
+        except BrokenPipeError:
+            return
         except OSError as full:
             click.echo(f"{self.folder} cannot be written: {full.strerror or full}", err=True)
         if isinstance(error, KeyboardInterrupt):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import Stopped
+from ..errors import Stopped, UnsavedError
 from .keeping import again, command, fresh_folder, overwrite_option
 from .options import chosen_config, chosen_data, config_options, console, data_options, fitted, net_argument, percent, split_options
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..train import Run
 
-PAUSE = 30.0  # seconds between two checkpoints that nobody asked for
+SECONDS = 30.0  # between two checkpoints that nobody asked for
 ROWS = 25  # of a table of epochs; where there are more, some are left out
 
 
@@ -33,7 +33,7 @@ ROWS = 25  # of a table of epochs; where there are more, some are left out
     "--checkpoint",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Keep weights and progress in this file, after every epoch; in runs/NET-D-TIME, now and then and at the end, if not given.",
+    help="Keep weights and progress in this file, after every epoch; in runs/NET-D-TIME, every half minute and at the end, if not given.",
 )
 @click.option("--checkpoint-every", metavar="N", type=int, help="Keep them every N steps too.")
 @click.option("--no-checkpoint", is_flag=True, help="Keep nothing.")
@@ -90,7 +90,7 @@ def train(
                 rung=rung,
                 checkpoint=place,
                 checkpoint_every=checkpoint_every,
-                checkpoint_pause=0.0 if checkpoint else PAUSE,
+                checkpoint_seconds=None if checkpoint else SECONDS,
                 overwrite=overwrite,
                 resume=resume,
                 weights=weights,
@@ -101,12 +101,19 @@ def train(
                 raise
             words = again(ctx, "net_name", "data_name", "data_dir", "shape", "limit", "validation")
             raise Stopped(f"{stop}: {command('train', *words, '--resume', str(place))}", stop.exit_code) from None
+        except UnsavedError as error:
+            _show(error.run, len(data.test_x))
+            raise
+    _show(run, len(data.test_x))
+    click.echo("Weights: not kept" if place is None else f"Weights: {place}")
+
+
+def _show(run: Run, samples: int) -> None:
     if run.history:
         console().print(_epochs(run))
     if run.test_loss is not None:
         accuracy = "" if run.test_accuracy is None else f", accuracy {percent(run.test_accuracy)}"
-        click.echo(f"Test: loss {run.test_loss:.4g}{accuracy}, {len(data.test_x):,} samples")
-    click.echo("Weights: not kept" if place is None else f"Weights: {place}")
+        click.echo(f"Test: loss {run.test_loss:.4g}{accuracy}, {samples:,} samples")
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
 from pathlib import Path
 
 from ..errors import DataError
@@ -62,7 +63,11 @@ def load(
     DataError
         Where files are missing, damaged or of the wrong kind; one line that says what to do.
     """
-    source = _source(name)
+    source = next((source for source in SOURCES if source.name == name), None)
+    if source is None:
+        near = get_close_matches(str(name).lower(), NAMES)
+        meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise DataError(f"there is no data set {str(name)[:40]!r}{meant}; there are {', '.join(NAMES)}")
     if shape is not None and not (isinstance(shape, (tuple, list)) and all(isinstance(side, int) for side in shape)):
         raise DataError(f"{name}: shape wants whole numbers such as (3, 32, 32), got {shape!r:.40}")
     if shape is not None and not source.takes_shape:
@@ -95,16 +100,12 @@ def download(name: str, data_dir: str | os.PathLike[str] | None = None, *, progr
     DataError
         The set needs no download; or no mirror serves a file; or the folder cannot be written.
     """
-    source = _source(name)
+    source = next((source for source in SOURCES if source.name == name), None)
+    if source is None:
+        served = ", ".join(source.name for source in SOURCES if source.remotes)
+        raise DataError(f"there is no data set {name!r} to fetch; there are {served}")
     if not source.remotes:
         raise DataError(
             f"{name}: {'comes with scikit-learn' if name == 'digits' else 'these are files of your own'}: there is nothing to fetch"
         )
     return fetch_all(name, source.remotes, folder=None if data_dir is None else Path(data_dir).expanduser() / name, progress=progress)
-
-
-def _source(name: str) -> Source:
-    for source in SOURCES:
-        if source.name == name:
-            return source
-    raise DataError(f"there is no data set {name!r}; there are {', '.join(NAMES)}")

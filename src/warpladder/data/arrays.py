@@ -50,7 +50,7 @@ def arrays(
     Raises
     ------
     DataError
-        Where parts disagree, values are not finite, or shapes or types are none of these.
+        Where parts disagree, values are not finite, shapes or types are none of these, or images have their channels last.
     """
     if layout not in (None, "NCHW", "NHWC"):
         raise DataError(f"{name}: layout wants 'NCHW' or 'NHWC', got {layout!r:.40}")

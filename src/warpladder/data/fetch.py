@@ -74,7 +74,7 @@ def _fetch(dataset: str, remote: Remote, folder: Path, display: Progress | None)
         except ValueError:  # pooch's word for a sum that differs
             troubles.append(f"{host}: sent something else (wrong sha256)")
         except OSError as error:
-            raise DataError(f"{folder}: cannot be written ({error.strerror or error}): free some space there or give --data-dir") from None
+            raise DataError(f"{folder}: cannot be written ({error.strerror or error}): --data-dir names another folder") from None
         bar.remove()
     with suppress(OSError):
         folder.rmdir()  # made for nothing

@@ -118,6 +118,9 @@ class _Rows:
         self.held = b""
         if not first:
             return b""
+        other = next((mark for mark in (b";", b"\t") if mark in first and b"," not in first), None)
+        if other is not None:
+            self.reader.fail(f"line {self.line} has {other.decode()!r} where commas are wanted between the cells")
         cells = [_bare(cell) for cell in first.split(b",")]
         whole = NUMBER if self.numbers else _NUMBER
         if not cells[0] or whole.fullmatch(cells[0]):

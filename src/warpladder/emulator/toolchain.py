@@ -39,7 +39,7 @@ _CALLOUTS = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "
 _VOLATILE = re.compile(r"(?<!asm )(?<!asm)\bvolatile\b")
 _KERNEL_FLAGS = {
     # Nothing that changes a result: no -ffast-math. Multiply-adds are fused, as nvcc fuses them.
-    "fast": ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math"),
+    "fast": ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fno-finite-loops"),
     "check": (
         "-DEMU_CHECK", "-O1", "-march=native", "-fno-math-errno", "-fno-trapping-math",
         *_CALLOUTS,
@@ -136,7 +136,7 @@ def runtime(mode: str) -> Path:
     return _made(name, [*command, f"-Wl,-soname,{name}"], "the emulator's own runtime")
 
 
-def library(text: str, mode: str, what: str) -> Path:
+def library(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> Path:
     """A source, ready for the compiler, as a shared library.
 
     Parameters
@@ -146,6 +146,8 @@ def library(text: str, mode: str, what: str) -> Path:
     mode : str
     what : str
         The kernel's file, for messages.
+    extra : tuple of str
+        Flags behind those of the mode.
 
     Raises
     ------
@@ -154,7 +156,7 @@ def library(text: str, mode: str, what: str) -> Path:
     """
     linked = runtime(mode)
     polls = _CALLOUTS if mode == "fast" and _VOLATILE.search(text) else ()  # a thread that waits must let others run
-    flags = [*_ALWAYS, "-fwhole-program", *_KERNEL_FLAGS[mode], *polls, f"-I{HEADERS}", f"-I{HEADERS / 'cuda'}"]
+    flags = [*_ALWAYS, "-fwhole-program", *_KERNEL_FLAGS[mode], *extra, *polls, f"-I{HEADERS}", f"-I{HEADERS / 'cuda'}"]
     name = f"{re.sub(r'[^A-Za-z0-9]+', '-', what)}-{mode}-{_key(mode, text, linked.name, *flags)}"
     if (folder() / f"{name}.so").is_file():
         return _used(folder() / f"{name}.so")

@@ -18,9 +18,12 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from .compiling import listen
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -46,6 +49,7 @@ def compiled(function: Callable | None = None, /, **options: Any) -> Any:
 
     if function is None:
         return lambda f: compiled(f, **options)
+    listen()
     folder = cache_folder()
     if folder is None:
         return numba.njit(**options)(function)
@@ -64,13 +68,12 @@ def compiled(function: Callable | None = None, /, **options: Any) -> Any:
 
 
 def _name(kept: Any, function: Callable) -> None:
-    """Give a function's index a name that its line has no part in, and a stamp that its file's text has none in: the folder has both."""
-    line = function.__code__.co_firstlineno
-    lines = _function_lines(inspect.getfile(function))
-    base = kept._impl.filename_base
-    if line in lines:  # not where code has no file
-        base = base.replace(f"-{line}.", f"-number{lines.index(line)}.")
-    index = type(kept._cache_file)(cache_path=kept._cache_path, filename_base=base, source_stamp="")
+    """Give a function's index a name that its line has no part in, and a stamp of what its file says: the folder does not know files of others."""
+    line, base, stamp = function.__code__.co_firstlineno, kept._impl.filename_base, kept._cache_file._source_stamp
+    with suppress(OSError):  # typed into a notebook, it has no file
+        lines, stamp = _file(inspect.getfile(function))
+        base = base.replace(f"-{line}.", f"-number{lines.index(line)}.") if line in lines else base
+    index = type(kept._cache_file)(cache_path=kept._cache_path, filename_base=base, source_stamp=stamp)
     # Two processes that compile different signatures at once would give both the same file name, and one the other's code.
     index._data_name_pattern = index._data_name_pattern.replace("{number", PROCESS + ".{number")
     kept._cache_file = index
@@ -94,10 +97,12 @@ def _warn_once(message: str) -> None:
 
 
 @cache
-def _function_lines(path: str) -> list[int]:
-    """The first line of every function of a file, decorators included, in order."""
-    functions = (node for node in ast.walk(ast.parse(Path(path).read_bytes())) if isinstance(node, ast.FunctionDef))
-    return sorted(min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) for node in functions)
+def _file(path: str) -> tuple[list[int], str]:
+    """The first line of every function of a file, decorators included, in order; and a hash of what the file says."""
+    source = Path(path).read_bytes()
+    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+    lines = sorted(min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) for node in functions)
+    return lines, hashlib.sha256(meaning(source)).hexdigest()
 
 
 @cache

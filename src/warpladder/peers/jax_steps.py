@@ -174,12 +174,12 @@ def update(rule: Rule, rates: Rates, params: Tree, velocity: Tree, grads: Tree) 
 
 
 def steps(net: Net, rule: Rule, constants: tuple[float, ...] | None, precision: str, length: Length) -> Callable[..., Any]:
-    """A program of `length.count` steps, (params, velocity, rates, scale, x, labels, rows, first) -> (params, velocity, loss, correct).
+    """A program of `length.count` steps, (params, velocity, rates, scale, x, labels, place) -> (params, velocity, loss, correct).
 
     rates : (len(RATES),), used where `constants` is None.
     scale : float32, by which the net sees the samples, or None where they are as it sees them.
     x, labels : all samples, as `layout.stored` keeps them, and their labels or None.
-    rows, first : int32, the order of an epoch's samples and the position of the first that is trained on; None where a batch is all samples.
+    place : (n,) and () int32, the order of an epoch's samples and the position of the first that is trained on; None where a batch is all samples.
     loss, correct : (count,) float32 and int32.
     """
     gradient = jax.value_and_grad(loss(net, precision), has_aux=True)
@@ -187,7 +187,7 @@ def steps(net: Net, rule: Rule, constants: tuple[float, ...] | None, precision: 
 
     def many(
         params: Tree, velocity: Tree, rates: jax.Array, scale: jax.Array | None, x: jax.Array, y: jax.Array | None,
-        rows: jax.Array | None, first: jax.Array | None,
+        place: tuple[jax.Array, jax.Array] | None,
     ) -> tuple[Any, ...]:  # fmt: skip
         def gathered(some: jax.Array) -> tuple[jax.Array, jax.Array | None]:
             return take(x, some), None if y is None else take(y, some)
@@ -197,14 +197,16 @@ def steps(net: Net, rule: Rule, constants: tuple[float, ...] | None, precision: 
             reported, grads = gradient(carry[0], images if scale is None else pixels(images, scale), labels)
             return update(rule, rates if constants is None else constants, *carry, grads), reported
 
-        mine = None if rows is None else lax.dynamic_slice(rows, (first,), (count * size,)).reshape(count, size)
+        mine = None if place is None else lax.dynamic_slice(place[0], (place[1],), (count * size,)).reshape(count, size)
         if count == 1:  # a scan would be a loop of one round, in which XLA's convolutions on a CPU use one core
             (params, velocity), (value, correct) = step((params, velocity), (x, y) if mine is None else gathered(mine[0]))
             return params, velocity, value[None], correct[None]
+        turn: Callable[..., Any] = step
+        over: Any = None
         if mine is None:
-            turn, over = lambda carry, _: step(carry, (x, y)), None
+            turn = lambda carry, _: step(carry, (x, y))  # noqa: E731
         elif length.at_once:
-            turn, over = step, gathered(mine)
+            over = gathered(mine)
         else:
             turn, over = lambda carry, some: step(carry, gathered(some)), mine
         (params, velocity), (value, correct) = lax.scan(turn, (params, velocity), over, length=count, unroll=min(length.unroll, count))

@@ -83,7 +83,7 @@ class JaxTrainer(Trainer):
         self.rates = self._put(np.array(rates(self.config), np.float32))
         self.x = self._put(stored(dataset.train_x, self.image))
         self.y = self._put(np.array(dataset.train_y)) if isinstance(self.net.loss, CrossEntropyLoss) else None
-        self.scale = self._put(np.float32(dataset.scale))
+        self.scale = self._put(np.array(dataset.scale, np.float32))
         if self.whole or self.x.size * (2 if self.precision == "bfloat16" else 4) <= SEEN:
             self.x, self.scale = seen(self.x, self.scale, self.precision), None
         jax.block_until_ready((self.x, self.y))
@@ -132,8 +132,8 @@ class JaxTrainer(Trainer):
         rows = None if self.whole else self._rows(order)
         logs = []
         for block in self.blocks.cut(first, last):
-            start = None if self.whole else self._put(np.int32(block.first * batch))
-            logs.append(self._send(self._program((block.steps, block.size)), rows, start))
+            place = None if rows is None else (rows, self._put(np.array(block.first * batch, np.int32)))
+            logs.append(self._send(self._program((block.steps, block.size)), place))
         return self._finished(logs, np.minimum(batch, self.samples - np.arange(first, last) * batch))
 
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
@@ -144,13 +144,13 @@ class JaxTrainer(Trainer):
         logs, left = [], len(orders)
         while left:
             count = next(count for count in self.together if count <= left)
-            logs.append(self._send(self._program((count, self.samples)), None, None))
+            logs.append(self._send(self._program((count, self.samples)), None))
             left -= count
         return self._finished(logs, np.full(len(orders), self.samples)).apart()
 
-    def _send(self, train: Any, rows: jax.Array | None, first: jax.Array | None) -> list[jax.Array]:
+    def _send(self, train: Any, place: tuple[jax.Array, jax.Array] | None) -> list[jax.Array]:
         """Start a program; its losses and counts of right samples, which will come to the host by themselves."""
-        self.params, self.velocity, *log = train(self.params, self.velocity, self.rates, self.scale, self.x, self.y, rows, first)
+        self.params, self.velocity, *log = train(self.params, self.velocity, self.rates, self.scale, self.x, self.y, place)
         for part in log:
             part.copy_to_host_async()
         return log
@@ -253,9 +253,9 @@ def program(
     velocity = params if rule.momentum else {}
     scale = array((), np.float32) if scaled else None
     y = array(shape[:1], np.int32) if labelled else None
-    rows, first = (None, None) if length.whole else (array(shape[:1], np.int32), array((), np.int32))
+    place = None if length.whole else (array(shape[:1], np.int32), array((), np.int32))
     work = jax.jit(steps(net, rule, constants, precision, length), donate_argnums=(0, 1))
-    return work.lower(params, velocity, array((len(RATES),), np.float32), scale, array(shape, dtype), y, rows, first).compile()
+    return work.lower(params, velocity, array((len(RATES),), np.float32), scale, array(shape, dtype), y, place).compile()
 
 
 @lru_cache(maxsize=256)

@@ -17,7 +17,7 @@ from ..nets import CrossEntropyLoss, Net
 from ..order import Order
 from ..params import initial
 from ..rungs.base import Rung
-from ..trainers.base import State, Trainer, check_fit
+from ..trainers.base import State, Trainer, check_fit, check_settings
 from ..trainers.kernelwise.trainer import KernelTrainer
 from ..trainers.layerwise import LayerwiseTrainer
 from . import kernels, layerwise
@@ -55,6 +55,7 @@ def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile
         The rung cannot train this net here.
     """
     check_fit(net, data)
+    check_settings(net, config, len(data.train_x))
     if reason := rung.unsupported(net, config):
         raise RungError(f"rung {rung.name!r} cannot train net {net.name!r}: {reason}")
     start = State(initial(net, config.seed), np.zeros(net.param_count, np.float32))

@@ -42,14 +42,14 @@ def chart(results: Results) -> str:
         out.append(
             f'<text class="tick" x="{x(tick)}" y="{head - 14}">{words.seconds(tick).replace(".00 ", " ").replace(".0 ", " ")}</text>'
         )
-    for at, rung in enumerate(timed):
-        out += _bar(rung, x, floors[rung.name], left, head + ROW * at)
     for at, (unit, floor) in enumerate(lines):
         out.append(f'<line class="floor" x1="{x(floor)}" x2="{x(floor)}" y1="{head - 8}" y2="{height - 8}"/>')
         anchor = "start" if x(floor) < width / 2 else "end"
         out.append(
             f'<text class="tick floor {anchor}" x="{x(floor)}" y="{14 + 16 * at}">floor of {escape(unit)}: {words.seconds(floor)}</text>'
         )
+    for at, rung in enumerate(timed):
+        out += _bar(rung, x, floors[rung.name], left, head + ROW * at)
     return "\n".join([*out, "</svg>"])
 
 

@@ -42,6 +42,7 @@ svg .tick { text-anchor: middle; fill: var(--soft); font-size: 11.5px; }
 svg text.tick.floor { fill: var(--floor); }
 svg text.tick.start { text-anchor: start; }
 svg text.tick.end { text-anchor: end; }
+svg .time { paint-order: stroke; stroke: var(--paper); stroke-width: 5px; stroke-linejoin: round; }
 svg .name { text-anchor: end; font-weight: 600; }
 svg rect.rung { fill: var(--rung); }
 svg rect.peer { fill: var(--peer); }

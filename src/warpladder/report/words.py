@@ -114,20 +114,28 @@ def news(rung: RungResult) -> str:
 def unit(results: Results, rung: RungResult) -> str:
     """The peak that a rung is measured by, and whose it is: the 207 GFLOP/s that 2 threads of the CPU can do."""
     peak = results.peak(rung)
-    return "" if peak is None else f"{three(peak / 1e9)} GFLOP/s that {unit_name(results, rung)} can do"
+    if peak is None:
+        return ""
+    whose, precision = _unit(results, rung)
+    return f"{three(peak / 1e9)} GFLOP/s that {whose} can do{precision}"
 
 
 def unit_name(results: Results, rung: RungResult) -> str:
     """What a rung computes on: 2 threads of the CPU, or the NVIDIA H200 in bfloat16."""
+    return "".join(_unit(results, rung))
+
+
+def _unit(results: Results, rung: RungResult) -> tuple[str, str]:
+    """The unit, and on a GPU the precision that its peak is taken for."""
     m = results.machine
     if results.on_cpu(rung):
-        return f"{m.threads} thread{'s' * (m.threads != 1)} of the CPU"
-    return f"the {m.gpu.name if m.gpu else 'GPU'} in {rung.precision}"
+        return f"{m.threads} thread{'s' * (m.threads != 1)} of the CPU", ""
+    return f"the {m.gpu.name if m.gpu else 'GPU'}", f" in {rung.precision}"
 
 
 def remarks(results: Results) -> list[tuple[str, str]]:
-    """What must be said beside the figures: a rung's name, and why it has no time, what was scaled, how a peer deviates."""
-    lines = []
+    """What must be said beside the figures: of which rungs, and why they have no time, what was scaled, how peers deviate."""
+    told: dict[str, list[str]] = {}
     for rung in shown(results):
         notes = [rung.reason] if rung.timing is None else []
         if rung.timing is not None and rung.timing.scaled:
@@ -139,9 +147,9 @@ def remarks(results: Results) -> list[tuple[str, str]]:
         if rung.deviations:
             notes.append(f"it deviates: {'; '.join(rung.deviations)}")
         if notes:
-            lines.append((rung.name, "; ".join(note.rstrip(".") for note in notes) + "."))
-    lines += [("note", f"{note.rstrip('.')}.") for note in results.notes]
-    return lines
+            told.setdefault("; ".join(note.rstrip(".") for note in notes) + ".", []).append(rung.name)
+    lines = [(", ".join(names), text) for text, names in told.items()]
+    return lines + [("note", f"{note.rstrip('.')}.") for note in results.notes]
 
 
 def warnings(results: Results) -> list[str]:
@@ -173,7 +181,7 @@ def conclusion(results: Results) -> str:
     for kind, other in (("the first rung", first), ("the fastest peer" if not best.peer else "the fastest rung", rival)):
         if other is not None and other is not best and not (kind == "the first rung" and other is rival):
             compared.append(f"{three(_per_epoch(other) / _per_epoch(best))} times as fast as {other.name}, {kind}")
-    text = f"{best.name}{', a peer,' * best.peer} is fastest: {seconds(_per_epoch(best))} an epoch"
+    text = f"{'So far ' * bool(results.stopped)}{best.name}{', a peer,' * best.peer} is fastest: {seconds(_per_epoch(best))} an epoch"
     text += f", {' and '.join(compared)}. " if compared else ". "
     share = results.share(best)
     if share is not None:

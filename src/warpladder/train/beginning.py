@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,6 +23,7 @@ from ..nets import Net
 from ..params import initial, slots, views
 from ..rungs.base import OPTIONS, Rung
 from ..trainers.base import State, Trainer, check_fit, check_settings
+from .scale import advice
 
 DEFAULT_RUNG = "numpy"
 
@@ -49,6 +51,8 @@ def begin(
     if resume is not None and weights is not None:
         raise ConfigError("a run goes on from a checkpoint (resume) or begins anew with its weights (from): give one of them")
     check_fit(net, data.but(standard=None))  # a trainer is loaded with the data set once it is standardised
+    if data.standard is None and (scale := advice(data)):
+        warnings.warn(f"{data.name}: {scale}", stacklevel=3)
     here = mark(data)
     if resume is None:
         chosen = _rung(rung or DEFAULT_RUNG)

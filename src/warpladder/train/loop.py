@@ -6,18 +6,20 @@ import math
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ..checkpoint import Checkpoint, EpochLog, Score, Sums, check_free, check_writable, clean_leftovers, save
 from ..config import TrainConfig
 from ..data.dataset import Dataset
-from ..errors import ConfigError, DivergedError, Stopped
+from ..errors import CheckpointError, ConfigError, DivergedError, Stopped, UnsavedError
 from ..nets import CrossEntropyLoss, Net
+from ..ops.compiling import compiling
 from ..order import Order
 from ..params import views
 from ..rungs.base import Rung
@@ -35,7 +37,10 @@ if TYPE_CHECKING:
 
     from .progress import Show
 
+T = TypeVar("T")
+
 CALL_SECONDS = 1.0  # a call of the trainer should take no longer, so that Ctrl-C and the progress bar stay alive
+WORTH_SAYING = 0.5  # seconds of compiling
 SNAPSHOT_SECONDS = 1.0  # between two copies of the state, from which a loss that is not finite is traced back
 
 
@@ -47,7 +52,7 @@ def train(
     rung: str | Rung | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
-    checkpoint_pause: float = 0.0,
+    checkpoint_seconds: float | None = None,
     overwrite: bool = False,
     resume: str | os.PathLike[str] | None = None,
     weights: Weights | Model | None = None,
@@ -74,8 +79,9 @@ def train(
         Keep a checkpoint in this file: at the end of every epoch, every `checkpoint_every` steps, and where training stops.
     checkpoint_every : int, optional
         Steps, counted over all epochs.
-    checkpoint_pause : float
-        Seconds that pass at least between two checkpoints at ends of epochs. That of the run's end, or where it stops, is always written.
+    checkpoint_seconds : float, optional
+        Keep a checkpoint whenever so many seconds have passed, instead of at the end of every epoch. That of the run's end, or where it
+        stops, is always written.
     overwrite : bool
         Whether `checkpoint` may take the place of a file that is there, other than the one that is resumed.
     resume : path, optional
@@ -101,6 +107,8 @@ def train(
     CheckpointError
         The checkpoint to resume is missing, damaged or another run's; weights do not fit the net; or a checkpoint could not be written, or
         would take the place of another file.
+    UnsavedError
+        The run came to its end, and only its checkpoint could not be written: `error.run` is the run.
     DivergedError
         A loss or a weight stopped being finite: the message names layer, epoch and step, and what to do. No such state is ever saved.
     Stopped
@@ -141,10 +149,11 @@ def train(
             show = stack.enter_context(
                 bar(progress, interrupt, start.config.epochs, steps, accuracy=isinstance(net.loss, CrossEntropyLoss))
             )
+        stack.enter_context(compiling.told(None if show is None else show.say))
         trainer = stack.enter_context(chosen.build(net, start.config, to_state(start)))
         trainer.tuned, trainer.say = start.tuned, None if show is None else show.say
         trainer.load(data)
-        return _Loop(trainer, data, start, interrupt, show, checkpoint, checkpoint_every, checkpoint_pause).to_the_end()
+        return _Loop(trainer, data, start, interrupt, show, checkpoint, checkpoint_every, checkpoint_seconds).to_the_end()
 
 
 class _Loop:
@@ -159,10 +168,10 @@ class _Loop:
         show: Show | None,
         path: str | os.PathLike[str] | None,
         every: int | None,
-        pause: float,
+        seconds: float | None,
     ) -> None:
         self.trainer, self.data, self.start, self.interrupt, self.show = trainer, data, start, interrupt, show
-        self.path, self.every, self.pause = path, every, pause
+        self.path, self.every, self.seconds = path, every, seconds
         self.config = start.config
         self.steps = self.config.steps(len(data.train_x))
         self.epoch, self.step, self.sums, self.history = start.epoch, start.step, start.sums, list(start.history)
@@ -180,7 +189,10 @@ class _Loop:
                 self._close_epoch()
         end = replace(self._checkpoint(), finished=True, test=self._score("test"))
         if self.path is not None:
-            save(self.path, end)
+            try:
+                save(self.path, end)
+            except CheckpointError as error:
+                raise UnsavedError(str(error), Run(end)) from None
         if self.interrupt.signum is not None:
             raise self._stopped()
         return Run(end)
@@ -191,17 +203,16 @@ class _Loop:
         snapshot = Snapshot(order, self.step, self._state())
         while self.step < self.steps:
             first, last = self.step, self._next_stop()
-            began = time.perf_counter()
             with np.errstate(over="ignore", invalid="ignore"):
-                log = self.trainer.run(order, first, last)
-            seconds = time.perf_counter() - began
+                log, seconds = self._timed(self.trainer.run, order, first, last)
             self._look(log, first, snapshot)
             self.sums = self.sums.plus(log.loss, log.correct, log.size, seconds)
             self.step = last
             self.reach = max(1, int(CALL_SECONDS * (last - first) / max(seconds, 1e-9)))
             if self.show is not None:
                 self.show.steps(self.epoch + 1, self.step, self.sums)
-            if self.every is not None and self._steps_in_all() % self.every == 0 and self.step < self.steps:
+            asked = self.every is not None and self._steps_in_all() % self.every == 0
+            if self.step < self.steps and (asked or self._overdue()):
                 self._save()
             self._heed()
             if time.monotonic() - snapshot.taken > SNAPSHOT_SECONDS:
@@ -209,7 +220,7 @@ class _Loop:
 
     def _together(self) -> int:
         """Epochs that the next call takes: more than one where nothing is to be done between them, and their steps are few."""
-        if self.step or self.data.valid_x is not None or (self.path is not None and not self.pause):
+        if self.step or self.data.valid_x is not None or (self.path is not None and self.seconds is None):
             return 1
         return min(self.config.epochs - self.epoch, min(self.reach, self.config.log_every) // self.steps)
 
@@ -217,10 +228,8 @@ class _Loop:
         """The next epochs in one call; each has an equal part of its time."""
         orders = [self._order(self.epoch + i) for i in range(count)]
         before = self._state()
-        began = time.perf_counter()
         with np.errstate(over="ignore", invalid="ignore"):
-            logs = self.trainer.run_epochs(orders)
-            seconds = time.perf_counter() - began
+            logs, seconds = self._timed(self.trainer.run_epochs, orders)
             bad = next((i for i, log in enumerate(logs) if not np.isfinite(log.loss).all()), None)
             if bad is not None:
                 self.trainer.set_state(before)
@@ -235,6 +244,15 @@ class _Loop:
             self.show.steps(self.epoch, self.steps, sums)
         self._save_epoch()
         self._heed()
+
+    def _timed(self, work: Callable[..., T], *arguments: Any) -> tuple[T, float]:
+        """What the work gives, and its seconds without those in which code was compiled, or fetched from a cache: they are no part of an epoch."""
+        own, all_before, began = self.trainer.spans().get("compile", 0.0), compiling.seconds, time.perf_counter()
+        result = work(*arguments)
+        seconds, compiled = time.perf_counter() - began, compiling.seconds - all_before
+        if compiled > WORTH_SAYING and self.show is not None:
+            self.show.say(f"compiled in {compiled:.1f} s, which no epoch counts")
+        return result, max(seconds - max(compiled, self.trainer.spans().get("compile", 0.0) - own), 1e-9)
 
     def _look(self, log: StepLog, first: int, snapshot: Snapshot) -> None:
         """Stop where a loss is not finite; the log begins with step `first` of the snapshot's epoch."""
@@ -286,7 +304,7 @@ class _Loop:
         """The trainer's state; a state that is not finite goes no further."""
         state = self.trainer.state()
         if not (np.isfinite(state.params).all() and np.isfinite(state.velocity).all()):
-            raise DivergedError(explain_state(self.trainer, state, self.epoch, self.step))
+            raise DivergedError(explain_state(self.trainer, self.data, state, self.epoch, self.step))
         return state
 
     def _checkpoint(self) -> Checkpoint:
@@ -308,9 +326,13 @@ class _Loop:
             self.saved, self.written = (self.epoch, self.step), time.monotonic()
 
     def _save_epoch(self) -> None:
-        """The checkpoint at the end of an epoch, unless the last one is too fresh."""
-        if not time.monotonic() - self.written < self.pause:
+        """The checkpoint at the end of an epoch, unless time decides and has not come."""
+        if self.seconds is None or self._overdue():
             self._save()
+
+    def _overdue(self) -> bool:
+        """Whether time decides when checkpoints are written, and has come."""
+        return self.seconds is not None and time.monotonic() - self.written >= self.seconds
 
     def _heed(self) -> None:
         """Stop here if a signal asked for it."""
