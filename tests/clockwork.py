@@ -76,10 +76,12 @@ class Clockwork(IdleDevice):
     sent : launches so far.
     """
 
-    def __init__(self, cost: Cost, hardware: str | None = "Clockwork, compute capability 9.0", multiprocessors: int = 132) -> None:
+    def __init__(
+        self, cost: Cost, hardware: str | None = "Clockwork, compute capability 9.0", multiprocessors: int = 132, memory: int = 80 << 30
+    ) -> None:
         self.name = "Clockwork"
         self.hardware, self.cost = hardware, cost
-        self.limits = Limits(self.name, memory=80 << 30, multiprocessors=multiprocessors)
+        self.limits = Limits(self.name, memory=memory, multiprocessors=multiprocessors)
         self.now, self.sent = 0.0, 0
         self.held = {}
         self.stream = ClockworkStream(self)
@@ -90,6 +92,3 @@ class Clockwork(IdleDevice):
 
     def new_stream(self) -> Stream:
         return ClockworkStream(self)
-
-    def free_memory(self) -> int:
-        return self.limits.memory

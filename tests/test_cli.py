@@ -401,24 +401,25 @@ def test_interrupted_training_leaves_a_checkpoint_where_none_was_named(run, monk
     assert facts(load_checkpoint(kept)) == facts(load_checkpoint("whole"))
 
 
-def test_interrupted_training_of_a_net_of_ones_own_says_how_to_go_on(run, monkeypatch, tmp_path):
+@pytest.mark.parametrize("option", [[], ["--net"]])
+def test_an_own_net_is_kept_and_resumed_under_its_name(run, monkeypatch, option):
+    Path("my nets").mkdir()
+    net = 'name = "my net"\nloss = "CrossEntropyLoss"\n[[layers]]\ntype = "Flatten"\n[[layers]]\ntype = "Linear"\nout_features = 10\n'
+    Path("my nets/own.toml").write_text(net)
+    asked = [*option, "my nets/own.toml", "--data", "digits", "--limit", "100", "--epochs", "3", "--batch-size", "16", "--lr", "0.1"]
+
     def interrupt(trainer: Trainer, order: Order, first: int, last: int) -> None:
-        if order.epoch == 1 and last > 3:
+        if order.epoch == 1:
             signal.raise_signal(signal.SIGINT)
 
-    layers = '[[layers]]\ntype = "Flatten"\n[[layers]]\ntype = "Linear"\nout_features = 10\n'
-    own = tmp_path / "elsewhere" / "own.toml"  # a whole path: nothing may be written beside it
-    own.parent.mkdir()
-    own.write_text(f'loss = "CrossEntropyLoss"\n{layers}')
     with monkeypatch.context() as patched:
         patched.setattr(ladder, "LADDER", (hooked("numpy", before=interrupt),))
-        code, _, err = run("train", "--net", str(own), "--data", "digits", "--limit", "300", "--rung", "numpy", "--epochs", "3")
-    assert code == 130
-    (kept,) = Path().glob("runs/own-digits-*/own.safetensors")
-    line = err.strip().splitlines()[-1]
-    assert line.endswith(f"warpladder train {own} --data digits --limit 300 --rung numpy --resume {kept}")
-    assert run(*shlex.split(line.rpartition(": warpladder ")[2]))[0] == 0
-    assert [path.name for path in own.parent.iterdir()] == ["own.toml"]
+        code, _, err = run("train", *asked)
+    assert code == 130, err
+    (kept,) = Path().glob("runs/my-net-digits-*/my-net.safetensors")
+    again = shlex.split(err.strip().splitlines()[-1].partition(": warpladder ")[2])
+    assert again == ["train", "my nets/own.toml", "--data", "digits", "--limit", "100", "--resume", str(kept)]
+    assert run(*again)[0] == 0 and load_checkpoint(kept).finished
 
 
 def test_interrupted_training_leaves_a_checkpoint_to_resume(tmp_path):

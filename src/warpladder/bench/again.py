@@ -18,19 +18,19 @@ from .task import Task
 WHOLE = {"digits": 1437, "mnist": 60_000, "fashion": 60_000, "cifar10": 50_000}
 
 
-def again(task: Task, rungs: Sequence[Rung], *, quick: bool = False, scaled: bool = False) -> str:
+def again(task: Task, rungs: Sequence[Rung], *, quick: bool = False, standardize: bool = False) -> str:
     """A command that repeats the climb, or an empty text where none can: data or rungs that are the program's own have no name.
 
-    scaled : whether the data set was standardised as `--scale-features` does.
+    standardize : whether the task's data were standardised for the climb.
     """
-    stored = scaled or task.data.train_x.dtype == np.uint8  # all data sets that have a name are bytes
+    stored = standardize or task.data.train_x.dtype == np.uint8  # all data sets that have a name are bytes
     if WHOLE.get(task.data.name) != task.n or not stored or any(rung not in LADDER + PEERS for rung in rungs):
         return ""
     names = [rung.name for rung in rungs]
     recipe = RECIPES.get(task.net.name)
     clipped = recipe is not None and recipe.clip_value is not None and task.config.clip_value is None  # no option unsets it
     if recipe is None or clipped or not is_named(task.net):
-        return shlex.join(("python", "-c", _program(task, names, quick, scaled)))
+        return shlex.join(("python", "-c", _program(task, names, quick, standardize)))
     words = ["warpladder", "climb", task.net.name, "--data", task.data.name, "--rungs", ",".join(names)]
     words += [
         "--repeats",
@@ -40,7 +40,7 @@ def again(task: Task, rungs: Sequence[Rung], *, quick: bool = False, scaled: boo
         "--epochs",
         str(task.epochs),
         *["--quick"] * quick,
-        *["--scale-features"] * scaled,
+        *["--scale-features"] * standardize,
     ]
     return shlex.join([*words, *_settings(task.config, recipe)])
 
@@ -64,7 +64,7 @@ def _settings(config: TrainConfig, recipe: TrainConfig) -> list[str]:
     return words
 
 
-def _program(task: Task, names: list[str], quick: bool, scaled: bool) -> str:
+def _program(task: Task, names: list[str], quick: bool, standardize: bool) -> str:
     net = task.net
     layers = "".join(f"wl.{layer!r}, " for layer in net.layers)
     settings = ", ".join(
@@ -72,9 +72,10 @@ def _program(task: Task, names: list[str], quick: bool, scaled: bool) -> str:
         for field in fields(TrainConfig)
         if getattr(task.config, field.name) != getattr(TrainConfig(), field.name)
     )
+    loaded = ", standardize=True" if standardize else ""
     how = f"epochs={task.epochs}, repeats={task.repeats}, budget={task.budget!r}, quick={quick}"
     return (
         f"import warpladder as wl; net = wl.Net({net.name!r}, {net.in_shape!r}, ({layers}), wl.{type(net.loss).__name__}()); "
-        f"rungs = [wl.ladder.find(name) for name in {names!r}]; data = wl.data.load({task.data.name!r}{', standardize=True' * scaled}); "
+        f"rungs = [wl.ladder.find(name) for name in {names!r}]; data = wl.data.load({task.data.name!r}{loaded}); "
         f"results = wl.climb(net, data, wl.TrainConfig({settings}), rungs, {how}); results.save('results.json')"
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import weakref
 from typing import Any
 
 import numpy as np
@@ -38,7 +40,7 @@ class IdleStream(Stream):
 
 
 class IdleDevice(Device):
-    """Arrays have addresses and no contents: what is uploaded is dropped, and nothing can be downloaded."""
+    """Arrays have addresses and no contents: what is uploaded is dropped, and nothing can be downloaded. Their memory is counted."""
 
     _next = ALIGNED  # the address of the array to come
 
@@ -49,7 +51,14 @@ class IdleDevice(Device):
         return array
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
-        return self.place(shape, dtype, self)
+        size, owner = math.prod(shape) * np.dtype(dtype).itemsize, Memory()
+        self.check_room({what: size})
+        self.held[what] = self.held.get(what, 0) + size
+        weakref.finalize(owner, self._release, size, what)
+        return self.place(shape, dtype, owner)
+
+    def _release(self, size: int, what: str) -> None:
+        self.held[what] -= size
 
     def pinned(self, shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
         return np.empty(shape, dtype)
@@ -72,3 +81,10 @@ class IdleDevice(Device):
 
     def synchronize(self) -> None:
         pass
+
+    def free_memory(self) -> int:
+        return self.limits.memory - sum(self.held.values())
+
+
+class Memory:
+    """Stands for memory that is held."""

@@ -9,7 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from . import source as sources
+from .array import Array
 from .base import Device, Stream
 from .idle import IdleDevice, IdleStream
 from .kernel import Kernel, Launch
@@ -66,6 +69,9 @@ class Scout(IdleDevice):
         takes: Signature = declared(source, name)
         self.asked.setdefault((source.path, name))
         return ScoutKernel(self, source, takes, Resources())
+
+    def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
+        return self.place(shape, dtype, self)
 
     def free_memory(self) -> int:
         return self.device.free_memory()

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import math
-import weakref
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..device import Array, Kernel, Launch, Limits, Stream
+from ..device import Kernel, Launch, Limits, Stream
 from ..device.idle import IdleDevice, IdleStream
 from ..device.limits import Dim3
 from ..errors import DeviceError
@@ -79,21 +75,3 @@ class OfflineDevice(Compiler, IdleDevice):
         if key not in self.kernels:
             self.kernels[key] = OfflineKernel(self, found.source, found.signature, found.resources)
         return self.kernels[key]
-
-    def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
-        size = math.prod(shape) * np.dtype(dtype).itemsize
-        self.check_room({what: size})
-        owner = _Memory()
-        self.held[what] = self.held.get(what, 0) + size
-        weakref.finalize(owner, self._release, size, what)
-        return self.place(shape, dtype, owner)
-
-    def _release(self, size: int, what: str) -> None:
-        self.held[what] -= size
-
-    def free_memory(self) -> int:
-        return self.limits.memory - sum(self.held.values())
-
-
-class _Memory:
-    """Stands for memory that is held."""
