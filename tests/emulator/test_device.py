@@ -173,7 +173,12 @@ def test_a_compiled_kernel_is_kept_and_a_header_that_changes_is_noticed(tmp_path
 @pytest.mark.parametrize("mode", ["fast", "check"])
 def test_the_emulators_headers_are_parsed_once_for_all_kernels(tmp_path, monkeypatch, mode):
     commands, made = [], toolchain._made
-    monkeypatch.setattr(toolchain, "_made", lambda name, arguments, *more: (commands.append(arguments), made(name, arguments, *more))[1])
+
+    def remembered(name, arguments, *more):
+        commands.append(arguments)
+        return made(name, arguments, *more)
+
+    monkeypatch.setattr(toolchain, "_made", remembered)
     EmulatedDevice(mode=mode).kernel(written(tmp_path, "__global__ void k(float* x) { *x = 1; }"), "k")
     (command,) = [arguments for arguments in commands if "-c" in arguments]
     command = [*toolchain.compiler().command, *command, "-H", "-o", os.devnull]
