@@ -401,6 +401,27 @@ def test_interrupted_training_leaves_a_checkpoint_where_none_was_named(run, monk
     assert facts(load_checkpoint(kept)) == facts(load_checkpoint("whole"))
 
 
+@pytest.mark.parametrize("option", [[], ["--net"]])
+def test_an_own_net_is_kept_and_resumed_under_its_name(run, monkeypatch, option):
+    Path("my nets").mkdir()
+    net = 'name = "my net"\nloss = "CrossEntropyLoss"\n[[layers]]\ntype = "Flatten"\n[[layers]]\ntype = "Linear"\nout_features = 10\n'
+    Path("my nets/own.toml").write_text(net)
+    asked = [*option, "my nets/own.toml", "--data", "digits", "--limit", "100", "--epochs", "3", "--batch-size", "16", "--lr", "0.1"]
+
+    def interrupt(trainer: Trainer, order: Order, first: int, last: int) -> None:
+        if order.epoch == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ladder, "LADDER", (hooked("numpy", before=interrupt),))
+        code, _, err = run("train", *asked)
+    assert code == 130, err
+    (kept,) = Path().glob("runs/my-net-digits-*/my-net.safetensors")
+    again = shlex.split(err.strip().splitlines()[-1].partition(": warpladder ")[2])
+    assert again == ["train", "my nets/own.toml", "--data", "digits", "--limit", "100", "--resume", str(kept)]
+    assert run(*again)[0] == 0 and load_checkpoint(kept).finished
+
+
 def test_interrupted_training_leaves_a_checkpoint_to_resume(tmp_path):
     command = [sys.executable, "-c", "import sys; from warpladder.cli import main; sys.exit(main())", "train", "mlp10", "--data", "digits"]
     command += ["--epochs", "100000", "--batch-size", "1", "--checkpoint", "stopped.safetensors", "--checkpoint-every", "10"]

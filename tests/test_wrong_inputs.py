@@ -239,7 +239,7 @@ def test_a_rate_on_samples_that_nobody_scaled(layers: tuple, loss: Any, diverges
     mine = wl.data.arrays(images((60, 16), 255.0), np.arange(60) % 3, images((5, 16), 255.0), None)
     net = wl.Net("net", (16,), layers, loss)
     config = wl.TrainConfig(epochs=20, batch_size=4, learning_rate=0.5)
-    words = f"scale the samples, which reach {mine.train_x.max():.4g} and train best about 1 (scale=0.0039)"
+    words = f"scale the samples, which reach {mine.train_x.max():.4g} and train best about 1 (standardize=True, or scale=0.0039)"
     with (
         pytest.warns(UserWarning, match=re.escape(f"arrays: {words}")) as said,
         pytest.raises(DivergedError) if diverges else nullcontext() as caught,

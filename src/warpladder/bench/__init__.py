@@ -82,7 +82,8 @@ def climb(
     ArgumentError, ConfigError, RungError, DataError
         Where the whole climb makes no sense.
     """
-    data = asked_data(data).standardized()
+    stored = asked_data(data)
+    data = stored.standardized()
     net = asked_net(net, data)
     config = asked_config(config, net)
     rungs = asked_rungs(rungs)
@@ -106,7 +107,7 @@ def climb(
     course = Course(
         task,
         [Contender(rung, task) for rung in rungs],
-        again(task, rungs, quick=quick) if command is None else command,
+        again(task, rungs, quick=quick, standardize=stored is not data) if command is None else command,
         Kept(task) if kept else None,
         progress,
         found,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,13 +19,18 @@ from ..errors import WarpladderError
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace files that are there already.")
 
 
+def as_file_name(name: str) -> str:
+    """The same with dashes for what file systems or shells do not like."""
+    return re.sub(r"[^\w.+-]+", "-", name).lstrip(".-") or "net"
+
+
 @contextmanager
 def fresh_folder(name: str, way_out: str) -> Iterator[Path]:
     """A new folder runs/NAME-TIME, made at once, so that a place that cannot be written is an error now; removed again if nothing came of it.
 
     The error says the way out.
     """
-    path = Path("runs", f"{name}-{datetime.now():%Y%m%d-%H%M%S}")
+    path = Path("runs", f"{as_file_name(name)}-{datetime.now():%Y%m%d-%H%M%S}")
     number = 1
     while True:
         folder = path if number == 1 else path.with_name(f"{path.name}-{number}")

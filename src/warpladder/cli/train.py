@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Stopped, UnsavedError
-from .keeping import again, command, fresh_folder, overwrite_option
+from .keeping import again, as_file_name, command, fresh_folder, overwrite_option
 from .options import chosen_config, chosen_data, config_options, console, data_options, fitted, net_argument, percent, split_options
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def train(
     scaled = options["scale_features"] or (before is not None and bool(before.data.mean))
     data = chosen_data(options | {"seed": config.seed, "scale_features": scaled})
     net = fitted(net_name, data)
-    with _place(ctx, data.name) as place:
+    with _place(ctx, net.name, data.name) as place:
         try:
             run = run_training(
                 net,
@@ -99,8 +99,8 @@ def train(
         except Stopped as stop:
             if place is None:
                 raise
-            words = again(ctx, "net_name", "data_name", "data_dir", "shape", "limit", "validation")
-            raise Stopped(f"{stop}: {command('train', *words, '--resume', str(place))}", stop.exit_code) from None
+            words = again(ctx, "data_name", "data_dir", "shape", "limit", "validation", "rung")
+            raise Stopped(f"{stop}: {command('train', net_name, *words, '--resume', str(place))}", stop.exit_code) from None
         except UnsavedError as error:
             _show(error.run, len(data.test_x))
             raise
@@ -117,7 +117,7 @@ def _show(run: Run, samples: int) -> None:
 
 
 @contextmanager
-def _place(ctx: click.Context, data: str) -> Iterator[Path | None]:
+def _place(ctx: click.Context, net: str, data: str) -> Iterator[Path | None]:
     """The file that keeps the run: the one that is named, the one that is resumed, or a new one below runs/."""
     named = ctx.params["checkpoint"]
     if ctx.params["no_checkpoint"]:
@@ -127,9 +127,8 @@ def _place(ctx: click.Context, data: str) -> Iterator[Path | None]:
     elif named or ctx.params["resume"]:
         yield named or ctx.params["resume"]
     else:
-        net = ctx.params["net_name"]
         with fresh_folder(f"{net}-{data}", "name a file with --checkpoint, or keep nothing with --no-checkpoint") as folder:
-            yield folder / f"{net}.safetensors"
+            yield folder / f"{as_file_name(net)}.safetensors"
 
 
 def _epochs(run: Run) -> Table:

@@ -29,11 +29,12 @@ def capture(work: Callable[[], object], pool: Any = None) -> torch.cuda.CUDAGrap
     return graph
 
 
-def warm(work: Callable[[], object]) -> None:
+def warm(work: Callable[[], object], times: int = 1) -> None:
     """Run `work` on a stream of its own, as a capture will."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        work()
+        for _ in range(times):
+            work()
     torch.cuda.current_stream().wait_stream(side)
     torch.cuda.synchronize()

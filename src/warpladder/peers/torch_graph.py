@@ -300,7 +300,7 @@ class Program:
         self.correct = torch.zeros(count, dtype=torch.int64, device=device)
         self.graph: torch.cuda.CUDAGraph | None = None
         if device.type == "cuda":
-            warm(lambda: [self._steps(min(count, 2)) for _ in range(3)])
+            warm(lambda: self._steps(min(count, 2)), 3)
             self.graph = capture(lambda: self._steps(count), pool)
 
     def __call__(self, rows: torch.Tensor | None, first: int) -> None:
