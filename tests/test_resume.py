@@ -15,8 +15,8 @@ from runs import AUTOENCODER, CNN, CONFIG, MLP, NETS, Hook, data, facts, hooked
 from warpladder.checkpoint import Checkpoint, load, save
 from warpladder.config import TrainConfig
 from warpladder.errors import CheckpointError
-from warpladder.nets import Net
 from warpladder.machine import cores
+from warpladder.nets import Net
 from warpladder.order import Order
 from warpladder.train import Run, restore, train
 from warpladder.trainers.base import Trainer
