@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -79,10 +80,12 @@ class Clockwork(Device):
     sent : launches so far.
     """
 
-    def __init__(self, cost: Cost, hardware: str | None = "Clockwork, compute capability 9.0", multiprocessors: int = 132) -> None:
+    def __init__(
+        self, cost: Cost, hardware: str | None = "Clockwork, compute capability 9.0", multiprocessors: int = 132, memory: int = 80 << 30
+    ) -> None:
         self.name = "Clockwork"
         self.hardware, self.cost = hardware, cost
-        self.limits = Limits(self.name, memory=80 << 30, multiprocessors=multiprocessors)
+        self.limits = Limits(self.name, memory=memory, multiprocessors=multiprocessors)
         self.now, self.sent = 0.0, 0
         self.held = {}
         self.stream = ClockworkStream(self)
@@ -93,9 +96,16 @@ class Clockwork(Device):
         return ClockworkKernel(self, source, takes, Resources())
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
-        array = Array(self, self._next, tuple(map(int, shape)), np.dtype(dtype), self)
+        owner = Memory()
+        array = Array(self, self._next, tuple(map(int, shape)), np.dtype(dtype), owner)
+        self.check_room({what: array.nbytes})
         self._next += -(-max(1, array.nbytes) // ALIGNED) * ALIGNED
+        self.held[what] = self.held.get(what, 0) + array.nbytes
+        weakref.finalize(owner, self._release, array.nbytes, what)
         return array
+
+    def _release(self, size: int, what: str) -> None:
+        self.held[what] -= size
 
     def pinned(self, shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
         return np.empty(shape, dtype)
@@ -119,4 +129,8 @@ class Clockwork(Device):
         pass
 
     def free_memory(self) -> int:
-        return self.limits.memory
+        return self.limits.memory - sum(self.held.values())
+
+
+class Memory:
+    """Stands for memory that is held."""

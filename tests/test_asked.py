@@ -38,11 +38,15 @@ def test_a_climb_standardises_as_training_does():
     results = wl.climb(net, table, CONFIG, ["numpy"], epochs=1, repeats=1, budget=1)
     run = wl.train(net, table, CONFIG.but(epochs=1))
     assert results.rungs[0].status == "timed" and results.rungs[0].test_accuracy == run.test_accuracy
-    assert results.data.dtype == "float32"
+    assert results.data.dtype == "float32" and results.command == ""
 
 
-def no_net():
-    """Not a net."""
+@pytest.mark.parametrize("net", ["softmax", wl.Net("own", (1, 8, 8), (wl.Flatten(), wl.Linear(out_features=10)), wl.CrossEntropyLoss())])
+def test_a_climb_on_standardised_data_says_so_where_it_says_how_to_repeat_it(net):
+    results = wl.climb(net, wl.data.load("digits", standardize=True), CONFIG, ["numpy"], epochs=1, repeats=1, budget=1)
+    assert ("--scale-features" if net == "softmax" else "wl.data.load('digits', standardize=True)") in results.command.replace(
+        "'\"'\"'", "'"
+    )
 
 
 TRAIN: dict[str, tuple[Any, Any, type[Exception], str]] = {

@@ -150,6 +150,7 @@ def test_a_climb_that_is_stopped_leaves_a_file_and_a_page_that_say_so(signum, co
     [
         "mlp10 --data digits --rungs numpy --lr 0.3 --no-shuffle --drop-last",
         "mlp10 --data csv --data-dir mine --shape 1x2x2 --batch-size full",
+        "--net ./own.toml --data digits --rungs numpy,./mine.py --lr 0.2",
         "cnn --data mnist --data-dir ../files --limit 100 --no-peers --quick --no-kept",
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ pytest.importorskip("cuda.core", reason="NVRTC is not installed: scripts/setup t
 from warpladder.device import Array, Limits, Resources
 from warpladder.device import source as sources
 from warpladder.errors import DeviceError, KernelError, LaunchError, OutOfMemoryError
-from warpladder.gpu import architecture, cache, compile
+from warpladder.gpu import ahead, architecture, cache, compile, program
 from warpladder.gpu.offline import LIMITS, OfflineDevice
 
 ADD = """
@@ -222,7 +223,7 @@ def test_whatever_changes_the_code_changes_the_key(tmp_path: Path) -> None:
         cache.key(sources.read(path), ("tiled<8, true>",), "sm_90"),
     ]
     header.write_text("#define STEP 2\n")
-    os.utime(path, (1, 1))  # as an editor would
+    os.utime(header, ns=(1, 1))  # an edit within a tick of the clock is told by its time or its size
     keys.append(cache.key(sources.read(path), ("add",), "sm_90"))
     assert len(set(keys)) == len(keys)
 
@@ -261,6 +262,7 @@ def test_any_bytes_are_an_entry_or_are_not(tmp_path: Path) -> None:
 
 WRITER = """
 import sys
+import threading
 from pathlib import Path
 from warpladder.device import source
 from warpladder.gpu import cache
@@ -423,3 +425,78 @@ def test_the_limits_are_those_of_the_architecture(arch: str) -> None:
 def test_limits_that_are_not_known() -> None:
     with pytest.raises(DeviceError, match="sm_42 are not known; there are sm_75"):
         OfflineDevice("sm_42")
+
+
+# Compiling ahead
+
+
+FAMILY = "template <int N> __global__ void scaled(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] *= N; }"
+
+
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process that has compiled nothing."""
+    program._program.cache_clear()
+    program._binaries.clear()
+
+
+def test_what_is_foreseen_is_compiled_with_the_first_that_has_to_be(
+    tmp_path: Path, compilations: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, FAMILY)
+    asked: list[int] = []
+    lines: list[str] = []
+
+    def foreseen() -> list[tuple[Path, str]]:
+        asked.append(len(compilations))
+        return [(path, f"scaled<{n}>") for n in (1, 2, 3, 2)]
+
+    device = OfflineDevice("sm_90")
+    with device.expecting(foreseen, lines.append):
+        device.kernel(path, "scaled<2>")
+        assert len(compilations) == 3 and asked == [0]
+        for n in (1, 2, 3):
+            device.kernel(path, f"scaled<{n}>")
+        device.kernel(path, "scaled<4>")  # nobody foresaw it
+    assert len(compilations) == 4 and asked == [0]
+    begin, end = lines
+    assert begin.startswith("Compiling 3 kernels with ") and str(cache.folder()) in begin and end.startswith("Compiled in ")
+    fresh(monkeypatch)
+    with OfflineDevice("sm_90").expecting(foreseen, lines.append):
+        OfflineDevice("sm_90").kernel(path, "scaled<3>")
+    assert len(compilations) == 4 and asked == [0] and len(lines) == 2  # all are kept: nothing is foreseen, and nothing said
+
+
+def test_what_is_kept_is_not_compiled_ahead(tmp_path: Path, compilations: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, FAMILY)
+    OfflineDevice("sm_90").kernel(path, "scaled<1>")
+    fresh(monkeypatch)
+    device = OfflineDevice("sm_90")
+    with device.expecting(lambda: [(path, f"scaled<{n}>") for n in (1, 2, 3)]):
+        device.kernel(path, "scaled<1>")
+        assert len(compilations) == 1
+        device.kernel(path, "scaled<2>")
+    assert len(compilations) == 3
+
+
+def test_kernels_are_compiled_on_as_many_threads_as_there_are_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, meeting = write(tmp_path, FAMILY), threading.Barrier(3)
+    real = compile.compile
+
+    def together(source: sources.Source, names: tuple[str, ...], arch: str) -> compile.Binary:
+        meeting.wait(60)  # one after the other would wait for ever
+        return real(source, names, arch)
+
+    monkeypatch.setattr(cache, "compile", together)
+    monkeypatch.setattr(ahead, "cores", lambda: 3)
+    device = OfflineDevice("sm_90")
+    with device.expecting(lambda: [(path, f"scaled<{n}>") for n in (1, 2, 3)]):
+        assert device.kernel(path, "scaled<1>").resources.registers
+
+
+def test_a_kernel_that_does_not_compile_is_an_error_where_it_is_asked_for(tmp_path: Path) -> None:
+    wrong = write(tmp_path, "template <int N> __global__ void broken(float* x) { *x = nothing; }", "wrong.cu")
+    path, device = write(tmp_path, FAMILY), OfflineDevice("sm_90")
+    with device.expecting(lambda: [(wrong, "broken<1>"), (path, "scaled<1>"), (path, "scaled<2>")]):
+        device.kernel(path, "scaled<1>")
+        with pytest.raises(KernelError, match=r'wrong\.cu:1: identifier "nothing" is undefined'):
+            device.kernel(wrong, "broken<1>")

@@ -102,7 +102,8 @@ def test_the_plan_of_memory_is_what_is_taken(device: Device) -> None:
         held = trainer.memory()
         planned = sizes(net, TABLE, 4, train=True)
         assert trainer.network is not None
-        assert held["input"] == planned.pop("input")
+        labels = 0 if trainer.target is None else 4 * 4
+        assert held["input"] == planned.pop("input") + labels
         flat = 4 * trainer.slots.size
         assert held["activations"] + held["gradients"] - flat == sum(planned.values())
         trainer.close()

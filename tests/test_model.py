@@ -114,7 +114,7 @@ BAD = {
     "nothing": (lambda: None, DataError, r"x has shape \(\)"),
     "words": (lambda: np.full((5, 16), "a"), DataError, "x must hold numbers"),
     "objects": (lambda: np.full((5, 16), None), DataError, "x h"),
-    "rows of different length": (lambda: [[1, 2], [3]], DataError, "x is no array .*rows of one length"),
+    "rows of different length": (lambda: [[1, 2], [3]], DataError, "x cannot be made an array .*rows of one length"),
     "nan": (lambda: np.where(np.arange(5)[:, None, None, None] == 3, np.nan, X), DataError, "x holds nan in sample 3"),
     "infinity": (lambda: X * np.inf, DataError, "x holds inf in sample 0"),
     "beyond float32": (lambda: X * 1e40, DataError, "x holds inf in sample 0"),

@@ -89,7 +89,8 @@ def test_a_file_is_run_again_only_once_it_has_changed():
 def test_files_beside_it_can_be_imported_and_take_nobodys_place():
     written("beside_the_net.py", "WIDTH = 10")
     written("json.py", "raise RuntimeError('not the json that was meant')")
-    text = 'import json\nfrom beside_the_net import WIDTH\nimport warpladder as wl\nnet = lambda s: wl.Net("a", s, (wl.Linear(WIDTH),), wl.CrossEntropyLoss())'
+    text = "import json\nfrom beside_the_net import WIDTH\nimport warpladder as wl\n"
+    text += 'net = lambda s: wl.Net("a", s, (wl.Linear(out_features=WIDTH),), wl.CrossEntropyLoss())'
     assert wl.load_net(written("a.py", text), (3,)).out_shape == (10,)
 
 

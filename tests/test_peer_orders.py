@@ -78,10 +78,20 @@ def test_an_epoch_is_two_programs_that_are_there_when_the_data_set_is(monkeypatc
     pytest.importorskip("jax", reason="jax is not installed: pip install jax")
     from warpladder.peers import jax_trainer
 
-    made, sent = [], []
+    made: list[tuple[int, int]] = []
+    sent: list[object] = []
     program, send = jax_trainer.program, jax_trainer.JaxTrainer._send
-    monkeypatch.setattr(jax_trainer, "program", lambda *a: made.append((a[4].count, a[4].size)) or program(*a))
-    monkeypatch.setattr(jax_trainer.JaxTrainer, "_send", lambda self, *a: sent.append(1) or send(self, *a))
+
+    def noted(*arguments: Any) -> Any:
+        made.append((arguments[4].count, arguments[4].size))
+        return program(*arguments)
+
+    def counted(trainer: Any, *arguments: Any) -> Any:
+        sent.append(arguments[0])
+        return send(trainer, *arguments)
+
+    monkeypatch.setattr(jax_trainer, "program", noted)
+    monkeypatch.setattr(jax_trainer.JaxTrainer, "_send", counted)
     drawn = case(nets.mlp((1, 4, 4)), TrainConfig(batch_size=8, momentum=0.9), seed=1, samples=8 * 75 + 3)
     with find("jax").build(drawn.net, drawn.config, drawn.state) as trainer:
         trainer.load(drawn.dataset)
@@ -125,7 +135,7 @@ def test_a_tie_is_right_where_the_label_is_the_first_of_the_largest() -> None:
     from warpladder.nets import CrossEntropyLoss, Linear, Net
     from warpladder.peers.jax_steps import loss
 
-    net = Net("identity", (3,), (Linear(3),), CrossEntropyLoss())
+    net = Net("identity", (3,), (Linear(out_features=3),), CrossEntropyLoss())
     params = {"0.weight": jnp.eye(3), "0.bias": jnp.zeros(3)}
     outputs = jnp.array([[1.0, 1, 0], [1, 1, 0], [0, 1, 1], [0, 1, 1], [2, 2, 2], [2, 2, 2], [0, 0, 1], [-1, -2, -3]])
     labels = jnp.array([0, 1, 1, 2, 0, 2, 2, 0])

@@ -19,6 +19,7 @@ from strategies import ZOO, Case, case, cases
 from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.device import Call, Launch
+from warpladder.device import source as sources
 from warpladder.device.timing import in_turn
 from warpladder.errors import DeviceError, OutOfMemoryError, PlanError
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MSELoss, Net, ReLU
@@ -27,6 +28,7 @@ from warpladder.plan import NetPlan, plan_from_json, plan_to_json
 from warpladder.trainers import plan_cache, tuner
 from warpladder.trainers.candidates import MOST, Tiles, products
 from warpladder.trainers.graphed import GraphedTrainer
+from warpladder.trainers.kernelwise.foresight import foreseen
 from warpladder.trainers.tuner import MARGIN, fastest
 
 NET = Net(
@@ -395,3 +397,48 @@ def test_what_is_wrong_with_a_plan_is_told_in_one_line(change, words) -> None:
     change(value)
     with pytest.raises(PlanError, match=words):
         plan_from_json(value)
+
+
+# What is compiled ahead
+
+
+@pytest.mark.parametrize(
+    ("net", "batch"),
+    [(nets.cnn(), 64), (nets.autoencoder((3, 16, 16)), 3), (nets.mlp(), 64), (nets.mlp10(), None), (nets.softmax(), 128)],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+@pytest.mark.parametrize("known", [False, True])
+def test_every_kernel_is_foreseen_before_the_first_is_asked_for(net: Net, batch: int | None, known: bool) -> None:
+    """Those of all candidates, and where a plan is known of that one; and nothing is timed, kept or warned of by foreseeing."""
+    config = CONFIG.but(batch_size=batch)
+    drawn = case(net, config, seed=1, samples=300)
+    if known:
+        loaded(Clockwork(by_name(0)), net=net, config=config)  # of other samples; the batch's plans are the same
+
+    def trainer_on(device: Clockwork) -> GraphedTrainer:
+        return GraphedTrainer(net, config, drawn.state, device, TABLE)
+
+    blind = Clockwork(lambda launch: 1 / 0)
+    before = dict(plan_cache.found)
+    wanted = foreseen(trainer_on(blind), drawn.dataset)
+    assert plan_cache.found == before and blind.sent == 0
+    asked = []
+    device = Clockwork(by_name(0))
+    kernel = device.kernel
+    trainer = trainer_on(device)
+    device.kernel = lambda path, name: asked.append((Path(path).resolve(), name)) or kernel(path, name)  # type: ignore[method-assign, func-returns-value]
+    trainer.load(drawn.dataset)
+    for part in trainer.parts():
+        trainer.program(part)
+    assert len(wanted) == len(set(wanted)) and set(asked) <= set(wanted)
+    assert set(wanted) <= {*asked, *((sources.read(path).path, name) for path, name in trained(net))}
+
+
+def trained(net: Net) -> list[tuple[str, str]]:
+    """What a trainer asks for when it is built, before anything is loaded."""
+    asked = []
+    device = Clockwork(by_name(0))
+    kernel = device.kernel
+    device.kernel = lambda path, name: asked.append((str(path), name)) or kernel(path, name)  # type: ignore[method-assign, func-returns-value]
+    GraphedTrainer(net, CONFIG, case(net, CONFIG, seed=1, samples=9).state, device, TABLE)
+    return asked

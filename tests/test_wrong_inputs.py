@@ -65,10 +65,6 @@ TYPED: dict[str, tuple[list[str], str]] = {
     "a rung of a climb mistyped": ([*CLIMB[:-1], "numpy,Nativ"], "did you mean 'native'"),
     "a rung of a profile mistyped": (["profile", "mlp10", *DIGITS, "--rung", "nmupy"], "did you mean 'numpy' or 'cupy'?"),
     "a rung of a prediction mistyped": ([*PREDICT, "ok.csv", "--rung", "lops"], "did you mean 'loops'?"),
-    "a file of a net that is not there": (["train", "--net", "no.toml", *ONE], "no.toml: there is no such file"),
-    "a file of a rung that is not there": ([*TRAIN, "--rung", "./no.py"], "./no.py: No such file or directory"),
-    "a set to fetch mistyped": (["data", "--fetch", "minst"], "there is no data set 'minst'"),
-    "no file to predict": (["predict"], "CHECKPOINT"),
     "an empty batch": ([*TRAIN, "--batch-size", "0"], "batch_size wants a whole number of at least 1, got 0"),
     "a batch in words": ([*TRAIN, "--batch-size", "ten"], "'ten'"),
     "a negative rate": ([*TRAIN, "--lr", "-1"], "learning_rate wants a finite number of at least 0, got -1.0"),
@@ -186,10 +182,10 @@ CALLED: dict[str, tuple[Callable[[], Any], str]] = {
     "a net of nothing": (lambda: wl.Net("n", (1, 4, 4), (), wl.CrossEntropyLoss()), "n"),
     "a linear layer on images": (lambda: wl.Net("n", (1, 4, 4), (wl.Linear(out_features=3),), wl.CrossEntropyLoss()), "Flatten"),
     "a set mistyped": (lambda: wl.data.load("digit"), "did you mean 'digits'?"),
-    "channels last": (lambda: wl.data.arrays(images((20, 8, 8, 3)), LABELS, images((5, 8, 8, 3)), LABELS[:5]), "looks like NHWC"),
+    "channels last": (lambda: wl.data.arrays(images((20, 8, 8, 3)), LABELS, images((5, 8, 8, 3)), LABELS[:5]), "x.transpose(0, 3, 1, 2)"),
     "channels last, against the net": (
         lambda: wl.train(wl.nets.cnn((3, 32, 32), 3), wl.Dataset("mine", images((20, 32, 32, 3)), LABELS.astype(np.int32), images((5, 32, 32, 3)), None)),
-        "net 'cnn' takes samples of shape (3, 32, 32), mine has (32, 32, 3): looks like NHWC",
+        "net 'cnn' takes samples of shape (3, 32, 32), mine has (32, 32, 3): channels come first here, x.transpose(0, 3, 1, 2)",
     ),
     "rows of classes": (lambda: wl.data.arrays(images((20, 8)), np.eye(20), images((5, 8)), None), "not one-hot rows"),
     "fewer labels than samples": (lambda: wl.data.arrays(images((20, 8)), LABELS[:7], images((5, 8)), None), "20 train images but 7 labels"),
@@ -243,7 +239,7 @@ def test_a_rate_on_samples_that_nobody_scaled(layers: tuple, loss: Any, diverges
     mine = wl.data.arrays(images((60, 16), 255.0), np.arange(60) % 3, images((5, 16), 255.0), None)
     net = wl.Net("net", (16,), layers, loss)
     config = wl.TrainConfig(epochs=20, batch_size=4, learning_rate=0.5)
-    words = f"scale the samples, which reach {mine.train_x.max():.4g} and train best about 1 (scale=0.0039, or standardize=True)"
+    words = f"scale the samples, which reach {mine.train_x.max():.4g} and train best about 1 (standardize=True, or scale=0.0039)"
     with (
         pytest.warns(UserWarning, match=re.escape(f"arrays: {words}")) as said,
         pytest.raises(DivergedError) if diverges else nullcontext() as caught,

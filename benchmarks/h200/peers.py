@@ -4,8 +4,9 @@
     python benchmarks/h200/peers.py --data-dir DIR --scripts DIR2      # and beside the programs of a folder: p_jax.py, p_torch.py, common.py
     python benchmarks/h200/peers.py --data-dir DIR --why               # and JAX's yardstick in every style, to see what each difference costs
 
-Everyone trains the same images in batches of the same size, without a partial one; a time is that of an epoch (for mlp10, whose epoch is one step, of 500)
-from the call to the losses on the host. A peer that takes more than MARGIN longer than its yardstick fails, and the command returns 1.
+Each library has a process of its own; in it everyone trains the same images in batches of the same size, without a partial one.
+A time is that of an epoch, for mlp10, whose epoch is one step, of 500, from the call to the losses on the host.
+A peer that takes more than MARGIN times as long as its yardstick fails, and the command returns 1.
 The programs of a folder count no right samples and leave their losses on the device: their ratio is printed, and held to the same margin.
 """
 
@@ -191,8 +192,10 @@ class Scripts:
         return both
 
 
-def runners(case: Case, precision: str, args: argparse.Namespace, train: Dataset, scripts: Scripts | None, until: float) -> list[Runner]:
-    """Everyone who takes part in a case, built, compiled and warm."""
+def runners(
+    case: Case, precision: str, args: argparse.Namespace, train: Dataset, scripts: Scripts | None, until: float, failures: list[str]
+) -> list[Runner]:  # fmt: skip
+    """Everyone who takes part in a case, built, compiled and warm; who cannot is a failure, since nothing is compared with them."""
     out: list[Runner] = []
     assert train.train_y is not None
     flat = np.ascontiguousarray(train.train_x.reshape(case.samples, -1))
@@ -200,7 +203,7 @@ def runners(case: Case, precision: str, args: argparse.Namespace, train: Dataset
 
     def add(name: str, against: str, build: Callable[[], Callable[[], object]]) -> None:
         if time.monotonic() > until:
-            print(f"  {name}: left out, no time", file=sys.stderr)
+            failures.append(f"{case.net.name} {precision}: no time was left for {name}")
             return
         try:
             begin = time.perf_counter()
@@ -211,7 +214,7 @@ def runners(case: Case, precision: str, args: argparse.Namespace, train: Dataset
             run()
             once = time.perf_counter() - begin
         except Exception as error:
-            print(f"  {name}: {type(error).__name__}: {' '.join(str(error).split())[:300]}", file=sys.stderr)
+            failures.append(f"{case.net.name} {precision}: {name}: {type(error).__name__}: {' '.join(str(error).split())[:300]}")
             return
         # a script's keys last for 64 epochs
         out.append(Runner(name, against, run, case.steps, setup, max(1, min(5, round(LEAST / once)))))
@@ -285,40 +288,62 @@ def main() -> int:
     parser.add_argument("--precisions", default="fp32,bf16")
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--why", action="store_true", help="also JAX's yardstick in every style")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--budget", type=float, default=240, help="seconds after which nobody else is set up")
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT") or Path(__file__).parent), help="where peers.json goes")
     args = parser.parse_args()
+    if args.child is None:
+        return parent(args)
     begin = time.monotonic()
-    os.environ.setdefault("TMPDIR", tempfile.gettempdir())
     scripts = Scripts(args.scripts, args.data_dir) if args.scripts else None
-    report: dict[str, Any] = {"machine": facts(), "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "cases": []}
-    args.out.mkdir(parents=True, exist_ok=True)
-    failures: list[str] = []
-    compared = 0
+    report: dict[str, Any] = {"cases": [], "failures": []}
+    failures: list[str] = report["failures"]
     for case, precision in product(CASES, args.precisions.split(",")):
         if case.script not in args.cases.split(","):
             continue
         train = images(args.data_dir, case)
-        found = runners(case, precision, args, train, scripts, begin + args.budget)
+        found = runners(case, precision, args, train, scripts, begin + args.budget, failures)
         for _ in range(ROUNDS):
             for runner in found:
                 runner.turn()
         failures += show(case, precision, found)
-        compared += sum(runner.against not in ("", runner.name) for runner in found)
         report["cases"].append(
             {
                 "net": case.net.name, "batch": case.batch, "precision": precision, "data": train.name, "unit": "us/step",
                 "measured": {r.name: {"against": r.against, "times": r.times, "setup_seconds": r.setup} for r in found},
             }
         )  # fmt: skip
-        report["failures"] = failures
-        (args.out / "peers.json").write_text(json.dumps(report, indent=1) + "\n")
+        args.child.write_text(json.dumps(report))
+    return 0
+
+
+def parent(args: argparse.Namespace) -> int:
+    """Each library in a process of its own, so that neither's threads and memory disturb the other; and what they found in one file."""
+    begin = time.monotonic()
+    args.out.mkdir(parents=True, exist_ok=True)
+    date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    report: dict[str, Any] = {"machine": facts(), "date": date, "cases": [], "failures": []}
+    chosen = args.peers.split(",")
+    groups = [[name for name in chosen if name.startswith("jax") == jax] for jax in (True, False)]
+    with tempfile.TemporaryDirectory() as folder:
+        for names in filter(None, groups):
+            told = Path(folder) / f"{names[0]}.json"
+            budget = str(args.budget / sum(map(bool, groups)))
+            command = [sys.executable, __file__, *sys.argv[1:], "--child", str(told), "--peers", ",".join(names), "--budget", budget]
+            done = subprocess.run(command)
+            found = json.loads(told.read_text()) if told.exists() else {"cases": [], "failures": []}
+            report["cases"] += found["cases"]
+            report["failures"] += found["failures"]
+            if done.returncode:
+                report["failures"].append(f"{', '.join(names)}: the process ended with {done.returncode}")
+    (args.out / "peers.json").write_text(json.dumps(report, indent=1) + "\n")
+    compared = sum(told["against"] not in ("", name) for case in report["cases"] for name, told in case["measured"].items())
     print(f"stored {args.out / 'peers.json'}; {time.monotonic() - begin:.0f} s in all")
-    for line in failures:
-        print(f"too slow: {line}")
+    for line in report["failures"]:
+        print(f"failed: {line}")
     if not compared:
-        print("nothing was compared")
-    return 1 if failures or not compared else 0
+        print("failed: nothing was compared")
+    return 1 if report["failures"] or not compared else 0
 
 
 if __name__ == "__main__":

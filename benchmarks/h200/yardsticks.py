@@ -6,6 +6,7 @@ library's own generator, plain SGD, no last partial batch. `Style` names what th
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -178,8 +179,11 @@ def torch_program(task: Task) -> Callable[[], float]:
     graphs = {}
     for count in {held, task.steps % held} - {0}:
         graphs[count] = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graphs[count]):
+        gc.collect()
+        gc.disable()  # nothing may be freed meanwhile
+        with torch.cuda.graph(graphs[count], capture_error_mode="thread_local"):
             body(count)
+        gc.enable()
 
     def run() -> float:
         order = None if task.whole else torch.randperm(len(images), device="cuda")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from typing import ClassVar
 
+from .arguments import ByName
 from .errors import ConfigError
 
 #: Where kernels run besides the GPU, and how samples reach it.
@@ -16,7 +18,7 @@ LIBRARY = ("linear", "conv2d", "cross_entropy")
 
 
 @dataclass(frozen=True)
-class TrainConfig:
+class TrainConfig(metaclass=ByName):
     """Settings of a training run.
 
     Parameters
@@ -51,6 +53,7 @@ class TrainConfig:
         between them. None is all.
     """
 
+    by_place: ClassVar[None] = None
     epochs: int = 5
     batch_size: int | None = 64
     learning_rate: float = 0.01

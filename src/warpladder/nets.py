@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import ClassVar
 
-from .arguments import ByName
+from .arguments import ByName, wanted
 from .errors import NetError
 from .show import as_html, as_text, dims
 
@@ -188,6 +188,9 @@ class Net:
     loss: Loss
 
     def __post_init__(self) -> None:
+        wanted("net's name", self.name, str, "text")
+        wanted(f"net {self.name!r}: in_shape", self.in_shape, (tuple, list), "a shape such as (3, 32, 32) or (4,)")
+        wanted(f"net {self.name!r}: layers", self.layers, (tuple, list), "a tuple of layers")
         object.__setattr__(self, "in_shape", tuple(self.in_shape))
         object.__setattr__(self, "layers", tuple(self.layers))
         if len(self.in_shape) not in (1, 3) or not all(isinstance(d, int) and d > 0 for d in self.in_shape):

@@ -82,7 +82,8 @@ def climb(
     ArgumentError, ConfigError, RungError, DataError
         Where the whole climb makes no sense.
     """
-    data = asked_data(data).standardized()
+    stored = asked_data(data)
+    data = stored.standardized()
     net = asked_net(net, data)
     config = asked_config(config, net)
     rungs = asked_rungs(rungs)
@@ -90,7 +91,7 @@ def climb(
     for name, value, least in (("epochs", epochs, 0), ("repeats", repeats, 1)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ConfigError(f"{name} wants a whole number of at least {least}, got {value!r}")
-    if not (math.isfinite(budget) and budget > 0):
+    if not isinstance(budget, (int, float)) or not (math.isfinite(budget) and budget > 0):
         raise ConfigError(f"budget wants seconds above 0, got {budget!r}")
     names = [rung.name for rung in rungs]
     if not names:
@@ -106,7 +107,7 @@ def climb(
     course = Course(
         task,
         [Contender(rung, task) for rung in rungs],
-        again(task, rungs, quick=quick) if command is None else command,
+        again(task, rungs, quick=quick, standardize=stored is not data) if command is None else command,
         Kept(task) if kept else None,
         progress,
         found,

@@ -16,17 +16,29 @@ from .task import Task
 WHOLE = {"digits": 1437, "mnist": 60_000, "fashion": 60_000, "cifar10": 50_000}
 
 
-def again(task: Task, rungs: Sequence[Rung], *, quick: bool = False) -> str:
-    """A command that repeats the climb, or an empty text where none can: data or rungs that are the program's own have no name."""
+def again(task: Task, rungs: Sequence[Rung], *, quick: bool = False, standardize: bool = False) -> str:
+    """A command that repeats the climb, or an empty text where none can: data or rungs that are the program's own have no name.
+
+    `standardize` says that the task's data were standardised for the climb.
+    """
     if WHOLE.get(task.data.name) != task.n or any(rung not in LADDER + PEERS for rung in rungs):
         return ""
     names = [rung.name for rung in rungs]
     recipe = RECIPES.get(task.net.name)
     clipped = recipe is not None and recipe.clip_value is not None and task.config.clip_value is None  # no option unsets it
     if recipe is None or clipped or not any(make.__name__ == task.net.name and _same(make, task.net) for make in ZOO):
-        return shlex.join(("python", "-c", _program(task, names, quick)))
+        return shlex.join(("python", "-c", _program(task, names, quick, standardize)))
     words = ["warpladder", "climb", task.net.name, "--data", task.data.name, "--rungs", ",".join(names)]
-    words += ["--repeats", str(task.repeats), "--budget", f"{task.budget:g}", "--epochs", str(task.epochs), *["--quick"] * quick]
+    words += [
+        "--repeats",
+        str(task.repeats),
+        "--budget",
+        f"{task.budget:g}",
+        "--epochs",
+        str(task.epochs),
+        *["--quick"] * quick,
+        *["--scale-features"] * standardize,
+    ]
     return shlex.join([*words, *_settings(task.config, recipe)])
 
 
@@ -63,7 +75,7 @@ def _settings(config: TrainConfig, recipe: TrainConfig) -> list[str]:
     return words
 
 
-def _program(task: Task, names: list[str], quick: bool) -> str:
+def _program(task: Task, names: list[str], quick: bool, standardize: bool) -> str:
     net = task.net
     layers = "".join(f"wl.{layer!r}, " for layer in net.layers)
     settings = ", ".join(
@@ -71,9 +83,10 @@ def _program(task: Task, names: list[str], quick: bool) -> str:
         for field in fields(TrainConfig)
         if getattr(task.config, field.name) != getattr(TrainConfig(), field.name)
     )
+    loaded = ", standardize=True" if standardize else ""
     how = f"epochs={task.epochs}, repeats={task.repeats}, budget={task.budget!r}, quick={quick}"
     return (
         f"import warpladder as wl; net = wl.Net({net.name!r}, {net.in_shape!r}, ({layers}), wl.{type(net.loss).__name__}()); "
-        f"rungs = [wl.ladder.find(name) for name in {names!r}]; data = wl.data.load({task.data.name!r}); "
+        f"rungs = [wl.ladder.find(name) for name in {names!r}]; data = wl.data.load({task.data.name!r}{loaded}); "
         f"results = wl.climb(net, data, wl.TrainConfig({settings}), rungs, {how}); results.save('results.json')"
     )

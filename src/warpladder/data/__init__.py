@@ -68,6 +68,8 @@ def load(
         near = get_close_matches(str(name).lower(), NAMES)
         meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise DataError(f"there is no data set {str(name)[:40]!r}{meant}; there are {', '.join(NAMES)}")
+    if shape is not None and not (isinstance(shape, (tuple, list)) and all(isinstance(side, int) for side in shape)):
+        raise DataError(f"{name}: shape wants whole numbers such as (3, 32, 32), got {shape!r:.40}")
     if shape is not None and not source.takes_shape:
         raise DataError(f"{name}: the shape of its samples is known, so none can be stated")
     folder = root(data_dir) if name != "digits" else None

@@ -65,8 +65,8 @@ def arrays(
         raise DataError(f"{name}: the parts mix bytes and floats, so one scale cannot serve them: give all in one type")
     if scale is None:
         scale = 1 / 255 if pixels["train"].dtype == np.uint8 else 1.0
-    if not (np.isfinite(scale) and scale > 0):
-        raise DataError(f"{name}: scale must be a finite number above 0, got {scale}")
+    if not isinstance(scale, (int, float, np.number)) or not (np.isfinite(scale) and scale > 0):
+        raise DataError(f"{name}: scale must be a finite number above 0, got {scale!r:.40}")
     given = (("train", train_y), ("test", test_y), ("valid", valid_y))
     found = {part: to_numpy(y, f"{name}: {part} labels") for part, y in given if y is not None}
     names = names_in(found["train"]) if "train" in found else ()

@@ -46,8 +46,12 @@ class Dataset:
     def __post_init__(self) -> None:
         for part in ("train", "valid", "test"):
             x, y = getattr(self, part + "_x"), getattr(self, part + "_y")
-            if x is None:
+            if x is None and part == "valid":
                 continue
+            if not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray | None):
+                raise DataError(
+                    f"{self.name}: {part}_x and {part}_y must be NumPy arrays: wl.data.arrays makes a data set of anything else"
+                )
             if x.dtype not in (np.uint8, np.float32):
                 raise DataError(f"{self.name}: {part} pixels must be uint8 or float32, got {x.dtype}")
             if x.ndim not in (2, 4):

@@ -33,4 +33,4 @@ def to_numpy(values: Any, what: str) -> np.ndarray:
         return np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:
         reason = " ".join(str(error).split()).partition(". ")[0]
-        raise DataError(f"{what} is no array ({reason:.100}): give rows of one length") from None
+        raise DataError(f"{what} cannot be made an array ({reason:.100}): give rows of one length") from None

@@ -44,7 +44,8 @@ def numbered(labels: np.ndarray, names: Sequence[str], what: str) -> np.ndarray:
         There is more than one label a sample, or a name that is none of these.
     """
     if labels.ndim != 1:
-        raise DataError(f"{what} must have shape (samples,), got {labels.shape}: give class numbers, not one-hot rows")
+        hint = ": give class numbers, not one-hot rows" if labels.ndim == 2 else ""
+        raise DataError(f"{what} must have shape (samples,), got {labels.shape}{hint}")
     if not is_text(labels):
         return labels
     if not names:

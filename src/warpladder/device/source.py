@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
@@ -83,14 +83,30 @@ class Source:
 def read(path: Path | str) -> Source:
     """The source in a file; `KernelError` says which file is missing or not text, and where it is included."""
     path = Path(path).resolve()
-    return _read(path, path.stat().st_mtime_ns if path.is_file() else 0)
+    known = _read.get(path)
+    if known is None or known[1] != _stamps(known[0]):
+        headers: list[Path] = []
+        text = _inlined(path, headers, "")
+        source = Source(path, f'#line 1 "{path.as_posix()}"\n{text}', tuple(headers))
+        known = _read[path] = source, _stamps(source)
+    return known[0]
 
 
-@cache
-def _read(path: Path, changed: int) -> Source:
-    headers: list[Path] = []
-    text = _inlined(path, headers, "")
-    return Source(path, f'#line 1 "{path.as_posix()}"\n{text}', tuple(headers))
+#: Files that were read, each with the state in which it and its headers were.
+_read: dict[Path, tuple[Source, tuple[tuple[int, int] | None, ...]]] = {}
+
+
+def _stamps(source: Source) -> tuple[tuple[int, int] | None, ...]:
+    """Time and size of a source's files, which change when one of them is edited; None for one that is gone."""
+    return tuple(map(_stamp, (source.path, *source.headers)))
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_mtime_ns, state.st_size
 
 
 def _inlined(path: Path, seen: list[Path], asked: str) -> str:

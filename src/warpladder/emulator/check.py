@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from .. import errors
+from ..device.source import read
 from ..errors import KernelError, WarpladderError
 from . import asan
 from .describe import Description, packed
 from .faults import MODES, Outcome, Problem, found, refused
-from .hostcode import device_code, host_code
+from .hostcode import bodiless, device_code, host_code
 from .plan import plan
 from .sanitizers import translated
 
@@ -140,10 +141,13 @@ class Job:
 
 def _left_out(message: str, path: Path) -> str:
     """Where the compiler misses a name: which function was taken for the host's, or which headers are not here."""
-    missing = re.search(r"[‘'](\w+)[’'] (?:was not declared|does not name a type|has not been declared)", message)
+    missing = re.search(r"[‘'](\w+)[’'] (?:was not declared|does not name a|has not been declared|is not a)", message)
+    bodies = bodiless(read(path).text, path.name) if missing else []
     host = host_code(path) if missing else ""
     if missing and re.search(rf"\b{missing[1]}\s*\(", host):
         return f"; {missing[1]} stands there without __device__, as a function of the host"
+    if bodies:
+        return f"; {', '.join(bodies)}"
     headers = re.findall(r"#\s*include\s*([<\"][^>\"]+[>\"])", host)
     return f"; {', '.join(headers)} {'was' if len(headers) == 1 else 'were'} left out" if headers else ""
 

@@ -33,6 +33,8 @@ DEVICE_HEADERS = re.compile(
 )
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"](?P<name>[^>"\n]+)[>"][^\n]*$', re.MULTILINE)
+#: Names of namespaces that only such headers have.
+_THEIRS = re.compile(r"\b(?:using\s+namespace|namespace\s+\w+\s*=)\s*(?:cooperative_groups|cub|nvcuda|cuda|cute|cutlass)\b[\w:\s]*;")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?:\([^)]*\))?(?P<body>(?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
 _DIRECTIVE = re.compile(r"(^[ \t]*#(?:[^\n]*\\\n)*[^\n]*)|[^\n]", re.MULTILINE)
 _RUNTIME = re.compile(r"<<<|\bcuda[A-Z]\w*|\bcu(?:blas|dnn|fft|rand|sparse|solver)\w*|\bthrust\s*::")
@@ -66,10 +68,15 @@ def without(text: str, file: str) -> str:
     Raises
     ------
     KernelError
-        Where a header is included that no emulator of ours can stand in for.
+        Where a header is included that no emulator of ours can stand in for, and nothing else is there. A kernel that needs one does not compile.
     """
+    missing = bodiless(text, file)
+    if missing and "__global__" not in text:
+        raise KernelError(f"{missing[0]}; put the kernels that do without it into a file of their own")
     there = _there(frozenset(match["name"] for match in _INCLUDE.finditer(text)))
-    text = _INCLUDE.sub(lambda match: _header(match, text, file, there), text)
+    text = _INCLUDE.sub(lambda match: _header(match, there), text)
+    if missing:
+        text = _THEIRS.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     plain = bare(text)
     marks = [match["name"] for match in _MACRO.finditer(text) if _DEVICE.search(match["body"])]
     device = re.compile("|".join([_DEVICE.pattern, *(rf"\b{name}\b" for name in marks)]))
@@ -79,13 +86,19 @@ def without(text: str, file: str) -> str:
     return "".join(out)
 
 
-def _header(match: re.Match[str], text: str, file: str, there: frozenset[str]) -> str:
-    name = re.sub(r"\.(h|hpp|cuh|inl)$", "", match["name"])
-    if DEVICE_HEADERS.fullmatch(name):
-        raise KernelError(
-            f"{_place(text, match.start(), file)}: <{match['name']}> cannot be emulated; put the kernels that do without it into a file of their own"
-        )
-    host = HOST_HEADERS.fullmatch(name) and not (EMULATED / match["name"]).is_file()
+def bodiless(text: str, file: str) -> list[str]:
+    """The headers of a text that have no body here, each with its line."""
+    found = [match for match in _INCLUDE.finditer(text) if DEVICE_HEADERS.fullmatch(_plain(match["name"]))]
+    return [f"{_place(text, match.start(), file)}: <{match['name']}> cannot be emulated" for match in found]
+
+
+def _plain(header: str) -> str:
+    return re.sub(r"\.(h|hpp|cuh|inl)$", "", header)
+
+
+def _header(match: re.Match[str], there: frozenset[str]) -> str:
+    name = _plain(match["name"])
+    host = (HOST_HEADERS.fullmatch(name) and not (EMULATED / match["name"]).is_file()) or DEVICE_HEADERS.fullmatch(name)
     return "" if host or match["name"] not in there else match[0]
 
 

@@ -12,8 +12,8 @@ from ..device import Device
 from ..device import source as sources
 from ..errors import KernelError
 from ..machine import cores
+from . import cache
 from .architecture import Capability
-from .cache import folder
 from .program import Program, program, unit
 
 #: Threads that compile, at most: NVRTC holds some memory in each.
@@ -44,7 +44,9 @@ def ahead(wanted: Kernels, capability: Capability, arch: str, say: Say = None) -
         return
     threads = min(len(units), cores(), THREADS)
     if say is not None:
-        say(f"Compiling {len(units)} kernels with {threads} thread{'s' * (threads > 1)}; later runs find them in {folder()}")
+        place = cache.folder()
+        where = "" if place is None else f"; later runs find them in {place}"
+        say(f"Compiling {len(units)} kernels with {threads} thread{'s' * (threads > 1)}{where}")
     pool, began = ThreadPoolExecutor(threads), perf_counter()
     try:
         for future in [pool.submit(each.compiled) for each in units]:

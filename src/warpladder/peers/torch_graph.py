@@ -24,6 +24,7 @@ from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
 from . import driver
 from .blocks import Blocks, powers
 from .layout import channels_first, channels_last, flattened, spatial
+from .torch_capture import capture, warm
 from .torch_net import arithmetic, forward
 from .torch_order import Shuffle
 from .torch_trainer import PREDICT_FLOATS, open_device
@@ -299,16 +300,8 @@ class Program:
         self.correct = torch.zeros(count, dtype=torch.int64, device=device)
         self.graph: torch.cuda.CUDAGraph | None = None
         if device.type == "cuda":
-            side = torch.cuda.Stream()
-            side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(side):
-                for _ in range(3):
-                    self._steps(min(count, 2))
-            torch.cuda.current_stream().wait_stream(side)
-            torch.cuda.synchronize()
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph, pool=pool):
-                self._steps(count)
+            warm(lambda: self._steps(min(count, 2)), 3)
+            self.graph = capture(lambda: self._steps(count), pool)
 
     def __call__(self, rows: torch.Tensor | None, first: int) -> None:
         """Train on samples of these numbers, None for all; the log comes into the trainer's, from entry `first` on, when the stream is there."""

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from ..order import ORDER_WORDS, ROUNDS, Order
+from .torch_capture import capture, warm
 
 #: Samples in an order at most: the network spans up to four times as many values, of which each takes some sixty bytes meanwhile.
 MOST = 1 << 22
@@ -57,16 +58,13 @@ class Shuffle:
         self.words = torch.zeros(ORDER_WORDS, dtype=torch.int64, device=device)
         self.order: Order | None = None
         self.graph: torch.cuda.CUDAGraph | None = None
-        self.found = torch.empty(0, dtype=torch.int64)
+        self.found = self.shuffled = torch.empty(0, dtype=torch.int64)
         if device.type == "cuda" and n <= MOST:
-            side = torch.cuda.Stream()
-            side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(side):
-                shuffled(self.words, n, self.half_bits)
-            torch.cuda.current_stream().wait_stream(side)
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph):
-                self.shuffled = shuffled(self.words, n, self.half_bits)
+            warm(self._shuffle)
+            self.graph = capture(self._shuffle)
+
+    def _shuffle(self) -> None:
+        self.shuffled = shuffled(self.words, self.n, self.half_bits)
 
     def rows(self, order: Order) -> torch.Tensor:
         """(n,) int64 on the device: `order.indices(0, n)`; the next ranges of its epoch find it."""
@@ -81,6 +79,7 @@ class Shuffle:
             return torch.from_numpy(order.indices(0, self.n)).to(self.device)
         self.words.copy_(torch.from_numpy(order.words.astype(np.int64)))
         if self.graph is None:
-            return shuffled(self.words, self.n, self.half_bits)
-        self.graph.replay()
+            self._shuffle()
+        else:
+            self.graph.replay()
         return self.shuffled

@@ -24,8 +24,7 @@ STEPS = 12  # in a timeline
 
 def parts(trainer: KernelTrainer) -> tuple[Part, ...]:
     """Every part of a full step: of one slice, as often as the step has slices. State and log are spoiled; set the state again afterwards."""
-    n = trainer.network.capacity if trainer.network is not None else 0
-    part = Slice(min(n, trainer.batch), trainer.batch, 0)
+    part = Slice(min(trainer.capacity, trainer.batch), trainer.batch, 0)
     trainer.rewind()  # one more step beyond the epoch's last would leave the log
     for launch in trainer.program(part):
         launch.send()
@@ -105,8 +104,7 @@ def _floor(trainer: KernelTrainer, stage: Stage, n: int) -> floor.Floor:
     if stage.phase == "backward":
         return floor.backward(net, stage.layers, n)
     if stage.phase == "step":
-        assert trainer.network is not None
-        part = Slice(min(trainer.network.capacity, n), n, 0)
+        part = Slice(min(trainer.capacity, n), n, 0)
         return floor.step(net, n, trainer.itemsize, trainer.config if trainer.updates(part) else None)
     if stage.phase == "loss":
         return floor.loss(net, n)

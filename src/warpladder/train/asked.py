@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import ladder
+from ..arguments import kind_of
 from ..config import RECIPES, TrainConfig
 from ..data import Dataset
 from ..data import load as load_data
@@ -27,7 +28,7 @@ def asked_data(data: Any) -> Dataset:
     if isinstance(data, str):
         return load_data(data)
     if not isinstance(data, Dataset):
-        raise ArgumentError(f"data wants a Dataset or a name such as 'digits', got {_kind(data)}: make one with wl.data.arrays(...)")
+        raise ArgumentError(f"data wants a Dataset or a name such as 'digits', got {kind_of(data)}: make one with wl.data.arrays(...)")
     return data
 
 
@@ -45,7 +46,7 @@ def asked_net(net: Any, data: Dataset) -> Net:
         return named(net, data.in_shape, data.classes or 10)
     if not isinstance(net, Net):
         form = f"call it: wl.nets.{net.__name__}({data.in_shape})" if any(net is make for make in ZOO) else "make one with wl.Net(...)"
-        raise ArgumentError(f"net wants a Net or a name such as 'mlp', got {_kind(net)}: {form}")
+        raise ArgumentError(f"net wants a Net or a name such as 'mlp', got {kind_of(net)}: {form}")
     return net
 
 
@@ -54,7 +55,7 @@ def asked_config(config: Any, net: Net) -> TrainConfig:
     if isinstance(config, dict):
         raise ArgumentError("config wants a TrainConfig, got a dict: write wl.TrainConfig(**config)")
     if config is not None and not isinstance(config, TrainConfig):
-        raise ArgumentError(f"config wants a TrainConfig, got {_kind(config)}: write wl.TrainConfig(epochs=5, learning_rate=0.1)")
+        raise ArgumentError(f"config wants a TrainConfig, got {kind_of(config)}: write wl.TrainConfig(epochs=5, learning_rate=0.1)")
     return config or RECIPES.get(net.name, TrainConfig())
 
 
@@ -71,7 +72,7 @@ def asked_rung(rung: Any) -> Rung:
     if isinstance(rung, str):
         return ladder.find(rung)
     if not isinstance(rung, Rung):
-        raise ArgumentError(f"rung wants a Rung or a name such as 'native', got {_kind(rung)}: wl.ladder.LADDER has them")
+        raise ArgumentError(f"rung wants a Rung or a name such as 'native', got {kind_of(rung)}: wl.ladder.LADDER has them")
     return rung
 
 
@@ -88,12 +89,5 @@ def asked_rungs(rungs: Any) -> list[Rung]:
     if isinstance(rungs, (str, Rung)) or not isinstance(rungs, Iterable):
         name = rungs if isinstance(rungs, str) else getattr(rungs, "name", "numpy")
         form = ", ".join(repr(part.strip()) for part in name.split(","))
-        raise ArgumentError(f"rungs wants a list of rungs or of their names, got {_kind(rungs)}: write [{form}]")
+        raise ArgumentError(f"rungs wants a list of rungs or of their names, got {kind_of(rungs)}: write [{form}]")
     return [asked_rung(rung) for rung in rungs]
-
-
-def _kind(value: Any) -> str:
-    """A value in a few words."""
-    if isinstance(value, (str, int, float, type(None))):
-        return f"{value!r:.40}"
-    return f"{'the class' if isinstance(value, type) else 'an object of type'} {(value if isinstance(value, type) else type(value)).__name__!r:.60}"

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import wanted
 from ..checkpoint import Checkpoint, DataMark, flat_weights, save
 from ..config import TrainConfig
 from ..data.dataset import Dataset, pixels
@@ -43,6 +44,9 @@ class Model:
     """
 
     checkpoint: Checkpoint
+
+    def __post_init__(self) -> None:
+        wanted(type(self).__name__, self.checkpoint, Checkpoint, "a checkpoint: wl.load(path) reads one, Model.from_state_dict makes one")
 
     def __repr__(self) -> str:
         return f"Model of {self.net!r}"

@@ -35,7 +35,7 @@ class Run(Model):
         history, mark = self.history, self.checkpoint.data
         test = "" if self.test_loss is None else f"; test loss {self.test_loss:.4g}"
         test += "" if self.test_accuracy is None else f", accuracy {self.test_accuracy:.2%}"
-        epochs = f"{self.checkpoint.epoch} of {self.config.epochs} epochs"
+        epochs = f"{self.checkpoint.epoch} of {self.config.epochs} epoch{'s' * (self.config.epochs != 1)}"
         title = f"Run: net {self.net.name!r} on {mark.name!r} by the {self.rung} rung, {epochs}{test}"
         columns = {"epoch": "epoch", "loss": "train_loss", "accuracy": "train_accuracy", "valid. loss": "valid_loss"}
         columns |= {"valid. accuracy": "valid_accuracy", "seconds": "seconds"}

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..checkpoint import DataMark
+from ..data.dataset import Dataset
 from ..data.foreign import to_numpy
 from ..data.layout import nhwc_hint
-from ..errors import DataError
+from ..errors import ArgumentError, DataError
 from ..nets import Net
 
 
@@ -30,8 +31,9 @@ def as_samples(values: Any, net: Net, mark: DataMark) -> np.ndarray:
     DataError
         It is none of these, not finite in float32, or in other units.
     """
-    x = to_numpy(values, "x")
-    x = _shaped(x, net)
+    if isinstance(values, Dataset):
+        raise ArgumentError("x wants an array of samples, got a Dataset: give data.test_x")
+    x = _shaped(to_numpy(values, "x"), net)
     if x.dtype == np.uint8:
         return np.ascontiguousarray(x)
     if x.dtype.kind not in "iufb" and x.dtype != object:

@@ -73,7 +73,6 @@ class GraphedTrainer(KernelTrainer):
         if config.feed not in (None, "resident"):
             raise ConfigError(f"a graph replays steps whose samples are on the device: feed wants 'resident', got {config.feed!r}")
         super().__init__(net, config, state, device, table, "resident", block_size)
-        self._forget()
 
     def _forget(self) -> None:
         """Drop what was captured for a data set: graphs by batch size and steps, and by batch size a step's calls and the most steps in a graph."""
@@ -87,7 +86,6 @@ class GraphedTrainer(KernelTrainer):
         )
 
     def _load(self, dataset: Dataset) -> None:
-        self._forget()
         super()._load(dataset)
         start = perf_counter()
         assert self.network is not None
@@ -144,6 +142,6 @@ class GraphedTrainer(KernelTrainer):
         using = [stage for stage in stages if stage.phase in ("sum", "update")]
         return [Overlapped(self.device, stages[: len(stages) - len(using)]), *(call for stage in using for call in stage.launches)]
 
-    def close(self) -> None:
+    def _release(self) -> None:
         self._forget()
-        super().close()
+        super()._release()

@@ -11,8 +11,10 @@ import time
 import numpy as np
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
+from ..arguments import kind_of, wanted
 from ..config import TrainConfig
 from ..data.dataset import Dataset
+from ..errors import ArgumentError
 from ..nets import Net
 from ..tolerance import PRECISIONS
 from ..trainers.base import check_fit
@@ -57,6 +59,8 @@ def verify(
 
     Raises
     ------
+    ArgumentError
+        An argument is of another type.
     ValueError
         For a precision that is none of these.
     RungError
@@ -65,6 +69,12 @@ def verify(
         Where the net cannot be trained on `dataset`.
     """
     began = time.perf_counter()
+    if not callable(build):
+        raise ArgumentError(f"build wants what makes a trainer, got {kind_of(build)}: give wl.ladder.find(name).build")
+    wanted("net", net, Net, "a Net")
+    wanted("config", config, TrainConfig, "a TrainConfig")
+    if dataset is not None:
+        wanted("dataset", dataset, Dataset, "a Dataset")
     if precision not in PRECISIONS:
         raise ValueError(f"precision wants one of {', '.join(PRECISIONS)}, got {precision!r}")
     if dataset is not None:

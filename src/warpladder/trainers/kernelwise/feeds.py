@@ -66,7 +66,12 @@ class Feed(ABC):
     @property
     @abstractmethod
     def bytes(self) -> int:
-        """Bytes of samples and labels that are held on the device."""
+        """Bytes of samples, labels and order that are held on the device."""
+
+    @property
+    @abstractmethod
+    def gathers(self) -> list[KernelGather]:
+        """What turns stored samples into x and target."""
 
     @abstractmethod
     def begin(self, order: Order, first: int, last: int) -> None:
@@ -112,6 +117,10 @@ class SyncFeed(Feed):
     def bytes(self) -> int:
         return self.raw.nbytes + (self.raw_labels.nbytes if self.raw_labels is not None else 0)
 
+    @property
+    def gathers(self) -> list[KernelGather]:
+        return [self.scaling]
+
     def begin(self, order: Order, first: int, last: int) -> None:
         self.start = first * self.batch
         self.indices = order.indices(self.start, min(last * self.batch, order.n))
@@ -152,7 +161,11 @@ class ResidentFeed(Feed):
 
     @property
     def bytes(self) -> int:
-        return self.source.nbytes + (self.source_labels.nbytes if self.source_labels is not None else 0)
+        return self.source.nbytes + (self.source_labels.nbytes if self.source_labels is not None else 0) + self.words.nbytes
+
+    @property
+    def gathers(self) -> list[KernelGather]:
+        return [self.gathering]
 
     def begin(self, order: Order, first: int, last: int) -> None:
         if order != self.order:
@@ -208,6 +221,10 @@ class StreamedFeed(Feed):
     @property
     def bytes(self) -> int:
         return sum(lane.raw.nbytes + (lane.raw_labels.nbytes if lane.raw_labels is not None else 0) for lane in self.lanes)
+
+    @property
+    def gathers(self) -> list[KernelGather]:
+        return [lane.scaling for lane in self.lanes]
 
     def begin(self, order: Order, first: int, last: int) -> None:
         self.start = first * self.batch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from ...config import TrainConfig
 from ...device import Array, Device
 from ...errors import DataError
 from ...nets import CrossEntropyLoss, Net
-from ...ops.kernels import Head, KernelLoss, KernelTable, Launches, Log, Stem, WholeStep
+from ...ops.kernels import Head, KernelAccumulate, KernelLoss, KernelTable, Launches, Log, OnDevice, Stem, WholeStep
 from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range
 from .feeds import FEEDS, Feed, ResidentFeed, Slice
@@ -28,7 +29,7 @@ SLICE_BYTES = 4 << 30
 
 REPEATS = 400  # entries of the log at least: so often a profile repeats a step, however few an epoch has
 
-PREDICTED = 256  # samples at a time, before anything is loaded to train on
+PREDICTED = 256  # samples at a time, where the buffers are not those of training
 
 
 class KernelTrainer(Trainer):
@@ -67,9 +68,14 @@ class KernelTrainer(Trainer):
         self.network: Network | None = None
         self.feed: Feed | None = None
         self.total: Array | None = None
+        self.target: Array | None = None
+        self.logged: Array | None = None
+        self.loss: KernelLoss | None = None
         self.stem: Stem | None = None
         self.head: Head | None = None
         self.whole: WholeStep | None = None
+        self.adding: KernelAccumulate | None = None
+        self._release()
         self.set_state(state)
 
     def load(self, dataset: Dataset) -> None:
@@ -79,52 +85,70 @@ class KernelTrainer(Trainer):
 
     def twin(self, device: Device) -> KernelTrainer:
         """The same trainer on another device."""
-        return KernelTrainer(
-            self.net,
-            self.config,
-            State(*np.zeros((2, self.net.param_count), np.float32)),
-            device,
-            self.table,
-            self.feed_name,
-            self.block_size,
-        )
+        start = State(*np.zeros((2, self.net.param_count), np.float32))
+        return KernelTrainer(self.net, self.config, start, device, self.table, self.feed_name, self.block_size)
 
     def _load(self, dataset: Dataset) -> None:
-        self.network = self.feed = self.total = self.stem = self.head = self.whole = None
+        self._release()
         start = perf_counter()
         device, samples = self.device, len(dataset.train_x)
         self.samples = samples
         self.batch = self.config.batch(samples)
         self.itemsize = dataset.train_x.dtype.itemsize  # of a stored pixel
-        capacity = self._capacity(self.batch)
-        needs = sizes(self.net, self.table, capacity, train=True)
-        if issubclass(self.feed_type, FEEDS["resident"]):
+        self.capacity = capacity = self._capacity(self.batch)
+        resident = issubclass(self.feed_type, FEEDS["resident"])
+        whole = next((kind for kind in self.table.whole if kind.takes(self.net)), None) if resident else None
+        # What computes all of a step keeps no activations: the network is there to predict.
+        held = capacity if whole is None else min(capacity, PREDICTED)
+        needs = sizes(self.net, self.table, held, train=whole is None)
+        if resident:
             needs["data"] = dataset.train_x.nbytes + 4 * samples
         device.check_room(needs)
         steps = max(1, self.config.steps(samples))
         self.epoch, room = steps, max(steps, REPEATS)
         self.logged, self.told = device.zeros((2, room), np.float64, "log"), device.pinned((2, room), np.float64)
-        self.log = Log(self.step, self.logged[:1].reshape(room), self.logged[1:].reshape(room).view(np.int64))
-        self.network = self._bind(capacity, train=True)
+        self.network = self._bind(held, train=whole is None)
         labelled = isinstance(self.net.loss, CrossEntropyLoss)
-        target = device.zeros((capacity,), np.int32, "input") if labelled else None
-        assert self.network.dy is not None
-        self.loss: KernelLoss = self.table.losses[type(self.net.loss)](
-            device, self.network.y, self.network.x if target is None else target, self.network.dy, self.log, self.block_size
-        )
-        self.head = self._head(target)
+        self.target = device.zeros((held,), np.int32, "input") if labelled else None
+        if whole is None:
+            self.loss = self._loss(self.network)
+            self.head = self._head(self.target)
         if capacity < self.batch:
             self.total = self.slots.zeros(device, "gradients")
             self.adding = self.table.accumulate(device, self.total, self.grads, self.block_size)
         self.seconds["bind"] = perf_counter() - start
         start = perf_counter()
-        self.feed = self.feed_type(device, dataset, self.batch, self.table.gather, self.network.x, target, self.log, self.block_size)
-        self.stem = self._stem(self.feed)
-        self.whole = self._whole(self.feed, capacity)
+        self.feed = self.feed_type(device, dataset, self.batch, self.table.gather, self.network.x, self.target, self.log, self.block_size)
+        if whole is None:
+            self.stem = self._stem(self.feed)
+        else:
+            self.whole = self._whole(whole, self.feed)
         self.updating = self.update.launches()
-        self.programs: dict[Slice, Launches] = {}
         device.synchronize()
         self.seconds["load"] = perf_counter() - start
+
+    def _release(self) -> None:
+        """Let go of everything that was bound for a training set, before there is asked for room for another."""
+        held = self.network is not None
+        self.network = self.feed = self.loss = self.stem = self.head = self.whole = self.adding = None
+        self.total = self.target = self.logged = None
+        self.programs: dict[Slice, Launches] = {}
+        if held:
+            gc.collect()  # ops and the plans of their products refer to each other
+
+    @property
+    def log(self) -> Log:
+        """Where steps leave their losses."""
+        assert self.logged is not None
+        loss, correct = self.logged[:1], self.logged[1:]
+        return Log(self.step, loss.reshape(loss.size), correct.reshape(correct.size).view(np.int64))
+
+    def _loss(self, network: Network) -> KernelLoss:
+        """What computes the loss and its gradient."""
+        assert network.dy is not None
+        target = network.x if self.target is None else self.target
+        kind = self.table.losses[type(self.net.loss)]
+        return kind(self.device, network.y, target, network.dy, self.log, self.block_size)
 
     def _stem(self, feed: Feed) -> Stem | None:
         """What computes the first layers and gathers their samples at once, where the table has that and the samples are on the device."""
@@ -145,27 +169,14 @@ class KernelTrainer(Trainer):
             return None
         return kind(self.device, op.buffers, target, self.log, self.block_size)
 
-    def _whole(self, feed: Feed, capacity: int) -> WholeStep | None:
-        """What computes all of this net's step at once, where the table has that and the samples are on the device."""
-        kind = next((kind for kind in self.table.whole if kind.takes(self.net)), None)
-        if kind is None or not isinstance(feed, ResidentFeed):
-            return None
+    def _whole(self, kind: type[WholeStep], feed: Feed) -> WholeStep:
+        """What computes all of this net's step at once, from samples that are on the device."""
+        assert isinstance(feed, ResidentFeed)
         w, dw = self.slots.views(self.params), self.slots.views(self.grads)
         return kind(
-            self.device,
-            self.net,
-            feed.source,
-            feed.scale,
-            feed.source_labels,
-            feed.words,
-            self.log,
-            self.batch,
-            capacity,
-            w,
-            dw,
-            self.update,
-            self.block_size,
-        )
+            self.device, self.net, feed.source, feed.scale, feed.source_labels, feed.words, self.log, self.batch, self.capacity, w, dw,
+            self.update, self.block_size,
+        )  # fmt: skip
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.network is None or self.feed is None:
@@ -196,6 +207,7 @@ class KernelTrainer(Trainer):
 
     def _tell(self, first: int, last: int) -> None:
         """Queue the copies of the log's entries to the host: all of it is one copy."""
+        assert self.logged is not None
         some, stream = slice(first, last), self.device.stream
         if last - first == self.epoch:
             self.device.download(self.told, self.logged, stream)
@@ -232,6 +244,7 @@ class KernelTrainer(Trainer):
             launches = self.whole.launches(part.n, part.batch, part.offset, part.first, part.last)
             out = [Stage("step", range(len(self.net.layers)), launches)]
         else:
+            assert self.loss is not None
             out = [
                 *self.network.prepare(part.n),
                 Stage("feed", no_layers, self.feed.launches(part)),
@@ -244,6 +257,7 @@ class KernelTrainer(Trainer):
             if self.head is not None:
                 out = self._with_head(self.head, out, part)
         if part.n < part.batch:
+            assert self.adding is not None
             out.append(Stage("sum", no_layers, self.adding.launches(part.first, part.last)))
         if part.last and not self.updates(part):
             out.append(Stage("update", no_layers, self.updating))
@@ -279,9 +293,8 @@ class KernelTrainer(Trainer):
         return [part for size in sizes for part in self._slices(size)]
 
     def _slices(self, batch: int) -> list[Slice]:
-        """A batch in parts that the buffers hold."""
-        assert self.network is not None
-        capacity = self.network.capacity
+        """A batch in parts that go through the layers one after the other."""
+        capacity = self.capacity
         return [Slice(min(capacity, batch - offset), batch, offset) for offset in range(0, batch, capacity)]
 
     def _size(self, step: int) -> int:
@@ -326,21 +339,23 @@ class KernelTrainer(Trainer):
         return out
 
     def memory(self) -> dict[str, int]:
-        held = {"parameters": self.params.nbytes, "gradients": self.grads.nbytes, "optimiser": self.velocity.nbytes}
-        workspace = self.update.workspace
+        held = {
+            "parameters": self.params.nbytes,
+            "gradients": self.grads.nbytes,
+            "optimiser": self.velocity.nbytes,
+            "log": self.step.nbytes,
+        }
+        owners: list[OnDevice | None] = [self.update, self.loss, self.stem, self.head, self.whole, self.adding]
         if self.network is not None:
-            held["input"] = self.network.x.nbytes
+            held["input"] = self.network.x.nbytes + _bytes(self.target)
             held["activations"] = sum(array.nbytes for array in self.network.activations)
-            held["gradients"] += sum(array.nbytes for array in self.network.gradients)
-            workspace += sum(op.workspace for _, op in self.network.ops)
+            held["gradients"] += sum(array.nbytes for array in self.network.gradients) + _bytes(self.total)
+            owners += [op for _, op in self.network.ops]
         if self.feed is not None:
             held["data"] = self.feed.bytes
-            workspace += (
-                self.loss.workspace
-                + (self.whole.workspace if self.whole is not None else 0)
-                + (self.total.nbytes if self.total is not None else 0)
-            )
-        return held | {"workspace": workspace}
+            held["log"] += _bytes(self.logged)
+            owners += self.feed.gathers
+        return held | {"workspace": sum(owner.workspace for owner in owners if owner is not None)}
 
     def peak(self) -> float | None:
         return self.device.limits.flops
@@ -349,5 +364,8 @@ class KernelTrainer(Trainer):
         return dict(self.seconds)
 
     def close(self) -> None:
-        self.network = self.feed = self.total = self.stem = self.head = self.whole = None
-        self.programs = {}
+        self._release()
+
+
+def _bytes(array: Array | None) -> int:
+    return 0 if array is None else array.nbytes

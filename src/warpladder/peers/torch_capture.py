@@ -1,0 +1,40 @@
+"""A CUDA graph of what PyTorch does, recorded where other libraries live in the same process."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def capture(work: Callable[[], object], pool: Any = None) -> torch.cuda.CUDAGraph:
+    """Record what `work` launches; it must have run before, so that nothing is searched for or allocated for the first time.
+
+    Only this thread's calls are held against the recording: JAX's threads ask the driver for the state of their own events at any time, and where
+    that is forbidden to them, both the recording and JAX's stream are lost. Python's collector rests meanwhile: memory that it frees is given
+    back by this thread.
+    """
+    graph = torch.cuda.CUDAGraph()
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+            work()
+    finally:
+        if enabled:
+            gc.enable()
+    return graph
+
+
+def warm(work: Callable[[], object], times: int = 1) -> None:
+    """Run `work` on a stream of its own, as a capture will."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(times):
+            work()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
