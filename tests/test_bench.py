@@ -1,5 +1,6 @@
 """The climb believes nobody: what fails, cheats, breaks or is too fast is listed with the reason, and has no time."""
 
+import sys
 import time
 from dataclasses import replace
 from functools import cache
@@ -23,6 +24,7 @@ from warpladder.results import load
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, StepLog, Trainer
 from warpladder.verify import verify
+from warpladder.verify.cases import Cases
 
 NUMPY = find("numpy")
 CONFIG = TrainConfig(batch_size=32, learning_rate=0.05)
@@ -635,11 +637,13 @@ def test_a_first_look_begins_no_rung_late_and_takes_no_accuracy(net, data, monke
 
 
 def test_rungs_that_are_proven_alike_share_their_cases_and_their_verdicts_stay(net, data, monkeypatch):
-    from warpladder import verify as proofs_of
-
     made = []
-    real = proofs_of.Cases
-    monkeypatch.setattr(proofs_of, "Cases", lambda *what: made.append(what) or real(*what))
+
+    def noted(*what):
+        made.append(what)
+        return Cases(*what)
+
+    monkeypatch.setattr(sys.modules["warpladder.verify"], "Cases", noted)
     alone = verify(NUMPY.build, net, CONFIG, dataset=data)
     shared: Any = {}
     first, second = (verify(NUMPY.build, net, CONFIG, dataset=data, shared=shared) for _ in range(2))
