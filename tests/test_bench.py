@@ -1,5 +1,6 @@
 """The climb believes nobody: what fails, cheats, breaks or is too fast is listed with the reason, and has no time."""
 
+import sys
 import time
 from dataclasses import replace
 from functools import cache
@@ -11,7 +12,7 @@ import pytest
 
 from rungs_here import HERE
 from warpladder import machine, nets
-from warpladder.bench import climb, contender, course, kept, task
+from warpladder.bench import climb, contender, course, footprint, kept, task
 from warpladder.bench.footprint import peak_rss
 from warpladder.bench.task import Plan, Task, plan
 from warpladder.checkpoint import net_from_json, net_to_json
@@ -24,6 +25,7 @@ from warpladder.results import load
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, StepLog, Trainer
 from warpladder.verify import verify
+from warpladder.verify.cases import Cases
 
 NUMPY = find("numpy")
 CONFIG = TrainConfig(batch_size=32, learning_rate=0.05)
@@ -632,6 +634,39 @@ def test_a_first_look_begins_no_rung_late_and_takes_no_accuracy(net, data, monke
     assert found.reason == "" and look.notes[0].startswith("a first look")
 
 
+# What proofs are made with is made once.
+
+
+def test_rungs_that_are_proven_alike_share_their_cases_and_their_verdicts_stay(net, data, monkeypatch):
+    made = []
+
+    def noted(*what):
+        made.append(what)
+        return Cases(*what)
+
+    monkeypatch.setattr(sys.modules["warpladder.verify"], "Cases", noted)
+    alone = verify(NUMPY.build, net, CONFIG, dataset=data)
+    shared: Any = {}
+    first, second = (verify(NUMPY.build, net, CONFIG, dataset=data, shared=shared) for _ in range(2))
+    assert len(made) == 2
+    assert alone.rows == first.rows == second.rows and alone.checks == first.checks == second.checks
+    assert verify(NUMPY.build, net, CONFIG.but(batch_size=16), dataset=data, shared=shared).rows != first.rows and len(made) == 3
+    verify(NUMPY.build, net, CONFIG, dataset=data, shared=shared, precision="tf32")
+    assert len(made) == 4
+
+
+def test_cases_that_a_liar_may_have_written_into_are_made_anew(net, data):
+    class Writes(Wrapped):
+        def load(self, dataset):
+            super().load(dataset)
+            dataset.train_x[:] = 0
+
+    shared: Any = {}
+    assert verify(NUMPY.build, net, CONFIG, dataset=data, shared=shared).passed and len(shared) == 1
+    assert not verify(Writes, net, CONFIG, dataset=data, shared=shared).passed and shared == {}
+    assert verify(NUMPY.build, net, CONFIG, dataset=data, shared=shared).passed
+
+
 # Proofs that are kept.
 
 
@@ -645,6 +680,7 @@ def proofs(net, data, monkeypatch, rungs=(NUMPY,), config=CONFIG, **more):
 
     with monkeypatch.context() as patched:
         patched.setattr(contender, "verify", counted)
+        patched.setattr(footprint, "peak_rss", lambda *what: (1 << 20, ""))  # no process of its own: memory is not what is asked here
         results: Any = climb(net, data, config, list(rungs), epochs=0, repeats=1, **more)
     return len(asked), results
 

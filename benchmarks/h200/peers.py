@@ -225,7 +225,7 @@ def runners(
         add(full, full, lambda full=full: peer(full, case, train))  # type: ignore[misc]
         if each == "jax-gpu":
             add("yardstick: JAX", full, lambda: jax_program(task, Style()))
-        elif each == "torch-gpu-graph":
+        elif each == "torch-gpu-graph" and scripts is None:
             add("yardstick: PyTorch, graph", full, lambda: torch_program(task))
         if scripts is not None:
             more = {} if each == "jax-gpu" else case.variants[each][precision]
@@ -238,7 +238,7 @@ def runners(
                     )  # fmt: skip
     if args.why and case.script in ("W1", "W2"):
         for count, update, bias in product(("none", "argmax", "mask"), ("constant", "sum", "argument"), ("factors", "float32")):
-            few = (count != "mask") + (update != "constant") + (bias != "factors")
+            few = (count != "argmax") + (update != "constant") + (bias != "factors")
             if few == 1 and (bias == "factors" or precision == "bf16"):
                 style = Style(count, update, bias)
                 add(f"JAX, {count}, {update}, {bias}", "", lambda style=style: jax_program(task, style))  # type: ignore[misc]

@@ -58,7 +58,7 @@ def climb(
     budget : float
         Seconds that one repetition of one rung may take. Where an epoch would take longer, its first
         steps are timed and the figures marked as scaled; where `epochs` of them would take more than
-        30 budgets, the rung has no test accuracy.
+        10 budgets, the rung has no test accuracy.
     quick : bool
         A first look: no further rung is begun after half a minute, and neither accuracy nor peak memory is taken.
     kept : bool

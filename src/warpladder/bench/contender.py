@@ -101,6 +101,7 @@ class Contender:
                     bitwise=self.exact,
                     precision=self.rung.precision,
                     transforms=self.rung.transforms,
+                    shared=self.task.cases,
                 )
                 checked = Checked(verdict.passed, finite(verdict.error), finite(verdict.bound), line(verdict.reason + cut), verdict.seconds)
                 if not verdict.passed:
