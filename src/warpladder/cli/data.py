@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import DataError
-from .options import console, dims
+from ..show import dims
+from .options import console
 
 if TYPE_CHECKING:
     import numpy as np

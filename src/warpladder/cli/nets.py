@@ -7,7 +7,8 @@ import math
 import click
 
 from ..nets import Flatten, Layer, Net, Shape
-from .options import NETS, ShapeOf, console, dims, is_net_file, net_argument
+from ..show import dims
+from .options import NETS, ShapeOf, console, is_net_file, net_argument
 
 
 @click.command()

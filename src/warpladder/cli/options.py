@@ -211,11 +211,6 @@ def chosen_data(options: dict[str, Any], **more: Any) -> Dataset:
     return load(options["data_name"], seed=options.get("seed") or 0, **asked, **more)
 
 
-def dims(shape: Shape) -> str:
-    """A shape as 1x28x28."""
-    return "x".join(map(str, shape))
-
-
 def percent(share: float) -> str:
     """A share from 0 to 1 as 97.93 %."""
     return f"{100 * share:.2f} %"
