@@ -637,11 +637,15 @@ def test_a_first_look_begins_no_rung_late_and_takes_no_accuracy(net, data, monke
 
 
 def test_rungs_that_are_proven_alike_share_their_cases_and_their_verdicts_stay(net, data, monkeypatch):
-    from warpladder import verify as proofs_of
+    from warpladder.verify.cases import Cases
 
-    made = []
-    real = proofs_of.Cases
-    monkeypatch.setattr(proofs_of, "Cases", lambda *what: made.append(what) or real(*what))
+    made: list[Any] = []
+
+    def make(*what: Any) -> Cases:
+        made.append(what)
+        return Cases(*what)
+
+    monkeypatch.setattr(sys.modules["warpladder.verify"], "Cases", make)
     alone = verify(NUMPY.build, net, CONFIG, dataset=data)
     shared: Any = {}
     first, second = (verify(NUMPY.build, net, CONFIG, dataset=data, shared=shared) for _ in range(2))
@@ -696,7 +700,12 @@ def test_a_rung_that_chooses_by_a_clock_is_proven_alone(net, data, monkeypatch):
     assert [each.name for each in LADDER if each.tunes] == ["graph"]
     monkeypatch.setattr(machine, "cores", lambda: 8)
     asked: list[str] = []
-    monkeypatch.setattr(course, "passed_beside", lambda rungs, *rest: asked.extend(each.name for each in rungs) or {})
+
+    def passed(rungs: Any, *rest: Any) -> dict[str, Any]:
+        asked.extend(each.name for each in rungs)
+        return {}
+
+    monkeypatch.setattr(course, "passed_beside", passed)
     tuning = replace(find("loops"), tunes=True)
     monkeypatch.setattr(course, "ours", lambda each: True)
     results: Any = climb(net, data, CONFIG, [NUMPY, tuning, find("native"), rung(Wrapped)], epochs=0, repeats=1, kept=False)

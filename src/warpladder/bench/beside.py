@@ -90,5 +90,5 @@ def child() -> None:
         rung.build, rebuild(told["net"]), config,
         dataset=data, bitwise=not rung.deviations, precision=rung.precision, transforms=rung.transforms,
     )  # fmt: skip
-    figures = (value if np.isfinite(value) else None for value in map(float, (verdict.error, verdict.bound)))
-    print(json.dumps(asdict(Checked(verdict.passed, *figures, " ".join(verdict.reason.split())[:400], verdict.seconds))))
+    error, bound = (value if np.isfinite(value) else None for value in map(float, (verdict.error, verdict.bound)))
+    print(json.dumps(asdict(Checked(verdict.passed, error, bound, " ".join(verdict.reason.split())[:400], verdict.seconds))))
