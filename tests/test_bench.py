@@ -696,6 +696,16 @@ def test_where_cores_allow_others_are_proven_in_processes_of_their_own(net, data
     )
 
 
+def test_without_room_for_a_copy_of_the_data_everybody_is_proven_alone(net, data, monkeypatch):
+    def full(*what: Any, **arrays: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(machine, "cores", lambda: 8)
+    monkeypatch.setattr(np, "savez", full)
+    count, results = proofs(net, data, monkeypatch, [NUMPY, find("loops"), find("native")], kept=False)
+    assert count == 3 and [found.status for found in results.rungs] == ["timed"] * 3
+
+
 def test_a_rung_that_chooses_by_a_clock_is_proven_alone(net, data, monkeypatch):
     assert [each.name for each in LADDER if each.tunes] == ["graph"]
     monkeypatch.setattr(machine, "cores", lambda: 8)

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ def passed_beside(rungs: Sequence[Rung], task: Task, at_a_time: int, limit: floa
     children: set[subprocess.Popen[str]] = set()
     with TemporaryDirectory(prefix="warpladder-") as folder:
         path = Path(folder, "data.npz")
-        labels = {} if task.data.train_y is None else {"y": task.data.train_y}
+        labels: dict[str, Any] = {} if task.data.train_y is None else {"y": task.data.train_y}
         np.savez(path, x=task.data.train_x, scale=np.float64(task.data.scale), **labels)
         pool = ThreadPoolExecutor(at_a_time, thread_name_prefix="proving")
         try:
