@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,10 @@ LIMIT = 180.0  # seconds that a process may take
 AT_A_TIME = 4
 
 
-def passed_beside(rungs: Sequence[Rung], task: Task, at_a_time: int, limit: float, told: Callable[[str], None]) -> dict[str, Checked]:
+def passed_beside(rungs: Sequence[Rung], task: Task, at_a_time: int, until: float, told: Callable[[str], None]) -> dict[str, Checked]:
     """The verdicts on those of the package's own rungs that processes of their own pass, by name.
 
+    until : when, by `time.perf_counter`, nobody waits any longer.
     told : called with the name of each rung whose process has ended.
     """
     found: dict[str, Checked] = {}
@@ -46,7 +48,7 @@ def passed_beside(rungs: Sequence[Rung], task: Task, at_a_time: int, limit: floa
         np.savez(path, x=task.data.train_x, scale=np.float64(task.data.scale), **labels)
         pool = ThreadPoolExecutor(at_a_time, thread_name_prefix="proving")
         try:
-            asked = {pool.submit(_ask, rung, task, path, limit, children): rung for rung in rungs}
+            asked = {pool.submit(_ask, rung, task, path, until, children): rung for rung in rungs}
             for future in as_completed(asked):
                 checked = future.result()
                 if checked is not None and checked.passed:
@@ -60,17 +62,19 @@ def passed_beside(rungs: Sequence[Rung], task: Task, at_a_time: int, limit: floa
     return found
 
 
-def _ask(rung: Rung, task: Task, path: Path, limit: float, children: set[subprocess.Popen[str]]) -> Checked | None:
+def _ask(rung: Rung, task: Task, path: Path, until: float, children: set[subprocess.Popen[str]]) -> Checked | None:
     """What a process of its own says of a rung; None where it says nothing."""
     config, cut = proven_with(rung, task)
     order = {"rung": rung.name, "net": describe(task.net), "config": asdict(config), "data": str(path)}
     package = str(Path(__file__).parents[2])
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); from warpladder.bench.beside import child; child()"]
+    if perf_counter() > until:
+        return None
     try:
         with subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
             children.add(process)
             try:
-                out, _ = process.communicate(json.dumps(order), timeout=limit)
+                out, _ = process.communicate(json.dumps(order), timeout=min(LIMIT, until - perf_counter()))
             finally:
                 process.kill()
                 children.discard(process)

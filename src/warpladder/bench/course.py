@@ -6,6 +6,7 @@ in turns. What no clock sees comes last: bits are compared, and beside that rung
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
@@ -15,7 +16,7 @@ from time import perf_counter, sleep
 from .. import gpu, machine
 from ..ladder import LADDER
 from ..results import SCHEMA, DataFacts, Gpu, Machine, NetFacts, Results, RungResult
-from .beside import AT_A_TIME, LIMIT, passed_beside
+from .beside import AT_A_TIME, passed_beside
 from .contender import Contender, line
 from .footprint import Weighing
 from .kept import Kept, ours
@@ -97,7 +98,7 @@ class Course:
         """Prove, warm up and time once, one rung after the other."""
         for each in sorted(self.contenders, key=self._dear):
             each.ask()
-            if each.alive and self.last_start is not None and perf_counter() - self.began > self.last_start:
+            if each.alive and each.passed is None and self.last_start is not None and perf_counter() - self.began > self.last_start:
                 each.give_up("missing", "a first look had no time left for it")
             if not each.alive:
                 continue
@@ -123,7 +124,7 @@ class Course:
         at_a_time = min(AT_A_TIME, machine.cores() // 2, len(left))
         if at_a_time < 2:
             return
-        limit = LIMIT if self.last_start is None else max(1.0, self.last_start - (perf_counter() - self.began))
+        until = math.inf if self.last_start is None else self.began + self.last_start
         waiting = {each.rung.name for each in left}
 
         def told(name: str) -> None:
@@ -132,7 +133,7 @@ class Course:
 
         self._say(f"proving {len(left)} rungs side by side")
         try:
-            passed = passed_beside([each.rung for each in left], self.task, at_a_time, limit, told)
+            passed = passed_beside([each.rung for each in left], self.task, at_a_time, until, told)
         except OSError:  # no room for a copy of the data set: each is proven alone
             return
         for each in left:
