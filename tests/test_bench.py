@@ -1,5 +1,6 @@
 """The climb believes nobody: what fails, cheats, breaks or is too fast is listed with the reason, and has no time."""
 
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -638,13 +639,14 @@ def test_a_first_look_begins_no_rung_late_and_takes_no_accuracy(net, data, monke
 
 
 def test_rungs_that_are_proven_alike_share_their_cases_and_their_verdicts_stay(net, data, monkeypatch):
-    made = []
 
-    def noted(*what):
+    made: list[Any] = []
+
+    def make(*what: Any) -> Cases:
         made.append(what)
         return Cases(*what)
 
-    monkeypatch.setattr(sys.modules["warpladder.verify"], "Cases", noted)
+    monkeypatch.setattr(sys.modules["warpladder.verify"], "Cases", make)
     alone = verify(NUMPY.build, net, CONFIG, dataset=data)
     shared: Any = {}
     first, second = (verify(NUMPY.build, net, CONFIG, dataset=data, shared=shared) for _ in range(2))
@@ -665,6 +667,71 @@ def test_cases_that_a_liar_may_have_written_into_are_made_anew(net, data):
     assert verify(NUMPY.build, net, CONFIG, dataset=data, shared=shared).passed and len(shared) == 1
     assert not verify(Writes, net, CONFIG, dataset=data, shared=shared).passed and shared == {}
     assert verify(NUMPY.build, net, CONFIG, dataset=data, shared=shared).passed
+
+
+# Proofs side by side.
+
+
+def test_where_cores_allow_others_are_proven_in_processes_of_their_own(net, data, monkeypatch):
+    """All but the first, which is to be there early, and those that no process can build."""
+    monkeypatch.setattr(machine, "cores", lambda: 8)
+    said: list[str] = []
+    count, results = proofs(
+        net,
+        data,
+        monkeypatch,
+        [find("loops"), NUMPY, find("native"), rung(Wrapped, "mine")],
+        progress=lambda *step: said.append(step[0]),
+        kept=False,
+    )
+    assert [found.status for found in results.rungs] == ["timed"] * 4
+    assert count == 2, "numpy, and the one from outside"
+    assert "proving 2 rungs side by side" in said
+    assert (
+        said.index("timing, round 1 of 1: numpy") < said.index("proving 2 rungs side by side") < said.index("timing, round 1 of 1: native")
+    )
+    alone = proofs(net, data, monkeypatch, [find("loops"), NUMPY], kept=False)[1]
+    told = results.rungs[0].check
+    assert told.passed and (told.error, told.bound, told.reason) == tuple(
+        getattr(alone.rungs[0].check, name) for name in ("error", "bound", "reason")
+    )
+
+
+def test_without_room_for_a_copy_of_the_data_everybody_is_proven_alone(net, data, monkeypatch):
+    def full(*what: Any, **arrays: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(machine, "cores", lambda: 8)
+    monkeypatch.setattr(np, "savez", full)
+    count, results = proofs(net, data, monkeypatch, [NUMPY, find("loops"), find("native")], kept=False)
+    assert count == 3 and [found.status for found in results.rungs] == ["timed"] * 3
+
+
+def test_a_rung_that_chooses_by_a_clock_is_proven_alone(net, data, monkeypatch):
+    assert [each.name for each in LADDER if each.tunes] == ["graph"]
+    monkeypatch.setattr(machine, "cores", lambda: 8)
+    asked: list[str] = []
+
+    def passed(rungs: Any, *rest: Any) -> dict[str, Any]:
+        asked.extend(each.name for each in rungs)
+        return {}
+
+    monkeypatch.setattr(course, "passed_beside", passed)
+    tuning = replace(find("loops"), tunes=True)
+    monkeypatch.setattr(course, "ours", lambda each: True)
+    results: Any = climb(net, data, CONFIG, [NUMPY, tuning, find("native"), rung(Wrapped)], epochs=0, repeats=1, kept=False)
+    assert asked == ["native", "fake"] and [found.status for found in results.rungs] == ["timed"] * 4
+
+
+@pytest.mark.parametrize("says", ["nothing", "that it failed", "no JSON"])
+def test_a_process_that_does_not_pass_a_rung_says_nothing_about_it(says, net, data, monkeypatch):
+    monkeypatch.setattr(machine, "cores", lambda: 8)
+    failed = '{"passed": false, "error": 1.0, "bound": 0.1, "reason": "no room"}'
+    program = {"nothing": "raise SystemExit(3)", "that it failed": f"print({failed!r})", "no JSON": "print('warming up')"}[says]
+    real = subprocess.Popen
+    monkeypatch.setattr("subprocess.Popen", lambda command, **more: real([sys.executable, "-c", program], **more))
+    count, results = proofs(net, data, monkeypatch, [NUMPY, find("loops"), find("native")], kept=False)
+    assert count == 3 and [found.status for found in results.rungs] == ["timed"] * 3
 
 
 # Proofs that are kept.

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ..config import TrainConfig
 from ..errors import WarpladderError
 from ..ladder import PEERS
 from ..machine import busy_seconds
@@ -23,9 +22,7 @@ from ..train import score
 from ..trainers.base import State, StepLog, Trainer
 from ..verify import verify
 from .kept import Kept
-from .task import PROBE, TRAINING, Plan, Task, plan
-
-LEAST_PROVEN = 8  # samples in a batch that a proof cuts, at least
+from .task import PROBE, TRAINING, Plan, Task, plan, proven_with
 
 
 class Refused(WarpladderError):
@@ -55,6 +52,7 @@ class Contender:
     ends: list[State] = field(default_factory=list)
     stage: int = 0  # parts of the climb that it has behind it
     asked: bool = False
+    passed: Checked | None = None  # by a process of its own
     repeated: bool = False
 
     @property
@@ -90,9 +88,9 @@ class Contender:
     def check(self, kept: Kept | None) -> None:
         """Ask the float64 reference whether the rung trains this right, or take the proof that it was given in an earlier climb."""
         with self.guarded("check"):
-            checked = kept.find(self.rung) if kept else None
+            checked = (kept.find(self.rung) if kept else None) or self.passed
             if checked is None:
-                config, cut = self._proven()
+                config, cut = proven_with(self.rung, self.task)
                 verdict = verify(
                     self.rung.build,
                     self.task.net,
@@ -107,14 +105,6 @@ class Contender:
                 if not verdict.passed:
                     self.give_up("failed" if verdict.judged else "unjudged", verdict.reason)
             self.found["check"] = checked
-
-    def _proven(self) -> tuple[TrainConfig, str]:
-        """The settings that a proof is made with, and how they differ from those that are timed, in words."""
-        config, net = self.task.config, self.task.net
-        most = max(LEAST_PROVEN, int(min(self.rung.proof_flops / net.train_flops, config.batch(self.task.n))))
-        if config.batch_size is None or config.batch_size <= most:
-            return config, ""
-        return config.but(batch_size=most), f"; proven on batches of {most} samples in place of {config.batch_size}, which would take long"
 
     def prepare(self, kept: Kept | None = None) -> None:
         """Build, load, warm up, and plan the repetitions. Ends at the initial state."""

@@ -6,6 +6,7 @@ in turns. What no clock sees comes last: bits are compared, and beside that rung
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
@@ -15,9 +16,10 @@ from time import perf_counter, sleep
 from .. import gpu, machine
 from ..ladder import LADDER
 from ..results import SCHEMA, DataFacts, Gpu, Machine, NetFacts, Results, RungResult
+from .beside import AT_A_TIME, passed_beside
 from .contender import Contender, line
 from .footprint import Weighing
-from .kept import Kept
+from .kept import Kept, ours
 from .task import Task
 
 SETTLE = 0.2  # seconds between two rungs: a library's idle threads may spin for a while, and would take the next rung's cores
@@ -96,7 +98,7 @@ class Course:
         """Prove, warm up and time once, one rung after the other."""
         for each in sorted(self.contenders, key=self._dear):
             each.ask()
-            if each.alive and self.last_start is not None and perf_counter() - self.began > self.last_start:
+            if each.alive and each.passed is None and self.last_start is not None and perf_counter() - self.began > self.last_start:
                 each.give_up("missing", "a first look had no time left for it")
             if not each.alive:
                 continue
@@ -109,8 +111,33 @@ class Course:
                 self._time(each, 0)
                 self._measure()
             self._tell(each)
-            for other in self.contenders:  # after the first row, for which nobody shall wait until torch is imported
-                other.ask()
+            if not all(other.asked for other in self.contenders):
+                self._prove_beside()
+
+    def _prove_beside(self) -> None:
+        """After the first row, for which nobody shall wait until torch is imported: ask all others, and prove them side by side where cores allow."""
+        for other in self.contenders:
+            other.ask()
+        left = [
+            each for each in self._alive() if "check" not in each.found and ours(each.rung) and not each.rung.tunes and self._dear(each)
+        ]
+        at_a_time = min(AT_A_TIME, machine.cores() // 2, len(left))
+        if at_a_time < 2:
+            return
+        until = math.inf if self.last_start is None else self.began + self.last_start
+        waiting = {each.rung.name for each in left}
+
+        def told(name: str) -> None:
+            waiting.discard(name)
+            self._say(f"proving {len(waiting)} rungs side by side" if waiting else f"proven: {name}")
+
+        self._say(f"proving {len(left)} rungs side by side")
+        try:
+            passed = passed_beside([each.rung for each in left], self.task, at_a_time, until, told)
+        except OSError:  # no room for a copy of the data set: each is proven alone
+            return
+        for each in left:
+            each.passed = passed.get(each.rung.name)
 
     def _dear(self, each: Contender) -> int:
         """Sorts those with a kept proof first, and those whose proof takes longest last."""

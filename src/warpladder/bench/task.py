@@ -12,9 +12,11 @@ from ..data.dataset import Dataset
 from ..nets import Net
 from ..order import Order
 from ..params import initial
+from ..rungs.base import Rung
 from ..trainers.base import State
 from ..verify import Shared
 
+LEAST_PROVEN = 8  # samples in a batch that a proof cuts, at least
 PROBE = 0.2  # seconds: steps are probed, and short epochs repeated, until they take this long
 TRAINING = 10  # training for the test accuracy may take this many times the budget of one repetition
 
@@ -58,6 +60,15 @@ class Task:
         """The initial state, a new copy."""
         params = initial(self.net, self.config.seed)
         return State(params, np.zeros_like(params))
+
+
+def proven_with(rung: Rung, task: Task) -> tuple[TrainConfig, str]:
+    """The settings that a rung's proof is made with, and how they differ from those that are timed, in words."""
+    config = task.config
+    most = max(LEAST_PROVEN, int(min(rung.proof_flops / task.net.train_flops, config.batch(task.n))))
+    if config.batch_size is None or config.batch_size <= most:
+        return config, ""
+    return config.but(batch_size=most), f"; proven on batches of {most} samples in place of {config.batch_size}, which would take long"
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ class Rung:
     transforms : whether a library may compute its convolutions in Winograd's or Fourier's form, whose sums of whole numbers round too.
     proof_flops : FLOPs of a step at most on which a climb proves it: a slow rung, whose code takes a batch sample by sample, is proven on cut batches.
     options : settings of `TrainConfig` that only some rungs have and that this one follows, among OPTIONS.
+    tunes : whether it chooses by a clock, and keeps what it chose: nothing else may run beside its first steps.
     path : the file that a rung from outside was loaded from, as its user named it; None for those of warpladder.
     """
 
@@ -50,4 +51,5 @@ class Rung:
     transforms: bool = False
     options: tuple[str, ...] = ()
     proof_flops: float = math.inf
+    tunes: bool = False
     path: str | None = None

@@ -29,4 +29,5 @@ RUNG = Rung(
     build=build,
     unsupported=unsupported,
     options=("device", "block_size"),
+    tunes=True,
 )

@@ -1,0 +1,99 @@
+"""Proofs made side by side, in processes of their own, while nothing is timed.
+
+A process that passes a rung has proven the same code on the same data as this one would. Whatever else becomes of it says nothing about the
+rung, since several share the memory of a device: such a rung is proven here, alone.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from .. import ladder
+from ..config import TrainConfig
+from ..data.dataset import Dataset
+from ..errors import ResultsError
+from ..results import Checked
+from ..results.reader import read, read_json
+from ..rungs.base import Rung
+from ..verify import verify
+from .footprint import describe, rebuild
+from .task import Task, proven_with
+
+LIMIT = 180.0  # seconds that a process may take
+AT_A_TIME = 4
+
+
+def passed_beside(rungs: Sequence[Rung], task: Task, at_a_time: int, until: float, told: Callable[[str], None]) -> dict[str, Checked]:
+    """The verdicts on those of the package's own rungs that processes of their own pass, by name.
+
+    until : when, by `time.perf_counter`, nobody waits any longer.
+    told : called with the name of each rung whose process has ended.
+    """
+    found: dict[str, Checked] = {}
+    children: set[subprocess.Popen[str]] = set()
+    with TemporaryDirectory(prefix="warpladder-") as folder:
+        path = Path(folder, "data.npz")
+        labels: dict[str, Any] = {} if task.data.train_y is None else {"y": task.data.train_y}
+        np.savez(path, x=task.data.train_x, scale=np.float64(task.data.scale), **labels)
+        pool = ThreadPoolExecutor(at_a_time, thread_name_prefix="proving")
+        try:
+            asked = {pool.submit(_ask, rung, task, path, until, children): rung for rung in rungs}
+            for future in as_completed(asked):
+                checked = future.result()
+                if checked is not None and checked.passed:
+                    found[asked[future].name] = checked
+                told(asked[future].name)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in tuple(children):
+                child.kill()
+            pool.shutdown()
+    return found
+
+
+def _ask(rung: Rung, task: Task, path: Path, until: float, children: set[subprocess.Popen[str]]) -> Checked | None:
+    """What a process of its own says of a rung; None where it says nothing."""
+    config, cut = proven_with(rung, task)
+    order = {"rung": rung.name, "net": describe(task.net), "config": asdict(config), "data": str(path)}
+    package = str(Path(__file__).parents[2])
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); from warpladder.bench.beside import child; child()"]
+    if perf_counter() > until:
+        return None
+    try:
+        with subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            children.add(process)
+            try:
+                out, _ = process.communicate(json.dumps(order), timeout=min(LIMIT, until - perf_counter()))
+            finally:
+                process.kill()
+                children.discard(process)
+        checked: Checked = read(Checked, read_json(out.splitlines()[-1].encode() if out.strip() else b""), "")
+    except (OSError, subprocess.TimeoutExpired, ResultsError):
+        return None
+    return Checked(checked.passed, checked.error, checked.bound, checked.reason + cut, checked.seconds)
+
+
+def child() -> None:
+    """Prove as standard input says, and print the verdict."""
+    told = json.load(sys.stdin)
+    rung, config = ladder.find(told["rung"]), TrainConfig(**told["config"])
+    with np.load(told["data"], allow_pickle=False) as arrays:
+        x, y, scale = arrays["x"], arrays.get("y"), float(arrays["scale"])
+    data = Dataset("the climb's", x, y, x[:1].copy(), None, scale)
+    verdict = verify(
+        rung.build, rebuild(told["net"]), config,
+        dataset=data, bitwise=not rung.deviations, precision=rung.precision, transforms=rung.transforms,
+    )  # fmt: skip
+    error, bound = (value if np.isfinite(value) else None for value in map(float, (verdict.error, verdict.bound)))
+    print(json.dumps(asdict(Checked(verdict.passed, error, bound, " ".join(verdict.reason.split())[:400], verdict.seconds))))
