@@ -1,15 +1,12 @@
-"""Sphinx: `python -m sphinx -W docs <out>` builds these pages and the reference of the public names."""
+"""Sphinx: `python -m sphinx -W docs <out>` builds these pages; docs/make_api.py writes the reference among them."""
 
 from importlib.metadata import version as installed
 
 project = "warpladder"
 author = "The warpladder authors"
 version = release = installed("warpladder")
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "warpladder"
 exclude_patterns = ["_build"]
-autodoc_typehints = "description"
-autodoc_member_order = "bysource"
-napoleon_google_docstring = False

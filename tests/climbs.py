@@ -23,7 +23,7 @@ def timed(name, idea, seconds, *, steps=938, peer=False, **more):
     )
     kept: dict[str, Any] = {
         "status": "timed", "check": Checked(True, 3.1e-7, 6.7e-6, "every check held"), "build_seconds": 0.4, "load_seconds": 0.01,
-        "first_seconds": 0.02, "spans": {"compile": 0.3}, "same_bits": True, "flops": NET.train_flops, "floor_seconds": 0.237,
+        "first_seconds": 0.02, "spans": {"compile": 0.3}, "same_bits": True, "flops": NET.train_flops, "floor_seconds": NET.train_flops * 60000 / MACHINE.fma_peak,
         "trained_epochs": 10, "test_loss": 0.21, "test_accuracy": 0.9411, "peak_rss_bytes": 210_000_000, "held_bytes": {"parameters": 814120},
     }  # fmt: skip
     return RungResult(name, idea, f"{idea[:1].upper()}{idea[1:]}.", peer, timing=timing, **(kept | more))

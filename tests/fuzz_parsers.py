@@ -278,6 +278,26 @@ def _read_csv(content: bytes) -> table.Table | str:
         return str(error)
 
 
+def _parse_features(content: bytes) -> None:
+    """Names and any numbers: a table read in small blocks is the one read at once."""
+    whole = _read_features(content)
+    if content[:256].strip():
+        with patch.object(table, "_BLOCK", 256):
+            parts = _read_features(content)
+        assert str(whole) == str(parts), f"at once: {whole!r:.80}; in blocks: {parts!r:.80}"
+    if isinstance(whole, str):
+        raise DataError(whole)
+    assert whole.cells.dtype == np.float32 and np.isfinite(whole.cells).all() and len(whole.cells) > 0
+    assert whole.names is None or (len(whole.names) == len(whole.cells) and all(whole.names))
+
+
+def _read_features(content: bytes) -> table.Table | str:
+    try:
+        return table.read_table(from_bytes(content), names=True, numbers=True)
+    except DataError as error:
+        return str(error)
+
+
 def _parse_results(content: bytes) -> None:
     """What was read can be written and read again, and shown."""
     results = parse_results(content)
@@ -292,6 +312,13 @@ _CSV = (
     b"1,2,3\r\n4,5,6\r\n7,8,9\r\n",
     b'"label","1x1"\n"7",200\n 8 ,4.0',
     b"\xef\xbb\xbfpixel0\n1\n\n2\n\n\n255",
+)
+
+_FEATURES = (
+    b"species,length,width\nsetosa,5.1,3.5\nrose,-1e-3,.5\nsetosa,7,2\n",
+    b"cat,0,1\ndog,3,4\ncat,5.5,6\n",
+    b'label,0,1\r\n"a",1,2\r\n',
+    b"3,1.5,2\n4,2.5,3\n",
 )
 
 TARGETS = (
@@ -311,6 +338,7 @@ TARGETS = (
         tokens=(b"00000000000\0", b"77777777777\0", b"\x80\0\0\0\0\0\0\x01", b"\xff" * 12, b"00000006001\0", b"L", b"x", b"S", b"size=9"),
         finish=_mend_tar,
     ),
+    Target("features", _parse_features, list(_FEATURES), tokens=(b",", b"\n", b'"', b"nan", b"1e999", b"\xff", b"0,1\n", b"cat", b"label")),
     Target(
         "csv",
         _parse_csv,

@@ -65,7 +65,7 @@ def _stem(device: Device, table: KernelTable, stem: type[Stem], inputs: int, out
     rows = order.indices(step * batch + offset, min(step * batch + offset + n, 53))
     n, buffers, launched = len(rows), Buffers(x, y, w=device.array(w, "w"), b=device.array(b, "b")), set()
     wanted = gather.rows(source, rows, 1 / 255)
-    for layers in ((Linear(outputs),), (Linear(outputs), ReLU())):
+    for layers in ((Linear(out_features=outputs),), (Linear(out_features=outputs), ReLU())):
         assert stem.takes(device, layers, buffers)
         launched |= send(stem(device, layers, buffers, gathering, 256).launches(n, batch, offset))
         assert np.array_equal(x.download()[:n], wanted), "x is not the samples to the bit"

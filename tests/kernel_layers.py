@@ -20,14 +20,20 @@ from warpladder.trainers.reference import _backward, _forward
 
 #: For each kind of layer, some with the shape of what enters them: odd sizes, windows that overlap or leave pixels out, one pixel.
 LAYERS: dict[type[Layer], list[tuple[Layer, Shape]]] = {
-    Linear: [(Linear(1), (1,)), (Linear(3), (13,)), (Linear(17), (3,)), (Linear(33), (131,)), (Linear(2), (1031,))],
+    Linear: [
+        (Linear(out_features=1), (1,)), (Linear(out_features=3), (13,)), (Linear(out_features=17), (3,)),
+        (Linear(out_features=33), (131,)), (Linear(out_features=2), (1031,)),
+    ],
     Conv2d: [
-        (Conv2d(1, 1), (1, 1, 1)), (Conv2d(3, 3), (2, 7, 5)), (Conv2d(2, 3, padding=1), (3, 5, 8)), (Conv2d(4, 3, stride=2, padding=2), (3, 6, 9)),
-        (Conv2d(2, 2, stride=3, padding=1), (2, 8, 5)), (Conv2d(17, 5, padding=2), (5, 11, 9)), (Conv2d(2, 5, stride=4, padding=2), (1, 11, 10)),
+        (Conv2d(out_channels=1, kernel_size=1), (1, 1, 1)), (Conv2d(out_channels=3, kernel_size=3), (2, 7, 5)),
+        (Conv2d(out_channels=2, kernel_size=3, padding=1), (3, 5, 8)), (Conv2d(out_channels=4, kernel_size=3, stride=2, padding=2), (3, 6, 9)),
+        (Conv2d(out_channels=2, kernel_size=2, stride=3, padding=1), (2, 8, 5)),
+        (Conv2d(out_channels=17, kernel_size=5, padding=2), (5, 11, 9)),
+        (Conv2d(out_channels=2, kernel_size=5, stride=4, padding=2), (1, 11, 10)),
     ],
     ReLU: [(ReLU(), (19,)), (ReLU(), (3, 5, 7))],
     MaxPool2d: [(MaxPool2d(2), (2, 7, 5)), (MaxPool2d(3, 1), (2, 5, 6)), (MaxPool2d(2, 3), (3, 8, 9)), (MaxPool2d(17, 1), (1, 17, 18))],
-    Upsample2d: [(Upsample2d(2), (3, 4, 5)), (Upsample2d(3), (1, 2, 3))],
+    Upsample2d: [(Upsample2d(scale_factor=2), (3, 4, 5)), (Upsample2d(scale_factor=3), (1, 2, 3))],
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
-from warpladder.nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, Net, ReLU
+from warpladder.nets import Conv2d, CrossEntropyLoss, Layer, Linear, MaxPool2d, MSELoss, Net, ReLU
 from warpladder.ops.array import TABLE
 from warpladder.ops.base import OpTable
 from warpladder.ops.linear.array import ArrayLinear
@@ -772,7 +772,7 @@ class PredictsDoubles(Wrapper):
 
 def with_ops(**changed: type) -> type[Wrapper]:
     """A trainer whose operations of these kinds are replaced."""
-    kinds = {"relu": ReLU, "pool": MaxPool2d, "linear": Linear, "conv": Conv2d}
+    kinds: dict[str, type[Layer]] = {"relu": ReLU, "pool": MaxPool2d, "linear": Linear, "conv": Conv2d}
     table: OpTable = replace(TABLE, layers={**TABLE.layers, **{kinds[name]: op for name, op in changed.items()}})
 
     class WithOps(Wrapper):

@@ -19,9 +19,19 @@ from warpladder.trainers.base import State, StepLog, Trainer
 
 Hook = Callable[[Trainer, Order, int, int], None]
 
-MLP = Net("small mlp", (1, 4, 4), (Flatten(), Linear(7), ReLU(), Linear(3)), nets.CrossEntropyLoss())
-CNN = Net("small cnn", (1, 4, 4), (Conv2d(3, 3, padding=1), ReLU(), MaxPool2d(2), Flatten(), Linear(3)), nets.CrossEntropyLoss())
-AUTOENCODER = Net("small autoencoder", (1, 4, 4), (Conv2d(3, 3, padding=1), ReLU(), Conv2d(1, 3, padding=1)), MSELoss())
+MLP = Net("small mlp", (1, 4, 4), (Flatten(), Linear(out_features=7), ReLU(), Linear(out_features=3)), nets.CrossEntropyLoss())
+CNN = Net(
+    "small cnn",
+    (1, 4, 4),
+    (Conv2d(out_channels=3, kernel_size=3, padding=1), ReLU(), MaxPool2d(2), Flatten(), Linear(out_features=3)),
+    nets.CrossEntropyLoss(),
+)
+AUTOENCODER = Net(
+    "small autoencoder",
+    (1, 4, 4),
+    (Conv2d(out_channels=3, kernel_size=3, padding=1), ReLU(), Conv2d(out_channels=1, kernel_size=3, padding=1)),
+    MSELoss(),
+)
 NETS = (MLP, CNN, AUTOENCODER)
 
 CONFIG = TrainConfig(epochs=3, batch_size=8, learning_rate=0.1, momentum=0.9, nesterov=True, weight_decay=0.01, seed=5, log_every=4)

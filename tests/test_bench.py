@@ -1,5 +1,6 @@
 """The climb believes nobody: what fails, cheats, breaks or is too fast is listed with the reason, and has no time."""
 
+import sys
 import time
 from dataclasses import replace
 from functools import cache
@@ -10,17 +11,20 @@ import numpy as np
 import pytest
 
 from rungs_here import HERE
-from warpladder import bench, machine, nets
-from warpladder.bench import climb, contender, task
+from warpladder import machine, nets
+from warpladder.bench import climb, contender, course, footprint, kept, task
 from warpladder.bench.footprint import describe, peak_rss, rebuild
 from warpladder.bench.task import Plan, Task, plan
 from warpladder.config import TrainConfig
+from warpladder.data import load as load_data
 from warpladder.data.dataset import Dataset
 from warpladder.errors import ConfigError, DataError, RungError
 from warpladder.ladder import LADDER, PEERS, find
 from warpladder.results import load
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, StepLog, Trainer
+from warpladder.verify import verify
+from warpladder.verify.cases import Cases
 
 NUMPY = find("numpy")
 CONFIG = TrainConfig(batch_size=32, learning_rate=0.05)
@@ -35,9 +39,10 @@ def one_blas_thread():
 
 
 @pytest.fixture(autouse=True)
-def in_a_hurry(monkeypatch):
-    """Short repetitions, no pauses between rungs, and a machine that is measured once."""
-    monkeypatch.setattr(bench, "SETTLE", 0.0)
+def in_a_hurry(monkeypatch, tmp_path):
+    """Short repetitions, no pauses between rungs, a machine that is measured once, and no proof from elsewhere."""
+    monkeypatch.setattr(course, "SETTLE", 0.0)
+    monkeypatch.setattr(kept, "folder", lambda: tmp_path / "proofs")
     monkeypatch.setattr(contender, "PROBE", 0.02)
     monkeypatch.setattr(task, "PROBE", 0.02)
     monkeypatch.setattr(machine, "facts", cached_facts)
@@ -131,7 +136,7 @@ def test_an_honest_rung_is_timed_in_raw_samples(net, data, tmp_path):
     assert sum(sleeper.timing.cpu_seconds) < 0.5 * sum(sleeper.timing.seconds)
     assert sleeper.test_loss == honest.test_loss
     assert results.over_first(honest) == sleeper.timing.seconds_per_epoch / honest.timing.seconds_per_epoch
-    assert results.command == "warpladder climb softmax --data toy --rungs fake,numpy --epochs 12 --repeats 3"
+    assert (results.command, results.stopped, results.notes) == ("", "", ())
     assert results.config["epochs"] == 12
     results.save(tmp_path / "results.json")
     assert load(tmp_path / "results.json") == results
@@ -143,9 +148,9 @@ def test_rungs_take_turns(net, data):
         net, data, CONFIG, [rung(Wrapped, "a"), rung(Wrapped, "b")], epochs=1, repeats=3, progress=lambda *step: told.append(step)
     )
     assert [found.status for found in results.rungs] == ["timed", "timed"]
-    assert [what[-1] for what, _, _ in told if what.startswith("timing")] == list("ababab")
-    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
-    assert told[-1] == ("done", 16, 16)
+    assert [what[-1] for what, _, _, _ in told if what.startswith("timing")] == list("ababab")
+    assert [done for _, done, _, _ in told] == sorted(done for _, done, _, _ in told)
+    assert told[-1] == ("done", 12, 12, 0.0)
 
 
 class WrongGradient(Wrapped):
@@ -390,7 +395,7 @@ def test_a_test_set_without_labels_gives_no_accuracy(net, data):
 
 
 def test_a_net_without_classes_has_a_loss_alone(data):
-    net = nets.Net("copy", (1, 4, 4), (nets.Flatten(), nets.Linear(16)), nets.MSELoss())
+    net = nets.Net("copy", (1, 4, 4), (nets.Flatten(), nets.Linear(out_features=16)), nets.MSELoss())
     found = only(Wrapped, net, data)
     assert found.status == "timed", found.reason
     assert found.test_accuracy is None and found.test_loss > 0
@@ -412,17 +417,14 @@ def test_partial_batches_that_are_left_out_do_not_count(net, data):
         ({"rungs": []}, RungError),
         ({"rungs": [NUMPY, NUMPY]}, RungError),
         ({"net": nets.softmax((1, 5, 5), 2)}, DataError),
-        ({"config": CONFIG.but(batch_size=4000, drop_last=True)}, None),
+        ({"config": CONFIG.but(batch_size=4000, drop_last=True)}, ConfigError),
     ],
 )
 def test_a_climb_that_makes_no_sense_is_refused(change, error, net, data):
     arguments = {"net": net, "data": data, "config": CONFIG, "rungs": [NUMPY], "epochs": 1, "repeats": 1} | change
     what = [arguments.pop(name) for name in ("net", "data", "config", "rungs")]
-    if error is None:  # a batch is never larger than the training set, so there always is a full one
-        assert climb(*what, **arguments).rungs[0].status == "timed"
-    else:
-        with pytest.raises(error):
-            climb(*what, **arguments)
+    with pytest.raises(error):
+        climb(*what, **arguments)
 
 
 def test_a_plan_takes_whole_epochs_or_what_the_budget_allows(net, data):
@@ -479,3 +481,357 @@ def test_every_rung_and_peer_climbs(tmp_path):
     assert np.ptp(losses) < 1e-4 * np.mean(losses)
     results.save(tmp_path / "results.json")
     assert load(tmp_path / "results.json") == results
+
+
+# What is found is told as it is found, and a climb that is stopped loses none of it.
+
+
+def told(net, data, rungs, **more):
+    """Every call of `found` of a climb, and what it raised."""
+    calls: list[Any] = []
+    error = None
+    settings: dict[str, Any] = {"epochs": 1, "repeats": 2, "found": lambda *call: calls.append(call)} | more
+    try:
+        climb(net, data, CONFIG, rungs, **settings)
+    except BaseException as raised:
+        error = raised
+    return calls, error
+
+
+def test_rows_come_as_they_are_found_the_slow_ladder_foot_last(net, data):
+    loops = find("loops")
+    calls, error = told(net, data, [loops, rung(WrongGradient, "liar"), NUMPY])
+    assert error is None
+    assert [(news.name, news.status) for _, news in calls if news] == [("liar", "failed"), ("numpy", "timed"), ("loops", "timed")]
+    first = next(results for results, news in calls if news and news.name == "numpy")
+    assert first.stopped.startswith("still under way when this was written, timing, round 1 of 2: numpy")
+    assert [(found.name, found.status) for found in first.rungs] == [("loops", "missing"), ("liar", "failed"), ("numpy", "timed")]
+    assert "not reached" in first.rungs[0].reason
+    assert "timed 1 of 2 times; its bits were not compared" in first.rungs[2].reason
+    last, news = calls[-1]
+    assert news is None and last.stopped == "" and [found.status for found in last.rungs] == ["timed", "failed", "timed"]
+    assert not any("its bits" in found.reason for found in last.rungs)
+
+
+@pytest.mark.parametrize(
+    ("phase", "stop"),
+    [
+        *((phase, KeyboardInterrupt()) for phase in ("proving", "timing, round 1", "timing, round 2", "repeating", "weighing")),
+        ("repeating", RuntimeError("the bench\nfell over")),
+        ("repeating", SystemExit(3)),
+    ],
+)
+def test_whatever_ends_a_climb_what_was_found_is_told_first(phase, stop, net, data, tmp_path):
+    def ends(what, done, total, left):
+        if what.startswith(phase) and what.endswith("second"):
+            raise stop
+
+    calls, error = told(net, data, [rung(Wrapped, "first"), rung(Wrapped, "second")], progress=ends)
+    assert error is stop
+    results, news = calls[-1]
+    assert news is None and phase in results.stopped
+    assert results.stopped.startswith("the bench fell over, " if isinstance(stop, RuntimeError) else "stopped, ")
+    first, second = results.rungs
+    assert first.status == "timed" and len(first.timing.seconds) == (2 if phase not in ("proving", "timing, round 1") else 2 - 1)
+    assert second.status == ("missing" if phase in ("proving", "timing, round 1") else "timed")
+    if phase == "timing, round 1":
+        assert second.reason.startswith("proven, but not timed: ")
+    results.save(tmp_path / "results.json")
+    assert load(tmp_path / "results.json") == results
+
+
+def test_a_gpu_that_nothing_can_be_asked_about_ends_no_climb(net, data, monkeypatch):
+    """torch may train on a GPU where our own libraries, which know its name, are not installed."""
+    from warpladder import gpu
+    from warpladder.errors import DeviceError
+
+    def fails(index=0):
+        raise DeviceError("cuda-core is not installed")
+
+    class OnAGpu(Wrapped):
+        def peak(self):
+            return 1e15
+
+    monkeypatch.setattr(gpu, "facts", fails)
+    results: Any = climb(net, data, CONFIG, [rung(OnAGpu), NUMPY], epochs=0, repeats=1)
+    there, here = results.rungs
+    assert (there.status, here.status, results.machine.gpu) == ("timed", "timed", None)
+    assert results.notes == ("what the GPU is could not be found out: cuda-core is not installed",)
+    assert there.floor_seconds == pytest.approx(net.train_flops * 200 / 1e15)
+    assert results.peak(there) == pytest.approx(1e15) and results.share(there) == there.floor_seconds / there.timing.seconds_per_epoch
+    assert results.on_cpu(here) and not results.on_cpu(there)
+
+
+def test_what_the_proof_cannot_judge_is_not_timed_and_not_called_failed(net, data, monkeypatch):
+    def unsure(*arguments, **more):
+        return replace(verify(*arguments, **more), passed=False, judged=False, reason="no samples were found that are fit to judge by")
+
+    monkeypatch.setattr(contender, "verify", unsure)
+    found = only(Wrapped, net, data)
+    assert (found.status, found.timing, found.check.passed) == ("unjudged", None, False)
+    assert found.reason == "no samples were found that are fit to judge by"
+
+
+def test_a_repetition_that_leaves_out_work_is_the_one_that_is_repeated(net, data):
+    """One of three is wrong, and quicker for it: the fastest is compared."""
+
+    class Once(Knowing):
+        stage = data
+        calls = 0
+
+        def run(self, order, first, last):
+            if not (self.on_stage and self.number == 0 and order.epoch == 1):
+                if self.on_stage:
+                    time.sleep(0.03)
+                return super().run(order, first, last)
+            log = self.inner.run(order, first, last)
+            state = self.inner.state()
+            state.params[0] += 1
+            self.inner.set_state(state)
+            return log
+
+    found = only(Once, net, data, epochs=0, repeats=3)
+    assert (found.status, found.same_bits) == ("refused", False)
+    assert "(repetition 2)" in found.reason
+
+
+def test_the_accuracy_is_that_of_the_timed_run_trained_on(net, data):
+    """What the repetitions trained is not trained again."""
+    steps = []
+
+    class Counting(Knowing):
+        stage = data
+
+        def run(self, order, first, last):
+            if self.on_stage and self.number == 1:
+                steps.append(last - first)
+            return super().run(order, first, last)
+
+        def run_epochs(self, orders):
+            return [self.run(order, 0, self.config.steps(order.n)) for order in orders]
+
+    class Slow(Counting, Sleeper):
+        pass
+
+    found = only(Slow, net, data, epochs=5, repeats=3, budget=1.0)
+    usual = only(Wrapped, net, data, epochs=5)
+    assert found.status == "timed", found.reason
+    assert found.trained_epochs == 5 and found.test_loss == usual.test_loss
+    timed = found.timing.steps // 7
+    assert sum(steps) == 7 * (timed + 5 % timed if 3 * timed >= 5 else timed + 5 - 3 * timed)
+
+
+def test_a_first_look_begins_no_rung_late_and_takes_no_accuracy(net, data, monkeypatch):
+    monkeypatch.setattr("warpladder.bench.FIRST_LOOK", 0.0)
+    late: Any = climb(net, data, CONFIG, [NUMPY], epochs=5, repeats=1, quick=True)
+    assert (late.rungs[0].status, late.rungs[0].reason) == ("missing", "a first look had no time left for it")
+    monkeypatch.setattr("warpladder.bench.FIRST_LOOK", 60.0)
+    look: Any = climb(net, data, CONFIG, [NUMPY], epochs=5, repeats=1, quick=True)
+    (found,) = look.rungs
+    assert (found.status, found.same_bits) == ("timed", True)
+    assert (found.test_accuracy, found.trained_epochs, found.peak_rss_bytes) == (None, None, None)
+    assert found.reason == "" and look.notes[0].startswith("a first look")
+
+
+# What proofs are made with is made once.
+
+
+def test_rungs_that_are_proven_alike_share_their_cases_and_their_verdicts_stay(net, data, monkeypatch):
+    made = []
+
+    def noted(*what):
+        made.append(what)
+        return Cases(*what)
+
+    monkeypatch.setattr(sys.modules["warpladder.verify"], "Cases", noted)
+    alone = verify(NUMPY.build, net, CONFIG, dataset=data)
+    shared: Any = {}
+    first, second = (verify(NUMPY.build, net, CONFIG, dataset=data, shared=shared) for _ in range(2))
+    assert len(made) == 2
+    assert alone.rows == first.rows == second.rows and alone.checks == first.checks == second.checks
+    assert verify(NUMPY.build, net, CONFIG.but(batch_size=16), dataset=data, shared=shared).rows != first.rows and len(made) == 3
+    verify(NUMPY.build, net, CONFIG, dataset=data, shared=shared, precision="tf32")
+    assert len(made) == 4
+
+
+def test_cases_that_a_liar_may_have_written_into_are_made_anew(net, data):
+    class Writes(Wrapped):
+        def load(self, dataset):
+            super().load(dataset)
+            dataset.train_x[:] = 0
+
+    shared: Any = {}
+    assert verify(NUMPY.build, net, CONFIG, dataset=data, shared=shared).passed and len(shared) == 1
+    assert not verify(Writes, net, CONFIG, dataset=data, shared=shared).passed and shared == {}
+    assert verify(NUMPY.build, net, CONFIG, dataset=data, shared=shared).passed
+
+
+# Proofs that are kept.
+
+
+def proofs(net, data, monkeypatch, rungs=(NUMPY,), config=CONFIG, **more):
+    """Which rungs were proven anew in a climb, and its results."""
+    asked = []
+
+    def counted(build, *arguments, **settings):
+        asked.append(build)
+        return verify(build, *arguments, **settings)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(contender, "verify", counted)
+        patched.setattr(footprint, "peak_rss", lambda *what: (1 << 20, ""))  # no process of its own: memory is not what is asked here
+        results: Any = climb(net, data, config, list(rungs), epochs=0, repeats=1, **more)
+    return len(asked), results
+
+
+def test_a_proof_is_kept_and_said_to_be(net, data, monkeypatch):
+    count, results = proofs(net, data, monkeypatch)
+    assert count == 1 and results.rungs[0].check.kept is False and results.rungs[0].check.seconds > 0
+    count, again = proofs(net, data, monkeypatch)
+    assert count == 0
+    assert again.rungs[0].check == replace(results.rungs[0].check, kept=True)
+    assert again.rungs[0].status == "timed"
+    assert proofs(net, data, monkeypatch, kept=False)[0] == 1
+
+
+def test_who_needs_no_new_proof_comes_first(net, data, monkeypatch):
+    proofs(net, data, monkeypatch)
+    calls, _ = told(net, data, [rung(Wrapped, "new"), NUMPY], repeats=1)
+    assert [news.name for _, news in calls if news] == ["numpy", "new"]
+
+
+@pytest.mark.parametrize("what", ["net", "sample", "label", "scale", "rate", "threads", "library", "setting", "source", "processor", "gpu"])
+def test_a_proof_of_anything_else_is_not_taken(what, net, data, monkeypatch):
+    proofs(net, data, monkeypatch)
+    config = CONFIG
+    if what == "net":
+        net = nets.mlp10((1, 4, 4), 2)
+    elif what == "sample":
+        x = data.train_x.copy()
+        x[17, 0, 1, 1] ^= 1
+        data = data.but(train_x=x)
+    elif what == "label":
+        y = data.train_y.copy()
+        y[3] ^= 1
+        data = data.but(train_y=y)
+    elif what == "scale":
+        data = data.but(scale=1 / 256)
+    elif what == "rate":
+        config = CONFIG.but(learning_rate=0.051)
+    elif what == "threads":
+        config = CONFIG.but(threads=1)
+    elif what == "library":
+        monkeypatch.setattr("importlib.metadata.distributions", list)
+    elif what == "setting":
+        monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    elif what == "source":
+        monkeypatch.setattr(kept, "_sources", lambda: "another")
+    elif what == "processor":
+        monkeypatch.setattr(machine, "host", lambda: ("znver9", ()))
+    elif what == "gpu":
+        monkeypatch.setattr(kept, "_gpu", lambda: {"name": "another"})
+    assert proofs(net, data, monkeypatch, config=config)[0] == 1
+
+
+def test_a_rung_from_outside_is_proven_every_time(net, data, monkeypatch):
+    from warpladder import ladder
+
+    outside = rung(Wrapped, "mine")
+    for _ in range(2):
+        assert proofs(net, data, monkeypatch, [outside])[0] == 1
+    monkeypatch.setattr(ladder, "LADDER", (*ladder.LADDER, outside))  # on the ladder, but built by what is not the package's
+    for _ in range(2):
+        assert proofs(net, data, monkeypatch, [outside])[0] == 1
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"null", b'{"passed": true}', b'{"passed": true, "error": 2.0, "bound": 1.0, "reason": "", "kept": false}',
+                b'{"passed": true, "error": null, "bound": 1.0, "reason": ""}', b'{"passed": false, "error": 0.0, "bound": 1.0, "reason": ""}'],
+)  # fmt: skip
+def test_a_damaged_proof_is_none(content, net, data, monkeypatch):
+    proofs(net, data, monkeypatch)
+    (path,) = kept.folder().iterdir()
+    path.write_bytes(content)
+    assert proofs(net, data, monkeypatch)[0] == 1
+
+
+def test_a_proof_that_failed_or_cannot_be_stored_is_not_kept(net, data, monkeypatch, tmp_path):
+    assert only(WrongGradient, net, data).status == "failed"
+    assert not kept.folder().exists()
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(kept, "folder", lambda: tmp_path / "file" / "proofs")
+    with pytest.warns(UserWarning, match="proofs cannot be kept"):
+        assert proofs(net, data, monkeypatch)[1].rungs[0].status == "timed"
+
+
+def test_the_sources_of_a_proof_are_all_of_the_package(monkeypatch, tmp_path):
+    (tmp_path / "ops").mkdir()
+    (tmp_path / "ops" / "sum.cu").write_text("a")
+    monkeypatch.setattr(kept, "PACKAGE", tmp_path)
+    found = set()
+    for name, text in (("ops/sum.cu", "a"), ("ops/sum.cu", "b"), ("ops/sum.cuh", "a"), ("tool.py", "a")):
+        (tmp_path / name).write_text(text)
+        found.add(kept._sources.__wrapped__())
+    assert len(found) == 4
+
+
+# The command that repeats a climb from Python.
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, ["softmax", "--rungs numpy", "--epochs 1", "--repeats 1", "--budget 2"]),
+        ({"learning_rate": 0.05, "momentum": 0.9, "nesterov": True, "seed": 3}, ["--learning-rate 0.05", "--momentum 0.9", "--nesterov", "--seed 3"]),
+        ({"batch_size": None, "shuffle": False, "drop_last": True}, ["--batch-size full", "--no-shuffle", "--drop-last"]),
+    ],
+)  # fmt: skip
+def test_a_climb_from_python_names_the_command_that_repeats_it(change, words):
+    from warpladder.bench.again import again
+    from warpladder.cli import group
+    from warpladder.cli.options import chosen_config
+    from warpladder.config import RECIPES
+    from warpladder.data import load as load_data
+
+    digits = load_data("digits")
+    config = RECIPES["softmax"].but(**change)
+    command = again(Task(nets.softmax(digits.in_shape), digits, config, 1, 1, 2.0), [NUMPY])
+    assert [word for word in words if word not in command] == []
+    context = group.commands["climb"].make_context("climb", command.split()[2:])
+    assert chosen_config("softmax", context.params) == config.but(epochs=1)
+
+
+def test_a_net_of_ones_own_is_repeated_by_a_program(tmp_path, monkeypatch):
+    import shlex
+
+    import warpladder as wl
+
+    monkeypatch.chdir(tmp_path)
+    mine = nets.Net("mine", (1, 8, 8), (nets.Flatten(), nets.Linear(out_features=10)), nets.CrossEntropyLoss())
+    data = wl.data.load("digits")
+    results: Any = climb(mine, data, wl.TrainConfig(learning_rate=0.3), [NUMPY], epochs=0, repeats=1)
+    python, option, program = shlex.split(results.command)
+    assert (python, option) == ("python", "-c")
+    exec(program, {})
+    repeated = load("results.json")
+    assert (repeated.net, repeated.data, repeated.config) == (results.net, results.data, results.config)
+    assert repeated.command == results.command
+
+
+def test_data_of_a_programs_own_have_no_command(net, data):
+    from warpladder.data import load as load_data
+
+    assert climb(net, data, CONFIG, [NUMPY], epochs=0, repeats=1).command == ""
+    part = load_data("digits", limit=100)
+    assert climb(nets.softmax((1, 8, 8)), part, CONFIG, [NUMPY], epochs=0, repeats=1).command == ""
+
+
+def test_a_slow_rung_is_proven_on_cut_batches_and_says_so():
+    data = load_data("digits", limit=130)
+    net = nets.cnn((1, 8, 8))
+    slow = replace(find("numpy"), name="slow", proof_flops=20 * net.train_flops)
+    results = climb(net, data, TrainConfig(batch_size=64), [slow, find("numpy")], epochs=0, repeats=1, budget=0.1, kept=False)
+    cut, whole = (rung.check for rung in results.rungs)
+    assert cut is not None and whole is not None and cut.passed
+    assert cut.reason.endswith("; proven on batches of 20 samples in place of 64, which would take long")
+    assert "in place of" not in whole.reason

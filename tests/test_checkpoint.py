@@ -21,7 +21,7 @@ from runs import AUTOENCODER, CNN, CONFIG, MLP, data, facts, hooked
 from warpladder import nets
 from warpladder.checkpoint import clean_leftovers, decode, encode, load, net_from_json, net_to_json, save
 from warpladder.checkpoint.atomic import write_atomically
-from warpladder.errors import CheckpointError, NetError
+from warpladder.errors import CheckpointError, NetError, UnsavedError
 from warpladder.train import train
 
 
@@ -179,7 +179,7 @@ def test_no_truncated_or_extended_file_passes():
         ({"config": {"learning_rate": -1.0}}, "cannot be: learning_rate"),
         ({"config": {"rate": 1.0}}, "settings that this version"),
         ({"net": net_to_json(MLP)}, "holds parameters '0.bias"),
-        ({"net": net_to_json(replace(CNN, layers=(*CNN.layers[:4], nets.Linear(4))))}, r"\(3, 12\).*\(4, 12\)"),
+        ({"net": net_to_json(replace(CNN, layers=(*CNN.layers[:4], nets.Linear(out_features=4))))}, r"\(3, 12\).*\(4, 12\)"),
         ({"net": {}}, "describes a run that cannot be"),
         ({"net": net_to_json(MLP) | {"layers": [{"type": "Linear", "out_features": 10**4000}]}}, r"damaged|cannot be"),
     ],
@@ -297,6 +297,11 @@ def test_a_run_whose_disk_fills_up_stops_with_a_line(tmp_path, monkeypatch):
     with pytest.raises(CheckpointError, match="No space left"):
         train(MLP, data(), CONFIG, resume=path, checkpoint=path)
     assert path.read_bytes() == old and names(tmp_path) == ["c.safetensors"]
+    with pytest.raises(UnsavedError, match="No space left") as caught:
+        train(MLP, data(), CONFIG, checkpoint=tmp_path / "d", checkpoint_seconds=3600.0)
+    monkeypatch.undo()
+    caught.value.run.save(tmp_path / "d")
+    assert facts(load(tmp_path / "d")) == facts(train(MLP, data(), CONFIG).checkpoint)
 
 
 def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
@@ -383,3 +388,54 @@ def test_a_place_where_nothing_can_be_written_is_refused_before_training(tmp_pat
         tmp_path.chmod(0o500)
         with pytest.raises(CheckpointError, match="cannot be written"):
             train(MLP, data(), CONFIG, checkpoint=tmp_path / "c")
+
+
+# What data sets are called and scaled by
+
+
+def meant(**changes):
+    mark = replace(example().data, class_names=("a", "b", "c"), mean=(0.1,), std=(2.5,))
+    return example(data=replace(mark, **changes))
+
+
+def test_names_and_scales_come_back(tmp_path):
+    save(tmp_path / "c.safetensors", meant())
+    back = load(tmp_path / "c.safetensors")
+    assert back.data == meant().data and encode(back) == encode(meant())
+    umlaut = meant(class_names=("Füchse", "\u4e2d"))
+    assert decode(encode(umlaut)).data.class_names == umlaut.data.class_names
+
+
+def test_a_file_without_them_is_as_it_always_was():
+    document, _ = apart(encode(example()))
+    assert document["data"].keys() == {"name", "samples", "scale", "parts"}
+    assert decode(encode(example())).data == example().data
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"class_names": ["b", "a"]}, "names of 2 classes that do not fit"),
+        ({"class_names": ["a", "a"]}, "names of 2 classes that do not fit"),
+        ({"class_names": ["a", "b", "c", "d"]}, "names of 4 classes that do not fit a net of 3 outputs"),
+        ({"class_names": "abc"}, "no lists"),
+        ({"class_names": [1, 2]}, "no lists"),
+        ({"class_names": None}, "no lists"),
+        ({"mean": [0.5]}, "means and deviations do not fit"),
+        ({"mean": [0.5, 0.5], "std": [1.0, 1.0]}, "means and deviations do not fit"),
+        ({"mean": [1], "std": [1.0]}, "means and deviations do not fit"),
+        ({"mean": [float("nan")], "std": [1.0]}, "means and deviations do not fit"),
+        ({"mean": [0.5], "std": [0.0]}, "deviation is not above 0"),
+        ({"mean": {}, "std": {}}, "no lists"),
+        ({"samples": 0}, "its data set has no samples"),
+        ({"samples": -1}, "incomplete"),
+        ({"more": 1}, "incomplete"),
+    ],
+    ids=str,
+)
+def test_names_and_scales_that_cannot_be(change, words):
+    document, tensors = apart(encode(example()))
+    document["data"] |= change
+    with pytest.raises(CheckpointError, match=words) as caught:
+        decode(together(document, tensors), "c")
+    assert "\n" not in str(caught.value)

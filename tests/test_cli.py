@@ -1,5 +1,7 @@
 """The command line: what each command does, and what each kind of wrong input says."""
 
+import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,9 +16,13 @@ import pytest
 import warpladder.ladder as ladder
 from climbs import example
 from liars import DropsBiasGradients
+from runs import facts, hooked
+from warpladder.checkpoint import load as load_checkpoint
 from warpladder.cli import group, main
 from warpladder.errors import Stopped
+from warpladder.order import Order
 from warpladder.results import load as load_results
+from warpladder.trainers.base import Trainer
 
 SMALL = ["--data", "digits", "--limit", "200", "--epochs", "1", "--batch-size", "32"]
 
@@ -61,6 +67,18 @@ def test_no_command_shows_the_help(run):
     code, out, err = run()
     assert code == 2
     assert "Commands:" in out + err
+
+
+def test_the_list_of_commands_cuts_no_sentence(run):
+    said = " ".join(run("--help")[1].partition("Commands:")[2].split())
+    assert "..." not in said
+    for name, command in group.commands.items():
+        assert f"{name} {' '.join((command.help or '').partition('.')[0].split())}." in said
+
+
+def test_python_m_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "warpladder", "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("warpladder 0.")
 
 
 def test_version(run):
@@ -185,8 +203,29 @@ def test_rungs_lists_the_ladder_and_the_peers_in_order(run):
 
     code, out, _ = run("rungs")
     assert code == 0
-    places = [out.index(f"\n  {rung.name} ") for rung in (*LADDER, *PEERS)]
+    places = [out.index(f"\n {rung.name} ") for rung in (*LADDER, *PEERS)]
     assert places == sorted(places)
+
+
+def test_rungs_says_each_reason_once_with_all_who_have_it(run, monkeypatch):
+    from warpladder.ladder import LADDER, PEERS
+
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(ladder, "LADDER", tuple(replace(rung, unsupported=lambda net, config: "no GPU is here") for rung in LADDER))
+    monkeypatch.setattr(ladder, "PEERS", tuple(replace(peer, unsupported=lambda net, config: None) for peer in PEERS))
+    code, out, _ = run("rungs")
+    assert code == 0
+    assert out.count("no GPU is here") == 1 and out.count("no: 1") == len(LADDER) and out.count(" yes ") == len(PEERS)
+    assert ", ".join(rung.name for rung in LADDER) in out
+
+
+def test_rungs_says_more_of_one_and_of_a_file(run):
+    code, out, _ = run("rungs", "sklearn", "graph", "--net", "cnn")
+    said = " ".join(out.split())
+    assert code == 0 and "partial_fit" in said and "It differs: momentum" in said and "It follows --device, --block-size." in said
+    assert "It cannot train cnn here: MLPClassifier cannot express net 'cnn'" in said and "loops" not in said
+    Path("own.py").write_text('from warpladder.ladder import Rung\nRUNG = Rung("own", "a title", "The idea.", print)')
+    assert "own: a title" in run("rungs", "./own.py")[1]
 
 
 def test_data_lists_the_sets_and_describes_one(run):
@@ -197,7 +236,10 @@ def test_data_lists_the_sets_and_describes_one(run):
     assert "0 to 16" in out
 
 
-@pytest.mark.parametrize("command", [("nets",), ("nets", "autoencoder"), ("rungs",), ("data",), ("data", "digits")])
+@pytest.mark.parametrize(
+    "command",
+    [("nets",), ("nets", "autoencoder"), ("rungs",), ("rungs", "--net", "autoencoder"), ("rungs", "graph"), ("data",), ("data", "digits")],
+)
 def test_piped_output_is_plain_and_80_wide(run, command, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     _, out, _ = run(*command)
@@ -217,7 +259,6 @@ def test_train_shows_every_epoch_and_the_score(run):
     assert [line.split()[0] for line in out.splitlines() if line.strip()[:1].isdigit()] == ["1", "2"]
     assert "valid. accuracy" in out
     assert "Test: loss " in out
-    assert "not kept" in out
 
 
 def test_a_table_of_many_epochs_leaves_some_out_but_not_the_last(run):
@@ -228,8 +269,6 @@ def test_a_table_of_many_epochs_leaves_some_out_but_not_the_last(run):
 
 
 def test_training_in_two_parts_equals_training_in_one(run):
-    from warpladder.checkpoint import load
-
     run("train", "mlp10", *SMALL, "--momentum", "0.9", "--seed", "5", "--checkpoint", "part.safetensors")
     resumed = ["--data", "digits", "--limit", "200", "--resume", "part.safetensors", "--epochs", "2", "--checkpoint", "both.safetensors"]
     code, out, _ = run("train", "mlp10", *resumed)
@@ -237,8 +276,90 @@ def test_training_in_two_parts_equals_training_in_one(run):
     assert "Weights: both.safetensors" in out
     undisturbed = [*SMALL[:-4], "--epochs", "2", "--batch-size", "32", "--momentum", "0.9", "--seed", "5"]
     run("train", "mlp10", *undisturbed, "--checkpoint", "whole.safetensors")
-    both, whole = load("both.safetensors"), load("whole.safetensors")
+    both, whole = load_checkpoint("both.safetensors"), load_checkpoint("whole.safetensors")
     assert all(np.array_equal(both.params[name], whole.params[name]) for name in whole.params)
+
+
+def test_what_was_trained_is_kept_in_a_folder_of_its_own(run):
+    for number in (1, 2):
+        code, out, _ = run("train", "mlp10", *SMALL, "--no-progress")
+        kept = sorted(Path("runs").glob("mlp10-digits-*/mlp10.safetensors"))
+        assert code == 0 and len(kept) == number
+        assert f"Weights: {kept[-1]}\n" in out
+        assert load_checkpoint(kept[-1]).finished
+
+
+def test_nothing_is_kept_where_nothing_shall_be(run):
+    code, out, _ = run("train", "mlp10", *SMALL, "--no-checkpoint", "--no-progress")
+    assert (code, out.splitlines()[-1]) == (0, "Weights: not kept")
+    assert not list(Path().iterdir())
+
+
+def test_a_run_that_diverges_leaves_no_folder(run):
+    assert run("train", "mlp10", *SMALL, "--lr", "1e30")[0] == 1
+    assert not list(Path("runs").iterdir())
+
+
+def test_resume_goes_on_in_its_file(run):
+    run("train", "mlp10", *SMALL, "--checkpoint", "c.safetensors")
+    code, out, _ = run("train", "mlp10", "--data", "digits", "--limit", "200", "--resume", "c.safetensors", "--epochs", "3")
+    assert code == 0 and "Weights: c.safetensors\n" in out
+    assert load_checkpoint("c.safetensors").epoch == 3
+    assert [path.name for path in Path().iterdir()] == ["c.safetensors"]
+    before = Path("c.safetensors").read_bytes()
+    run(
+        "train",
+        "mlp10",
+        "--data",
+        "digits",
+        "--limit",
+        "200",
+        "--resume",
+        "c.safetensors",
+        "--epochs",
+        "4",
+        "--checkpoint",
+        "d.safetensors",
+    )
+    assert Path("c.safetensors").read_bytes() == before and load_checkpoint("d.safetensors").epoch == 4
+
+
+def test_no_file_is_replaced_unless_one_insists(run, checkpoint, table):
+    run("train", "mlp10", *SMALL, "--checkpoint", "c.safetensors")
+    before = Path("c.safetensors").read_bytes()
+    again = ("train", "softmax", *SMALL, "--checkpoint", "c.safetensors")
+    predict = ("predict", str(checkpoint), table, "--submission", "c.safetensors")
+    for command in (again, predict, ("predict", str(checkpoint), table, "--save", "c.safetensors")):
+        code, _, err = run(*command)
+        assert code == 2 and err.count("\n") == 1 and "c.safetensors" in err and "is there already" in err and "overwrite" in err
+        assert Path("c.safetensors").read_bytes() == before
+    assert run(*again, "--overwrite")[0] == 0 and load_checkpoint("c.safetensors").net.name == "softmax"
+    assert run(*predict, "--overwrite")[0] == 0 and Path("c.safetensors").read_text().startswith("ImageId")
+
+
+@pytest.mark.parametrize("option", ["--submission", "--save"])
+def test_predict_never_replaces_what_it_reads(run, table, option):
+    run("train", "mlp10", *SMALL, "--checkpoint", "c.safetensors")
+    Path("link").symlink_to("c.safetensors")
+    os.link(table, "same.csv")
+    for name in ("c.safetensors", "link", table, "same.csv"):
+        before = Path(name).read_bytes()
+        code, _, err = run("predict", "c.safetensors", table, option, name, "--overwrite")
+        assert (code, err) == (2, f"warpladder: {name}: is what the command works with: name another file\n")
+        assert Path(name).read_bytes() == before
+    assert run("predict", "c.safetensors", table, "--save", "same", "--submission", "same")[0] == 2
+
+
+def test_a_new_run_begins_with_the_weights_of_another(run):
+    run("train", "mlp10", *SMALL, "--momentum", "0.9", "--checkpoint", "c.safetensors")
+    code, _, err = run("train", "mlp10", "--data", "digits", "--limit", "200", "--resume", "c.safetensors", "--lr", "0.5")
+    assert code == 2 and "--from" in err
+    code, _, _ = run(
+        "train", "mlp10", "--data", "digits", "--from", "c.safetensors", "--epochs", "0", "--lr", "0.5", "--checkpoint", "d.safetensors"
+    )
+    old, new = load_checkpoint("c.safetensors"), load_checkpoint("d.safetensors")
+    assert code == 0 and all(np.array_equal(old.params[name], new.params[name]) for name in old.params)
+    assert (new.epoch, new.history, new.config.learning_rate, new.config.momentum) == (0, (), 0.5, 0.0)
 
 
 def test_training_that_diverges_is_a_failed_check(run):
@@ -246,6 +367,59 @@ def test_training_that_diverges_is_a_failed_check(run):
     assert code == 1
     assert err.startswith("warpladder: training diverged in epoch 1, step ")
     assert err.count("\n") == 1
+
+
+def test_interrupted_training_leaves_a_checkpoint_where_none_was_named(run, monkeypatch):
+    def interrupt(trainer: Trainer, order: Order, first: int, last: int) -> None:
+        if order.epoch == 1 and last > 3:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ladder, "LADDER", (hooked("numpy", before=interrupt),))
+        code, _, err = run(
+            "train",
+            "mlp10",
+            "--data",
+            "digits",
+            "--limit",
+            "300",
+            "--validation",
+            "40",
+            "--seed",
+            "3",
+            "--epochs",
+            "4",
+            "--batch-size",
+            "16",
+        )
+    assert code == 130 and err.strip().count("\n") == 0
+    (kept,) = Path().glob("runs/mlp10-digits-*/mlp10.safetensors")
+    assert err.strip().endswith(f"resume from '{kept}': warpladder train mlp10 --data digits --limit 300 --validation 40 --resume {kept}")
+    again = shlex.split(err.partition(": warpladder ")[2])
+    assert run(*again)[0] == 0
+    assert run("train", "mlp10", *again[2:-2], "--seed", "3", "--epochs", "4", "--batch-size", "16", "--checkpoint", "whole")[0] == 0
+    assert facts(load_checkpoint(kept)) == facts(load_checkpoint("whole"))
+
+
+@pytest.mark.parametrize("option", [[], ["--net"]])
+def test_an_own_net_is_kept_and_resumed_under_its_name(run, monkeypatch, option):
+    Path("my nets").mkdir()
+    net = 'name = "my net"\nloss = "CrossEntropyLoss"\n[[layers]]\ntype = "Flatten"\n[[layers]]\ntype = "Linear"\nout_features = 10\n'
+    Path("my nets/own.toml").write_text(net)
+    asked = [*option, "my nets/own.toml", "--data", "digits", "--limit", "100", "--epochs", "3", "--batch-size", "16", "--lr", "0.1"]
+
+    def interrupt(trainer: Trainer, order: Order, first: int, last: int) -> None:
+        if order.epoch == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ladder, "LADDER", (hooked("numpy", before=interrupt),))
+        code, _, err = run("train", *asked)
+    assert code == 130, err
+    (kept,) = Path().glob("runs/my-net-digits-*/my-net.safetensors")
+    again = shlex.split(err.strip().splitlines()[-1].partition(": warpladder ")[2])
+    assert again == ["train", "my nets/own.toml", "--data", "digits", "--limit", "100", "--resume", str(kept)]
+    assert run(*again)[0] == 0 and load_checkpoint(kept).finished
 
 
 def test_interrupted_training_leaves_a_checkpoint_to_resume(tmp_path):
@@ -267,9 +441,7 @@ def test_interrupted_training_leaves_a_checkpoint_to_resume(tmp_path):
 
 
 def test_evaluate_agrees_with_training(run, checkpoint):
-    from warpladder.checkpoint import load
-
-    test = load(checkpoint).test
+    test = load_checkpoint(checkpoint).test
     assert test is not None and test.accuracy is not None
     code, out, _ = run("evaluate", str(checkpoint), "--data", "digits")
     assert code == 0
@@ -286,12 +458,24 @@ def table():
     return "test.csv"
 
 
+def test_a_full_disk_is_a_line_that_names_the_file(run, checkpoint, table, monkeypatch):
+    def full(*arguments: object) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(os, "fsync", full)
+    for option in ("--save", "--submission"):
+        code, _, err = run("predict", str(checkpoint), table, option, "out")
+        assert code == 2 and err.startswith("warpladder: out: ") and "No space left on device" in err and err.count("\n") == 1
+        assert sorted(os.listdir()) == [table]
+    code, _, err = run("train", "mlp10", *SMALL, "--checkpoint", "out")
+    assert code == 2 and "'out' could not be written: No space left on device" in err
+
+
 def test_predict_prints_labels_or_writes_a_submission(run, checkpoint, table):
-    from warpladder.checkpoint import load
     from warpladder.data import load as load_data
     from warpladder.train import restore
 
-    with restore(load(checkpoint)) as trainer:
+    with restore(load_checkpoint(checkpoint)) as trainer:
         expected = trainer.predict(load_data("digits").test_x[:7], 1 / 16).argmax(axis=1).tolist()
     assert run("predict", str(checkpoint), table) == (0, "".join(f"{label}\n" for label in expected), "")
     code, out, _ = run("predict", str(checkpoint), table, "--submission", "out.csv", "--save", "logits.npy")

@@ -63,6 +63,56 @@ def test_a_change_in_what_a_function_imports_is_seen(copy: Path) -> None:
     assert run(copy) == "21 1\n"
 
 
+def test_an_edit_of_comments_docstrings_and_lines_compiles_nothing(copy: Path) -> None:
+    assert run(copy) == "21 0\n"
+    outer = copy / "ops" / "probe_outer.py"
+    outer.write_text(
+        f'"""Another docstring."""\n\n# and a comment\n{OUTER}'.replace("def outer(x):", 'def outer(x):\n    """Twice and one."""')
+    )
+    inner = copy / "ops" / "probe_inner.py"
+    inner.write_text("\n\n" + inner.read_text().replace("return", "# said\n    return"))
+    os.utime(inner, (1, 1))
+    assert run(copy) == "21 1\n"
+
+
+def test_a_change_in_a_file_outside_the_package_is_seen(copy: Path) -> None:
+    """The folder's hash does not know it, and bytecode without its constants is the same."""
+    mine = copy.parent / "mine.py"
+    source = "from warpladder.ops.compiled import compiled\n@compiled\ndef twice(x):\n    return x * 2\n"
+    source += "print(twice(10), sum(twice.stats.cache_hits.values()))\n"
+    for text, said in ((source, "20 0\n"), ("# mine\n" + source, "20 1\n"), (source.replace("2", "3"), "30 0\n")):
+        mine.write_text(text)
+        assert run(copy, "import mine", PYTHONDONTWRITEBYTECODE="1") == said
+
+
+def test_functions_of_one_name_keep_their_own_code(copy: Path) -> None:
+    """numba's index knows bytecode, not constants: two functions of one name in one file must not share it."""
+    (copy / "ops" / "probe_twins.py").write_text(
+        "from .compiled import compiled\n"
+        "def first():\n    @compiled\n    def twin(x):\n        return x + 1\n    return twin\n"
+        "a = first()\n"
+        "def first():\n    @compiled\n    def twin(x):\n        return x + 2\n    return twin\n"
+        "b = first()\n"
+        "print(a(10), b(10), sum(a.stats.cache_hits.values()) + sum(b.stats.cache_hits.values()))\n"
+    )
+    assert run(copy, "import warpladder.ops.probe_twins") == "11 12 0\n"
+    assert run(copy, "import warpladder.ops.probe_twins") == "11 12 2\n"
+
+
+def test_what_the_compiler_sees_decides() -> None:
+    said = module.meaning(b"def f(x):\n    return x + 1\n")
+    assert said == module.meaning(b'"""Of f."""\n\n# why\ndef f(x):\n    """Add."""\n    return (x\n            + 1)  # one\n')
+    for other in (b"def f(x):\n    return x + 2\n", b"def g(x):\n    return x + 1\n", b"@h\ndef f(x):\n    return x + 1\n", b"def f(x:"):
+        assert module.meaning(other) != said
+    assert module.meaning(b'def f(x):\n    y = "a"\n') != module.meaning(b'def f(x):\n    y = "b"\n')
+
+
+def test_a_full_disk_costs_a_warning_and_not_the_run(copy: Path) -> None:
+    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200)); import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+    said = run(copy, code + "import warpladder.ops.probe_outer")
+    assert said.startswith("21 0\n") and said.count("UserWarning: compiled code cannot be kept") == 1 and "File too large" in said
+
+
 def test_without_a_place_for_it_everything_works(copy: Path) -> None:
     blocked = copy.parent / "a_file"
     blocked.write_text("")
@@ -98,7 +148,7 @@ def test_the_key_covers_every_source_that_is_compiled(monkeypatch: pytest.Monkey
     assert len(users) > 8
     for path in users:
         source = path.read_text()
-        path.write_text(source + "\n")
+        path.write_text(source + "MORE = 1\n")
         assert module.key() != before, path
         path.write_text(source)
     assert module.key() == before

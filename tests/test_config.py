@@ -22,6 +22,8 @@ from warpladder.errors import ConfigError
         {"learning_rate": math.inf},
         {"learning_rate": None},
         {"momentum": -0.5},
+        {"momentum": 1.0},
+        {"momentum": 1.5},
         {"weight_decay": math.nan},
         {"clip_value": -1},
         {"clip_value": 0},

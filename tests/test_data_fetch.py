@@ -9,12 +9,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import requests
 
-from warpladder.data import fashion, fetch, load, mnist, mnist_like
+from warpladder import data
+from warpladder.cli import main
+from warpladder.data import cifar10, fashion, fetch, load, mnist, mnist_like
 from warpladder.errors import DataError
 
 CONTENT = bytes(range(256)) * 2000
@@ -104,9 +108,9 @@ def test_a_failed_download_leaves_nothing_and_names_three_ways_out(server, tmp_p
     with pytest.raises(DataError) as caught:
         fetch.fetch_all("set", [remote(server, kind)], progress=False)
     message = str(caught.value)
-    assert cached(tmp_path) == []
+    assert not (tmp_path / "cache" / "set").exists()
     assert "\n" not in message and "127.0.0.1: " in message
-    for way_out in ("--data-dir", "WARPLADDER_DATA", "get online", "--data digits"):
+    for way_out in ("--data-dir", "WARPLADDER_DATA", "get online", "--data digits", "'warpladder data --fetch set --data-dir FOLDER'"):
         assert way_out in message
 
 
@@ -183,6 +187,83 @@ def test_a_data_set_is_downloaded_whole(server, tmp_path, monkeypatch):
     assert (load("mnist", progress=False).train_x[:, 0] == x).all()
 
 
+@pytest.fixture
+def served(server, tmp_path, monkeypatch) -> np.ndarray:
+    """Images of a small MNIST and of a small Fashion-MNIST, which the mirrors serve."""
+    from test_data_files import ZIPPED, write_mnist
+
+    x, _ = write_mnist(tmp_path / "origin", ZIPPED, ".gz")
+    Mirrors.files = {path.name: path.read_bytes() for path in (tmp_path / "origin").iterdir()}
+    sums = [hashlib.sha256(Mirrors.files[f"{name}.gz"]).hexdigest() for name in mnist_like.NAMES]
+    remotes = mnist_like.remotes((f"{server}/good/",), sums)
+    sources = [replace(source, remotes=remotes if source.name in ("mnist", "fashion") else ()) for source in data.SOURCES]
+    monkeypatch.setattr(data, "SOURCES", tuple(sources))
+    monkeypatch.chdir(tmp_path)
+    return x
+
+
+def test_what_is_fetched_is_what_is_loaded():
+    for source, remotes in ((mnist.SOURCE, mnist.REMOTES), (fashion.SOURCE, fashion.REMOTES), (cifar10.SOURCE, (cifar10.REMOTE,))):
+        assert source.remotes == remotes
+
+
+def test_a_folder_that_was_fetched_serves_a_machine_without_a_network(served, tmp_path, capsys):
+    assert main(["data", "--fetch", "mnist", "--data-dir", "class/data"]) == 0
+    out, _ = capsys.readouterr()
+    size = sum(len(content) for content in Mirrors.files.values())
+    assert out.splitlines()[0] == f"mnist: 4 files, {size / 1e6:,.1f} MB, sums right, in {tmp_path / 'class/data/mnist'}"
+    assert f"copy {tmp_path / 'class/data'} there, and name the copy with --data-dir or WARPLADDER_DATA" in out
+    Mirrors.files, asked = {}, sum(Mirrors.asked.values())
+    (tmp_path / "class").rename(tmp_path / "copied")
+    assert (load("mnist", data_dir="copied/data").train_x[:, 0] == served).all()
+    assert sum(Mirrors.asked.values()) == asked
+
+
+def test_all_is_every_set_that_is_downloaded_and_a_second_time_asks_for_nothing(served, capsys):
+    for _ in range(2):
+        assert main(["data", "--fetch", "all"]) == 0
+        said = capsys.readouterr().out.splitlines()
+        assert [line.split(":")[0] for line in said[:2]] == ["mnist", "fashion"] and len(said) == 3
+    assert sum(Mirrors.asked.values()) == 8
+
+
+def test_a_damaged_file_is_fetched_again(served):
+    (first, *_) = data.download("mnist", "here", progress=False)
+    whole = first.read_bytes()
+    first.write_bytes(whole[:50])
+    assert data.download("mnist", "here", progress=False)[0].read_bytes() == whole
+
+
+def test_a_set_that_cannot_be_fetched_does_not_keep_the_others_from_it(served, server, monkeypatch, capsys):
+    broken = replace(mnist.SOURCE, remotes=(remote(server, "missing"),))
+    monkeypatch.setattr(data, "SOURCES", (broken, *data.SOURCES[2:]))
+    assert main(["data", "--fetch", "mnist", "fashion", "digits"]) == 2
+    out, err = capsys.readouterr()
+    assert "fashion: 4 files" in out and "digits: comes with scikit-learn" in out and "copy" not in out
+    assert err.startswith("warpladder: mnist: file.bin could not be downloaded") and err.count("warpladder: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ([], "--fetch wants names, of mnist, fashion, or all"),
+        (["mnst"], "there is no data set 'mnst'"),
+        (["csv"], "csv: these are files of your own: there is nothing to fetch"),
+    ],
+)
+def test_what_cannot_be_fetched_is_one_line(served, names, words, capsys):
+    assert main(["data", "--fetch", *names]) == 2
+    err = capsys.readouterr().err
+    assert words in err and err.count("\n") == 1
+
+
+def test_a_folder_to_fetch_into_that_cannot_be_made(served, capsys):
+    Path("taken").write_text("a file")
+    assert main(["data", "--fetch", "mnist", "--data-dir", "taken"]) == 2
+    err = capsys.readouterr().err
+    assert "taken/mnist: cannot be written" in err and err.count("\n") == 1
+
+
 def test_a_folder_that_lacks_the_set_is_an_error_only_if_named_for_this_call(server, tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     monkeypatch.setattr(fashion, "REMOTES", [remote(server, "missing")])
@@ -195,8 +276,6 @@ def test_a_folder_that_lacks_the_set_is_an_error_only_if_named_for_this_call(ser
 
 def test_every_set_that_is_downloaded_has_two_mirrors_on_different_hosts():
     from urllib.parse import urlsplit
-
-    from warpladder.data import cifar10
 
     for each in (*mnist.REMOTES, *fashion.REMOTES, cifar10.REMOTE):
         assert len({urlsplit(url).hostname for url in each.urls}) >= 2

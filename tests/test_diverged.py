@@ -24,7 +24,21 @@ from warpladder.trainers.base import State, StepLog, Trainer
 from warpladder.trainers.reference import ReferenceTrainer
 
 rungs = pytest.mark.parametrize("rung", NAMES)
-DEEP = Net("deep", (1, 4, 4), (Conv2d(9, 3), ReLU(), Conv2d(9, 2), ReLU(), Flatten(), Linear(9), ReLU(), Linear(3)), CrossEntropyLoss())
+DEEP = Net(
+    "deep",
+    (1, 4, 4),
+    (
+        Conv2d(out_channels=9, kernel_size=3),
+        ReLU(),
+        Conv2d(out_channels=9, kernel_size=2),
+        ReLU(),
+        Flatten(),
+        Linear(out_features=9),
+        ReLU(),
+        Linear(out_features=3),
+    ),
+    CrossEntropyLoss(),
+)
 PLAIN = TrainConfig(epochs=3, batch_size=8, seed=5)
 
 

@@ -3,6 +3,7 @@
 import re
 import shlex
 import sys
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
@@ -86,9 +87,23 @@ def test_the_python_of_the_readme_runs_as_written(tmp_path, monkeypatch):
         exec(compile(block, "README.md", "exec"), names)
 
 
+def test_the_python_of_its_page_runs_as_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in code(ROOT / "docs" / "python.md", "python"):
+        if "torch" in block and find_spec("torch") is None:
+            continue
+        exec(compile(block, "python.md", "exec"), names)
+    assert {path.name for path in tmp_path.iterdir()} >= {"mlp.safetensors", "results.json"}
+
+
 def test_documents_name_no_folder_of_any_one_machine():
     for page in PAGES:
         assert not re.search(r"/(home|root|work|tmp|Users)/", page.read_text(encoding="utf-8")), named(page)
+
+
+def test_the_readme_starts_with_the_two_commands_that_ci_runs_in_fresh_clones():
+    assert [block.strip() for block in code(ROOT / "README.md", "sh")][:2] == ["scripts/demo", "scripts/test"]
 
 
 def test_scripts_are_executable():

@@ -45,31 +45,31 @@ def normal(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-R, P, U = ReLU(), MaxPool2d(2), Upsample2d(2)
+R, P, U = ReLU(), MaxPool2d(2), Upsample2d(scale_factor=2)
 
 CONVOLUTIONS: list[tuple[tuple[Layer, ...], Shape]] = [
-    ((Conv2d(9, 3, padding=1),), (13, 6, 4)),
-    ((Conv2d(3, 4, padding=3),), (2, 2, 3)),
-    ((Conv2d(5, 3, padding=9),), (2, 3, 3)),  # most pixels see nothing but padding
-    ((Conv2d(3, 1, stride=2),), (4, 5, 4)),  # classes of pixels that no tap meets
-    ((Conv2d(17, 3, stride=2, padding=1), R), (20, 7, 8)),
-    ((Conv2d(34, 3, padding=1), R), (24, 5, 5)),
-    ((Conv2d(2, 5, stride=4, padding=2), R), (9, 11, 10)),
-    ((Conv2d(40, 3, padding=1), R, P), (16, 8, 8)),
-    ((Conv2d(6, 3), R, P), (3, 9, 8)),
-    ((Conv2d(5, 3, padding=1), R, P), (9, 5, 7)),  # rows and columns that the pool leaves out
-    ((Conv2d(33, 3, padding=1), R, P), (3, 16, 12)),
-    ((Conv2d(70, 3), R), (1, 9, 12)),  # more outputs than a block has
-    ((Conv2d(6, 2, stride=2, padding=1),), (5, 7, 4)),
-    ((Conv2d(5, 2, padding=2), R, P), (5, 9, 12)),
-    ((Conv2d(3, 17, padding=8), R), (9, 3, 4)),  # kernels too large for a block's shared memory
-    ((U, Conv2d(7, 3, padding=1), R), (12, 4, 3)),
-    ((U, Conv2d(3, 3, padding=1)), (9, 4, 4)),  # all classes at once
-    ((Upsample2d(3), Conv2d(4, 3, padding=1)), (2, 3, 2)),
-    ((U, Conv2d(4, 5, padding=1), R), (8, 3, 4)),
-    ((U, Conv2d(4, 2), R), (8, 3, 4)),  # classes of different sizes
-    ((U, Conv2d(2, 1)), (5, 3, 4)),
-    ((Upsample2d(1), Conv2d(3, 3)), (3, 5, 4)),
+    ((Conv2d(out_channels=9, kernel_size=3, padding=1),), (13, 6, 4)),
+    ((Conv2d(out_channels=3, kernel_size=4, padding=3),), (2, 2, 3)),
+    ((Conv2d(out_channels=5, kernel_size=3, padding=9),), (2, 3, 3)),  # most pixels see nothing but padding
+    ((Conv2d(out_channels=3, kernel_size=1, stride=2),), (4, 5, 4)),  # classes of pixels that no tap meets
+    ((Conv2d(out_channels=17, kernel_size=3, stride=2, padding=1), R), (20, 7, 8)),
+    ((Conv2d(out_channels=34, kernel_size=3, padding=1), R), (24, 5, 5)),
+    ((Conv2d(out_channels=2, kernel_size=5, stride=4, padding=2), R), (9, 11, 10)),
+    ((Conv2d(out_channels=40, kernel_size=3, padding=1), R, P), (16, 8, 8)),
+    ((Conv2d(out_channels=6, kernel_size=3), R, P), (3, 9, 8)),
+    ((Conv2d(out_channels=5, kernel_size=3, padding=1), R, P), (9, 5, 7)),  # rows and columns that the pool leaves out
+    ((Conv2d(out_channels=33, kernel_size=3, padding=1), R, P), (3, 16, 12)),
+    ((Conv2d(out_channels=70, kernel_size=3), R), (1, 9, 12)),  # more outputs than a block has
+    ((Conv2d(out_channels=6, kernel_size=2, stride=2, padding=1),), (5, 7, 4)),
+    ((Conv2d(out_channels=5, kernel_size=2, padding=2), R, P), (5, 9, 12)),
+    ((Conv2d(out_channels=3, kernel_size=17, padding=8), R), (9, 3, 4)),  # kernels too large for a block's shared memory
+    ((U, Conv2d(out_channels=7, kernel_size=3, padding=1), R), (12, 4, 3)),
+    ((U, Conv2d(out_channels=3, kernel_size=3, padding=1)), (9, 4, 4)),  # all classes at once
+    ((Upsample2d(scale_factor=3), Conv2d(out_channels=4, kernel_size=3, padding=1)), (2, 3, 2)),
+    ((U, Conv2d(out_channels=4, kernel_size=5, padding=1), R), (8, 3, 4)),
+    ((U, Conv2d(out_channels=4, kernel_size=2), R), (8, 3, 4)),  # classes of different sizes
+    ((U, Conv2d(out_channels=2, kernel_size=1)), (5, 3, 4)),
+    ((Upsample2d(scale_factor=1), Conv2d(out_channels=3, kernel_size=3)), (3, 5, 4)),
 ]
 
 
@@ -86,7 +86,7 @@ def test_convolutions(device: Device, layers: tuple[Layer, ...], in_shape: Shape
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (13, 3), (4, 10), (256, 10), (20, 16), (133, 17), (64, 72)])
 @pytest.mark.parametrize("after", [(), (R,)], ids=["", "ReLU"])
 def test_linear(device: Device, inputs: int, outputs: int, capacity: int, n: int, after: tuple[Layer, ...]) -> None:
-    check(device, GemmLinear, (Linear(outputs), *after), (inputs,), capacity, n, True, 256)
+    check(device, GemmLinear, (Linear(out_features=outputs), *after), (inputs,), capacity, n, True, 256)
 
 
 def using(planned: Planned, n: int, tile: Tile, parts: int) -> None:
@@ -151,10 +151,10 @@ def test_every_tile_correlates(tile: Tile) -> None:
 @pytest.mark.parametrize(
     ("op", "layers", "in_shape"),
     [
-        (GemmLinear, (Linear(3), R), (130,)),
-        (GemmLinear, (Linear(40), R), (130,)),
-        (GemmConv2d, (Conv2d(6, 3), R, P), (3, 9, 8)),
-        (GemmConv2d, (U, Conv2d(20, 3, padding=1), R), (9, 4, 4)),
+        (GemmLinear, (Linear(out_features=3), R), (130,)),
+        (GemmLinear, (Linear(out_features=40), R), (130,)),
+        (GemmConv2d, (Conv2d(out_channels=6, kernel_size=3), R, P), (3, 9, 8)),
+        (GemmConv2d, (U, Conv2d(out_channels=20, kernel_size=3, padding=1), R), (9, 4, 4)),
     ],
 )
 def test_the_same_bits_whatever_came_before(op: type[KernelOp], layers: tuple[Layer, ...], in_shape: Shape) -> None:
@@ -185,10 +185,10 @@ def test_the_same_bits_whatever_came_before(op: type[KernelOp], layers: tuple[La
 @pytest.mark.parametrize(
     ("layers", "in_shape"),
     [
-        ((Conv2d(6, 3, stride=2), R), (5, 7, 8)),
-        ((U, Conv2d(20, 3, padding=1), R), (9, 4, 4)),
-        ((Conv2d(5, 3, padding=1), R), (2, 4, 4)),
-        ((Conv2d(7, 2, stride=2), R), (2, 5, 5)),  # its input gradient computes all classes at once
+        ((Conv2d(out_channels=6, kernel_size=3, stride=2), R), (5, 7, 8)),
+        ((U, Conv2d(out_channels=20, kernel_size=3, padding=1), R), (9, 4, 4)),
+        ((Conv2d(out_channels=5, kernel_size=3, padding=1), R), (2, 4, 4)),
+        ((Conv2d(out_channels=7, kernel_size=2, stride=2), R), (2, 5, 5)),  # its input gradient computes all classes at once
     ],
 )
 def test_a_relus_gradient_on_the_way(multiprocessors: int, layers: tuple[Layer, ...], in_shape: Shape) -> None:
@@ -215,7 +215,9 @@ def test_a_relus_gradient_on_the_way(multiprocessors: int, layers: tuple[Layer, 
 
 
 @emulated
-@pytest.mark.parametrize("layers", [(Conv2d(2, 1), R), (Conv2d(2, 1), R, P)], ids=["ReLU", "pool"])
+@pytest.mark.parametrize(
+    "layers", [(Conv2d(out_channels=2, kernel_size=1), R), (Conv2d(out_channels=2, kernel_size=1), R, P)], ids=["ReLU", "pool"]
+)
 def test_nan_goes_on(layers: tuple[Layer, ...]) -> None:
     """A NaN that ReLU or a pool swallowed would hide that training has diverged."""
     device = sized(1)
@@ -229,12 +231,16 @@ def test_nan_goes_on(layers: tuple[Layer, ...]) -> None:
 
 
 def test_layers_that_it_refuses() -> None:
-    taken = [(Conv2d(2, 3), R), (Conv2d(2, 3, stride=2), R, P), (U, Conv2d(2, 3, padding=2))]
+    taken = [
+        (Conv2d(out_channels=2, kernel_size=3), R),
+        (Conv2d(out_channels=2, kernel_size=3, stride=2), R, P),
+        (U, Conv2d(out_channels=2, kernel_size=3, padding=2)),
+    ]
     refused = [
-        (Conv2d(2, 3), R, MaxPool2d(3)),
-        (Conv2d(2, 3), R, MaxPool2d(2, 1)),
-        (U, Conv2d(2, 3, stride=2)),
-        (U, Conv2d(2, 3, padding=3)),
+        (Conv2d(out_channels=2, kernel_size=3), R, MaxPool2d(3)),
+        (Conv2d(out_channels=2, kernel_size=3), R, MaxPool2d(2, 1)),
+        (U, Conv2d(out_channels=2, kernel_size=3, stride=2)),
+        (U, Conv2d(out_channels=2, kernel_size=3, padding=3)),
     ]
     assert all(GemmConv2d.takes(layers, (3, 8, 8)) for layers in taken)
     assert not any(GemmConv2d.takes(layers, (3, 8, 8)) for layers in refused)

@@ -13,6 +13,7 @@ PACKAGE = Path(warpladder.__file__).parent
 
 #: Each group may import only what stands below it, and of its own group nothing but itself.
 ORDER = (
+    ("__main__",),
     ("cli",),
     ("report", "reproduce"),
     ("bench", "profile", "features", "gemm"),
@@ -24,7 +25,7 @@ ORDER = (
     ("ops",),
     ("gpu", "emulator"),
     ("device",),
-    ("params", "order"),
+    ("params", "order", "netfile"),
     ("nets", "config"),
 )
 RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
@@ -32,11 +33,14 @@ RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
 #: Parts that anybody may import, and what little they may import themselves.
 LEAVES = {
     "errors": set(),
-    "data": {"errors"},
-    "results": {"errors"},
+    "arguments": {"errors"},
+    "show": set(),
+    "data": {"errors", "show"},
+    "results": {"errors", "report", "show"},
     "plan": {"errors", "results"},
     "checkpoint": {"errors", "config", "nets", "plan"},
     "machine": {"errors"},
+    "pyfile": {"errors"},
     "tolerance": {"errors", "nets", "config"},
 }
 
@@ -73,7 +77,7 @@ def imported(path: Path) -> set[str]:
 def faults(path: Path) -> list[str]:
     part, others = part_of(path), imported(path)
     if part == "report":
-        allowed = {"results", "errors"}
+        allowed = {"results", "errors", "show"}
     elif part in LEAVES:
         allowed = LEAVES[part]
     else:
@@ -144,4 +148,16 @@ def test_every_public_name_is_there_and_listed():
 @pytest.mark.parametrize("name", ["train", "verify"])
 def test_functions_keep_their_names_when_the_module_of_the_same_name_is_imported(name):
     code = f"import importlib, warpladder as wl; importlib.import_module('warpladder.{name}'); assert callable(wl.{name})"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_modules_below_a_function_of_the_same_name_can_be_imported():
+    code = """
+import warpladder.train.loop, warpladder.verify.proof
+import warpladder.train.loop as loop
+import warpladder.verify.proof as proof
+import warpladder as wl
+assert wl.verify.proof is proof and wl.train.loop is loop and warpladder.verify.proof is proof
+assert callable(wl.train) and callable(wl.verify) and wl.train is loop.train and wl.verify.__name__ == "verify"
+"""
     subprocess.run([sys.executable, "-c", code], check=True)

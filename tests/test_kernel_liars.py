@@ -33,9 +33,21 @@ DEVICES: list[type[Device]] = [EmulatedDevice, *([gpu.GpuDevice] if gpu.why_not(
 
 #: Small enough to be proven often, large enough that each kernel has several blocks of 32 threads.
 NET = Net(
-    "small", (1, 10, 10),
-    (Conv2d(5, 3, padding=1), ReLU(), MaxPool2d(2), Conv2d(6, 2), ReLU(), Flatten(), Linear(40), ReLU(), Linear(5)), CrossEntropyLoss(),
-)  # fmt: skip
+    "small",
+    (1, 10, 10),
+    (
+        Conv2d(out_channels=5, kernel_size=3, padding=1),
+        ReLU(),
+        MaxPool2d(2),
+        Conv2d(out_channels=6, kernel_size=2),
+        ReLU(),
+        Flatten(),
+        Linear(out_features=40),
+        ReLU(),
+        Linear(out_features=5),
+    ),
+    CrossEntropyLoss(),
+)
 CONFIG = TrainConfig(batch_size=12, block_size=32)
 STEP = Slice(12, 12, 0)
 

@@ -91,7 +91,7 @@ def test_a_layer_that_a_table_lacks_is_named() -> None:
 
 
 def test_relu_writes_over_its_input_but_never_over_the_nets() -> None:
-    net = Net("relu first", (6,), (ReLU(), Linear(5), ReLU(), Linear(6)), nets.MSELoss())
+    net = Net("relu first", (6,), (ReLU(), Linear(out_features=5), ReLU(), Linear(out_features=6)), nets.MSELoss())
     assert in_place(net, groups(net, TABLE)) == {2}
 
 
@@ -201,7 +201,7 @@ def test_the_block_size_and_the_feed_are_the_users(device: Device) -> None:
 
 def test_labels_beyond_the_batch_do_not_matter(device: Device) -> None:
     """A net whose batch is one sample, and a data set of one."""
-    net = Net("one", (1, 3, 3), (Flatten(), Linear(3)), CrossEntropyLoss())
+    net = Net("one", (1, 3, 3), (Flatten(), Linear(out_features=3)), CrossEntropyLoss())
     drawn = case(net, CONFIG.but(batch_size=1), seed=1, samples=1)
     with built(device, drawn, "sync") as trainer:
         log = trainer.run(drawn.order, 0, 1)

@@ -126,7 +126,18 @@ CONFIG = TrainConfig(batch_size=5, learning_rate=0.05, momentum=0.9, weight_deca
 
 NETS = (
     nets.mlp10((1, 5, 4)),
-    Net("images", (2, 4, 6), (Conv2d(3, 3, padding=1), ReLU(), MaxPool2d(2), Upsample2d(2), Conv2d(2, 3, padding=1)), MSELoss()),
+    Net(
+        "images",
+        (2, 4, 6),
+        (
+            Conv2d(out_channels=3, kernel_size=3, padding=1),
+            ReLU(),
+            MaxPool2d(2),
+            Upsample2d(scale_factor=2),
+            Conv2d(out_channels=2, kernel_size=3, padding=1),
+        ),
+        MSELoss(),
+    ),
 )
 
 

@@ -97,7 +97,7 @@ class Case:
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (13, 3), (3, 17), (130, 33)])
 @pytest.mark.parametrize("want_dx", [True, False])
 def test_linear(device: Device, block: int, capacity: int, n: int, inputs: int, outputs: int, want_dx: bool) -> None:
-    case = Case(device, Linear(outputs), (inputs,), capacity, n, block, want_dx)
+    case = Case(device, Linear(out_features=outputs), (inputs,), capacity, n, block, want_dx)
     y, found_dx = case.run()
     x, w, b, dy = case.in_double()
     dx, dw, db = linear.backward(x, w, dy)
@@ -116,18 +116,18 @@ def test_linear_sums_over_many_samples(device: Device, n: int, inputs: int, outp
 
 
 CONVOLUTIONS = [
-    (Conv2d(1, 1), (1, 1, 1)),
-    (Conv2d(3, 3), (2, 7, 5)),
-    (Conv2d(2, 3, padding=1), (3, 5, 8)),
-    (Conv2d(5, 2, stride=2), (1, 7, 6)),
-    (Conv2d(4, 3, stride=2, padding=2), (3, 6, 9)),
-    (Conv2d(2, 2, stride=3, padding=1), (2, 8, 5)),
-    (Conv2d(3, 1, stride=2), (4, 5, 4)),
-    (Conv2d(3, 4, padding=3), (2, 2, 3)),
-    (Conv2d(2, 5, padding=4), (1, 1, 2)),  # most windows see next to nothing
-    (Conv2d(1, 3, padding=1), (6, 9, 7)),  # fewer outputs than inputs
-    (Conv2d(2, 5, stride=4, padding=2), (1, 11, 10)),  # a stride that leaves pixels out
-    (Conv2d(2, 1, padding=2), (1, 3, 2)),  # windows on nothing but padding
+    (Conv2d(out_channels=1, kernel_size=1), (1, 1, 1)),
+    (Conv2d(out_channels=3, kernel_size=3), (2, 7, 5)),
+    (Conv2d(out_channels=2, kernel_size=3, padding=1), (3, 5, 8)),
+    (Conv2d(out_channels=5, kernel_size=2, stride=2), (1, 7, 6)),
+    (Conv2d(out_channels=4, kernel_size=3, stride=2, padding=2), (3, 6, 9)),
+    (Conv2d(out_channels=2, kernel_size=2, stride=3, padding=1), (2, 8, 5)),
+    (Conv2d(out_channels=3, kernel_size=1, stride=2), (4, 5, 4)),
+    (Conv2d(out_channels=3, kernel_size=4, padding=3), (2, 2, 3)),
+    (Conv2d(out_channels=2, kernel_size=5, padding=4), (1, 1, 2)),  # most windows see next to nothing
+    (Conv2d(out_channels=1, kernel_size=3, padding=1), (6, 9, 7)),  # fewer outputs than inputs
+    (Conv2d(out_channels=2, kernel_size=5, stride=4, padding=2), (1, 11, 10)),  # a stride that leaves pixels out
+    (Conv2d(out_channels=2, kernel_size=1, padding=2), (1, 3, 2)),  # windows on nothing but padding
 ]
 
 
@@ -150,15 +150,15 @@ def test_conv2d(device: Device, block: int, layer: Conv2d, in_shape: Shape, capa
 
 
 def test_conv2d_whose_input_needs_no_gradient(device: Device) -> None:
-    test_conv2d(device, 64, Conv2d(3, 3), (2, 7, 5), 5, 4, want_dx=False)
+    test_conv2d(device, 64, Conv2d(out_channels=3, kernel_size=3), (2, 7, 5), 5, 4, want_dx=False)
 
 
 def test_conv2d_sums_over_many_samples(device: Device) -> None:
     """More samples than one thread adds up at a time."""
-    test_conv2d(device, 64, Conv2d(2, 2, padding=1), (1, 2, 3), 700, 613)
+    test_conv2d(device, 64, Conv2d(out_channels=2, kernel_size=2, padding=1), (1, 2, 3), 700, 613)
 
 
-@pytest.mark.parametrize("layer", [Linear(3), Conv2d(3, 2)], ids=["linear", "conv2d"])
+@pytest.mark.parametrize("layer", [Linear(out_features=3), Conv2d(out_channels=3, kernel_size=2)], ids=["linear", "conv2d"])
 def test_again_after_a_larger_batch(device: Device, layer: Layer) -> None:
     """Nothing of an earlier batch stays in the scratch memory."""
     in_shape = (2, 3, 4) if isinstance(layer, Conv2d) else (5,)
@@ -255,7 +255,7 @@ def test_maxpool2d_that_only_predicts(device: Device) -> None:
 @pytest.mark.parametrize(("capacity", "n"), BATCHES)
 @pytest.mark.parametrize(("factor", "in_shape"), [(2, (3, 4, 5)), (3, (1, 2, 3)), (1, (2, 3, 1))])
 def test_upsample2d(device: Device, block: int, factor: int, in_shape: Shape, capacity: int, n: int) -> None:
-    case = Case(device, Upsample2d(factor), in_shape, capacity, n, block)
+    case = Case(device, Upsample2d(scale_factor=factor), in_shape, capacity, n, block)
     y, dx = case.run()
     assert np.array_equal(y, upsample2d.forward(case.x[:n], factor))
     assert dx is not None
@@ -266,7 +266,7 @@ def test_upsample2d(device: Device, block: int, factor: int, in_shape: Shape, ca
 def test_more_samples_than_a_grid_is_high(device: Device) -> None:
     """The grid's y axis ends at 65,535: threads take the samples beyond it in a second turn."""
     n = 70_000
-    case = Case(device, Upsample2d(2), (1, 1, 1), n, n, 32)
+    case = Case(device, Upsample2d(scale_factor=2), (1, 1, 1), n, n, 32)
     y, dx = case.run()
     assert np.array_equal(y, upsample2d.forward(case.x, 2))
     assert dx is not None
@@ -492,11 +492,11 @@ def test_long_sums_round_little(device: Device) -> None:
     x, dy = np.full((n, 1), terms), np.ones((n, 1), np.float32)
     dw, db = nan(device, 1, 1), nan(device, 1)
     y, w, b = device.empty((n, 1)), device.zeros((1, 1)), device.zeros((1,))
-    op = TABLE.layers[(Linear,)](device, (Linear(1),), Buffers(device.array(x), y, None, device.array(dy), w, b, dw, db), 256)
+    op = TABLE.layers[(Linear,)](device, (Linear(out_features=1),), Buffers(device.array(x), y, None, device.array(dy), w, b, dw, db), 256)
     send(op.backward(n))
     assert abs(dw.download()[0, 0] / (float(terms) * n) - 1) <= bound("float32", SLAB)
     assert db.download()[0] == n
-    one = Linear(1)
+    one = Linear(out_features=1)
     wide = Buffers(device.array(x.reshape(1, n)), nan(device, 1, 1), None, None, device.array(dy.reshape(1, n)), b)
     send(TABLE.layers[(Linear,)](device, (one,), wide, 256).forward(1))
     assert abs(wide.y.download()[0, 0] / (float(terms) * n) - 1) <= bound("float32", 1024)
@@ -505,8 +505,8 @@ def test_long_sums_round_little(device: Device) -> None:
 @pytest.mark.parametrize("threads", range(32, 1025, 32))
 def test_every_block_size(device: Device, threads: int) -> None:
     """From 32 to 1,024 threads: the same numbers, but for the losses' last bits."""
-    case = Case(device, Conv2d(3, 3, padding=1), (2, 9, 7), 3, 3, threads)
-    usual = Case(device, Conv2d(3, 3, padding=1), (2, 9, 7), 3, 3, 64)
+    case = Case(device, Conv2d(out_channels=3, kernel_size=3, padding=1), (2, 9, 7), 3, 3, threads)
+    usual = Case(device, Conv2d(out_channels=3, kernel_size=3, padding=1), (2, 9, 7), 3, 3, 64)
     found, wanted = case.run(), usual.run()
     assert all(a is not None and b is not None and np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
     assert np.array_equal(case.dw.download(), usual.dw.download())

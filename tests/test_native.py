@@ -68,7 +68,7 @@ def test_a_step_inside_the_gradient_is_the_same_step() -> None:
 @pytest.mark.parametrize("features", [16, 48, 50, 784])
 def test_bytes_and_floats_train_alike(features: int) -> None:
     """A thin first layer reads bytes where they lie; as floats, or with a ragged number of features, they are gathered."""
-    net = Net("thin", (features,), (Linear(10),), CrossEntropyLoss())
+    net = Net("thin", (features,), (Linear(out_features=10),), CrossEntropyLoss())
     drawn = case(net, SETTINGS, seed=4, samples=20)
     data = drawn.dataset
     floats = replace(drawn, dataset=data.but(train_x=data.train_x.astype(np.float32), test_x=data.test_x.astype(np.float32)))
@@ -87,7 +87,18 @@ def test_the_layout_loses_nothing(net: Net) -> None:
 
 def test_padding_stays_zero() -> None:
     """Three channels in panels of sixteen and more: what pads them must never learn, whatever the optimiser."""
-    net = Net("odd", (2, 6, 6), (Conv2d(3, 3, padding=1), ReLU(), Conv2d(5, 2), Flatten(), Linear(7)), CrossEntropyLoss())
+    net = Net(
+        "odd",
+        (2, 6, 6),
+        (
+            Conv2d(out_channels=3, kernel_size=3, padding=1),
+            ReLU(),
+            Conv2d(out_channels=5, kernel_size=2),
+            Flatten(),
+            Linear(out_features=7),
+        ),
+        CrossEntropyLoss(),
+    )
     drawn = case(net, SETTINGS.but(momentum=0.9, weight_decay=0.1, clip_value=0.5), seed=5, samples=16)
     with NativeTrainer(net, drawn.config, drawn.state) as trainer:
         trainer.load(drawn.dataset)
@@ -111,7 +122,12 @@ def test_what_is_fused() -> None:
         ("Conv2d", True, True),
         ("Conv2d", False, True),
     ]
-    net = Net("other", (1, 4, 4), (Upsample2d(2), Conv2d(2, 3), Flatten(), Linear(2)), CrossEntropyLoss())
+    net = Net(
+        "other",
+        (1, 4, 4),
+        (Upsample2d(scale_factor=2), Conv2d(out_channels=2, kernel_size=3), Flatten(), Linear(out_features=2)),
+        CrossEntropyLoss(),
+    )
     assert not any(node.folded for node in fuse(net)[1])  # no padding: another operation
 
 
@@ -151,7 +167,7 @@ def test_pages_are_aligned_and_apart() -> None:
 
 def test_many_classes() -> None:
     """The product that one logarithm serves for many samples must not overflow."""
-    net = Net("wide", (4,), (Linear(2000),), CrossEntropyLoss())
+    net = Net("wide", (4,), (Linear(out_features=2000),), CrossEntropyLoss())
     drawn = case(net, TrainConfig(batch_size=None), seed=8, samples=300)
     state = State(np.zeros_like(drawn.state.params), np.zeros_like(drawn.state.velocity))
     loss = trained(replace(drawn, state=state))[1]

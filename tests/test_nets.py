@@ -48,18 +48,18 @@ def test_the_five_nets_adapt_to_other_images(make, in_shape):
 @pytest.mark.parametrize(
     ("layer", "in_shape", "out_shape"),
     [
-        (Conv2d(4, 3), (2, 5, 7), (4, 3, 5)),
-        (Conv2d(4, 3, stride=2), (2, 6, 7), (4, 2, 3)),
-        (Conv2d(4, 3, padding=1), (2, 5, 7), (4, 5, 7)),
-        (Conv2d(4, 3, stride=2, padding=2), (2, 1, 7), (4, 2, 5)),
+        (Conv2d(out_channels=4, kernel_size=3), (2, 5, 7), (4, 3, 5)),
+        (Conv2d(out_channels=4, kernel_size=3, stride=2), (2, 6, 7), (4, 2, 3)),
+        (Conv2d(out_channels=4, kernel_size=3, padding=1), (2, 5, 7), (4, 5, 7)),
+        (Conv2d(out_channels=4, kernel_size=3, stride=2, padding=2), (2, 1, 7), (4, 2, 5)),
         (MaxPool2d(2), (3, 5, 4), (3, 2, 2)),
         (MaxPool2d(3, stride=1), (3, 5, 4), (3, 3, 2)),
         (MaxPool2d(2, stride=3), (3, 8, 7), (3, 3, 2)),
-        (Upsample2d(3), (2, 2, 5), (2, 6, 15)),
+        (Upsample2d(scale_factor=3), (2, 2, 5), (2, 6, 15)),
         (Flatten(), (2, 3, 4), (24,)),
         (Flatten(), (5,), (5,)),
         (ReLU(), (2, 3, 4), (2, 3, 4)),
-        (Linear(6), (5,), (6,)),
+        (Linear(out_features=6), (5,), (6,)),
     ],
 )
 def test_shapes_counted_by_hand(layer, in_shape, out_shape):
@@ -88,33 +88,43 @@ def test_shapes_are_those_of_torch():
 
 
 IMPOSSIBLE = {
-    "images into Linear": ((1, 8, 8), (Linear(10),), CrossEntropyLoss(), r"layer 0: Linear wants a flat input .*\(1, 8, 8\).*Flatten"),
+    "images into Linear": (
+        (1, 8, 8),
+        (Linear(out_features=10),),
+        CrossEntropyLoss(),
+        r"layer 0: Linear wants a flat input .*\(1, 8, 8\).*Flatten",
+    ),
     "flat samples into Conv2d": (
         (64,),
-        (Conv2d(4, 3), Flatten(), Linear(2)),
+        (Conv2d(out_channels=4, kernel_size=3), Flatten(), Linear(out_features=2)),
         CrossEntropyLoss(),
         r"layer 0: Conv2d wants an image .*\(64,\)",
     ),
     "a window above the image": (
         (1, 8, 8),
-        (Conv2d(4, 9), Flatten(), Linear(2)),
+        (Conv2d(out_channels=4, kernel_size=9), Flatten(), Linear(out_features=2)),
         CrossEntropyLoss(),
         r"layer 0: Conv2d wants at least 9x9 .*\(1, 8, 8\)",
     ),
     "a pool above what is left": (
         (1, 4, 4),
-        (Conv2d(4, 3), ReLU(), MaxPool2d(3), Flatten(), Linear(2)),
+        (Conv2d(out_channels=4, kernel_size=3), ReLU(), MaxPool2d(3), Flatten(), Linear(out_features=2)),
         CrossEntropyLoss(),
         r"layer 2: MaxPool2d wants at least 3x3 pixels, got \(4, 2, 2\)",
     ),
     "nothing to train": ((4,), (ReLU(),), MSELoss(), "nothing to train"),
     "no layers": ((4,), (), MSELoss(), "nothing to train"),
-    "images as logits": ((1, 8, 8), (Conv2d(4, 3),), CrossEntropyLoss(), r"CrossEntropyLoss wants logits .*\(4, 6, 6\)"),
-    "an autoencoder of another size": ((1, 8, 8), (Conv2d(4, 3),), MSELoss(), "differ in size"),
-    "no channels": ((0, 8, 8), (Flatten(), Linear(2)), CrossEntropyLoss(), "in_shape wants"),
-    "two dimensions": ((8, 8), (Flatten(), Linear(2)), CrossEntropyLoss(), "in_shape wants"),
+    "images as logits": (
+        (1, 8, 8),
+        (Conv2d(out_channels=4, kernel_size=3),),
+        CrossEntropyLoss(),
+        r"CrossEntropyLoss wants logits .*\(4, 6, 6\)",
+    ),
+    "an autoencoder of another size": ((1, 8, 8), (Conv2d(out_channels=4, kernel_size=3),), MSELoss(), "differ in size"),
+    "no channels": ((0, 8, 8), (Flatten(), Linear(out_features=2)), CrossEntropyLoss(), "in_shape wants"),
+    "two dimensions": ((8, 8), (Flatten(), Linear(out_features=2)), CrossEntropyLoss(), "in_shape wants"),
     "something else as a layer": ((4,), (Linear,), CrossEntropyLoss(), "layer 0: .* is not a layer"),
-    "something else as a loss": ((4,), (Linear(2),), "mse", "'mse' is not a loss"),
+    "something else as a loss": ((4,), (Linear(out_features=2),), "mse", "'mse' is not a loss"),
 }
 
 
@@ -129,14 +139,14 @@ def test_a_chain_that_cannot_work_is_refused_where_it_is_written(in_shape, layer
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Linear(0),
-        lambda: Linear(2.0),  # type: ignore[arg-type]
-        lambda: Linear(True),
-        lambda: Conv2d(4, 0),
-        lambda: Conv2d(4, 3, stride=0),
-        lambda: Conv2d(4, 3, padding=-1),
+        lambda: Linear(out_features=0),
+        lambda: Linear(out_features=2.0),  # type: ignore[arg-type]
+        lambda: Linear(out_features=True),
+        lambda: Conv2d(out_channels=4, kernel_size=0),
+        lambda: Conv2d(out_channels=4, kernel_size=3, stride=0),
+        lambda: Conv2d(out_channels=4, kernel_size=3, padding=-1),
         lambda: MaxPool2d(0),
-        lambda: Upsample2d(0),
+        lambda: Upsample2d(scale_factor=0),
     ],
 )
 def test_a_layer_refuses_settings_that_make_no_sense(make):

@@ -61,7 +61,7 @@ def untouched(t: Buffers, n: int) -> None:
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (13, 3), (3, 17), (130, 33)])
 @pytest.mark.parametrize("want_dx", [True, False])
 def test_linear(table: OpTable, capacity: int, n: int, inputs: int, outputs: int, want_dx: bool) -> None:
-    op, t = bind(table, Linear(outputs), (inputs,), capacity, n, want_dx)
+    op, t = bind(table, Linear(out_features=outputs), (inputs,), capacity, n, want_dx)
     op.forward(n)
     op.backward(n)
     x, w, b, dy = (a.astype(float) for a in (t.x[:n], t.w, t.b, t.dy[:n]))
@@ -76,16 +76,16 @@ def test_linear(table: OpTable, capacity: int, n: int, inputs: int, outputs: int
 
 
 CONVOLUTIONS = [
-    (Conv2d(1, 1), (1, 1, 1)),
-    (Conv2d(3, 3), (2, 7, 5)),
-    (Conv2d(2, 3, padding=1), (3, 5, 8)),
-    (Conv2d(5, 2, stride=2), (1, 7, 6)),
-    (Conv2d(4, 3, stride=2, padding=2), (3, 6, 9)),
-    (Conv2d(2, 2, stride=3, padding=1), (2, 8, 5)),
-    (Conv2d(3, 1, stride=2), (4, 5, 4)),
-    (Conv2d(3, 4, padding=3), (2, 2, 3)),
-    (Conv2d(1, 3, padding=1), (6, 9, 7)),  # fewer outputs than inputs
-    (Conv2d(2, 5, stride=4, padding=2), (1, 11, 10)),  # a stride that leaves pixels out
+    (Conv2d(out_channels=1, kernel_size=1), (1, 1, 1)),
+    (Conv2d(out_channels=3, kernel_size=3), (2, 7, 5)),
+    (Conv2d(out_channels=2, kernel_size=3, padding=1), (3, 5, 8)),
+    (Conv2d(out_channels=5, kernel_size=2, stride=2), (1, 7, 6)),
+    (Conv2d(out_channels=4, kernel_size=3, stride=2, padding=2), (3, 6, 9)),
+    (Conv2d(out_channels=2, kernel_size=2, stride=3, padding=1), (2, 8, 5)),
+    (Conv2d(out_channels=3, kernel_size=1, stride=2), (4, 5, 4)),
+    (Conv2d(out_channels=3, kernel_size=4, padding=3), (2, 2, 3)),
+    (Conv2d(out_channels=1, kernel_size=3, padding=1), (6, 9, 7)),  # fewer outputs than inputs
+    (Conv2d(out_channels=2, kernel_size=5, stride=4, padding=2), (1, 11, 10)),  # a stride that leaves pixels out
 ]
 
 
@@ -111,12 +111,12 @@ def test_conv2d(table: OpTable, layer: Conv2d, in_shape: Shape, capacity: int, n
 
 def test_conv2d_in_several_blocks(table: OpTable) -> None:
     """Samples enough that a convolution in blocks needs more than one, the last one partial."""
-    test_conv2d(table, Conv2d(3, 3, padding=1), (16, 28, 28), 7, 7, True)
+    test_conv2d(table, Conv2d(out_channels=3, kernel_size=3, padding=1), (16, 28, 28), 7, 7, True)
 
 
 def test_conv2d_again_after_a_larger_batch(table: OpTable) -> None:
     """Nothing of an earlier batch stays in the scratch memory."""
-    op, t = bind(table, Conv2d(3, 3, padding=1), (2, 5, 6), 4, 4)
+    op, t = bind(table, Conv2d(out_channels=3, kernel_size=3, padding=1), (2, 5, 6), 4, 4)
     op.forward(4)
     op.backward(4)
     first = t.y.copy(), t.dx.copy(), t.dw.copy()
@@ -187,7 +187,7 @@ def test_maxpool2d_passes_nan_on(table: OpTable, position: int) -> None:
 @pytest.mark.parametrize(("capacity", "n"), BATCHES)
 @pytest.mark.parametrize(("factor", "in_shape"), [(2, (3, 4, 5)), (3, (1, 2, 3)), (1, (2, 3, 1))])
 def test_upsample2d(table: OpTable, factor: int, in_shape: Shape, capacity: int, n: int) -> None:
-    op, t = bind(table, Upsample2d(factor), in_shape, capacity, n)
+    op, t = bind(table, Upsample2d(scale_factor=factor), in_shape, capacity, n)
     op.forward(n)
     assert np.array_equal(t.y[:n], upsample2d.forward(t.x[:n], factor))
     op.backward(n)

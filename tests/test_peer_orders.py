@@ -135,7 +135,7 @@ def test_a_tie_is_right_where_the_label_is_the_first_of_the_largest() -> None:
     from warpladder.nets import CrossEntropyLoss, Linear, Net
     from warpladder.peers.jax_steps import loss
 
-    net = Net("identity", (3,), (Linear(3),), CrossEntropyLoss())
+    net = Net("identity", (3,), (Linear(out_features=3),), CrossEntropyLoss())
     params = {"0.weight": jnp.eye(3), "0.bias": jnp.zeros(3)}
     outputs = jnp.array([[1.0, 1, 0], [1, 1, 0], [0, 1, 1], [0, 1, 1], [2, 2, 2], [2, 2, 2], [0, 0, 1], [-1, -2, -3]])
     labels = jnp.array([0, 1, 1, 2, 0, 2, 2, 0])

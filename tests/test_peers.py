@@ -205,9 +205,9 @@ def test_state_is_kept_to_the_bit(peer: Rung) -> None:
 @pytest.mark.parametrize("setting", ["plain", "nesterov", "full"])
 def test_proof(peer: Rung, setting: str) -> None:
     """The proof that a climb asks for before it times anything."""
-    net = Net("small", (1, 6, 6), (Conv2d(3, 3), ReLU(), Flatten(), Linear(4)), CrossEntropyLoss())
+    net = Net("small", (1, 6, 6), (Conv2d(out_channels=3, kernel_size=3), ReLU(), Flatten(), Linear(out_features=4)), CrossEntropyLoss())
     if peer.name == "sklearn":
-        net = Net("small", (9,), (Linear(7), ReLU(), Linear(4)), CrossEntropyLoss())
+        net = Net("small", (9,), (Linear(out_features=7), ReLU(), Linear(out_features=4)), CrossEntropyLoss())
     config = suited(peer, case(net, SETTINGS[setting], seed=0, samples=1)).config
     verdict = verify(peer.build, net, config)
     assert verdict.passed, verdict.reason
@@ -264,10 +264,16 @@ def test_threads_are_given_back() -> None:
 def test_what_the_peers_cannot_train() -> None:
     sklearn = find("sklearn")
     assert "Linear" in str(sklearn.unsupported(nets.cnn(), PLAIN))
-    assert "cross-entropy" in str(sklearn.unsupported(Net("a", (4,), (Linear(4),), nets.MSELoss()), PLAIN))
+    assert "cross-entropy" in str(sklearn.unsupported(Net("a", (4,), (Linear(out_features=4),), nets.MSELoss()), PLAIN))
     assert "two classes" in str(sklearn.unsupported(nets.mlp(classes=2), PLAIN))
     assert "clip" in str(sklearn.unsupported(nets.mlp(), SETTINGS["clip"]))
-    assert sklearn.unsupported(Net("deep", (4,), (Linear(5), ReLU(), Linear(3), ReLU(), Linear(4)), CrossEntropyLoss()), PLAIN) is None
+    assert (
+        sklearn.unsupported(
+            Net("deep", (4,), (Linear(out_features=5), ReLU(), Linear(out_features=3), ReLU(), Linear(out_features=4)), CrossEntropyLoss()),
+            PLAIN,
+        )
+        is None
+    )
     assert "convolution" in str(find("torch-channels-last").unsupported(nets.mlp(), PLAIN))
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from rungs_here import HERE
 from strategies import case
 from warpladder import nets
 from warpladder.cli import main
+from warpladder.cli.profile import launches, memory, operations, tiles
 from warpladder.config import TrainConfig
 from warpladder.device.limits import Limits, Resources
 from warpladder.device.occupancy import occupancy
@@ -19,6 +22,7 @@ from warpladder.errors import RungError
 from warpladder.ladder import find
 from warpladder.nets import Flatten
 from warpladder.profile import WHOLE, floor, profile
+from warpladder.profile.content import KernelTime, LaunchShape, Part, Profile, Tiles
 from warpladder.rungs.base import Rung
 
 CONFIG = TrainConfig(batch_size=4, momentum=0.9)
@@ -92,3 +96,42 @@ def test_the_command_writes_what_it_shows(tmp_path, capsys):
     assert told["schema"] == 1 and told["rung"] == "loops" and np.isfinite(told["step_seconds"])
     shown = capsys.readouterr().out
     assert "1 Linear" in shown and "of floor" in shown and "update" in shown
+
+
+LONG = "gemm_patches_relu_pool_bias_kernel<64, 128, 8, float4>"
+
+
+def made_up() -> Profile:
+    """A profile with figures as long as they get."""
+    kernel = KernelTime(LONG, 12, 1.234e-4, LaunchShape((65535, 128, 64), (32, 8, 4), 98_304, 255, 1_024, 1_280, 0.375))
+    part = Part(
+        "0 Conv2d, 1 ReLU, 2 MaxPool2d",
+        "backward",
+        9.87e-5,
+        floor.Floor(123_456_789, 98_765_432),
+        (kernel, KernelTime("cudnn", 1, 2e-6, None)),
+    )
+    tiled = Tiles((0, 2), "input gradient", 60_000, "128x128x16", 784, 32, True)
+    return Profile(
+        "autoencoder", "gemm", "NVIDIA H200", 64, 3e-4, 10**9, 6e13, 4e12, (part,), {"activations": 123_456_789}, 10**9,
+        {"to the device": 1_234_567}, tiles=(tiled,),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [60, 70, 80, 100, 160])
+def test_a_narrow_terminal_costs_no_figure(width: int) -> None:
+    """At 80 columns the table of kernels once lost its numbers."""
+    console = Console(width=width, color_system=None)
+    found = made_up()
+    with console.capture() as capture:
+        for show in (operations, launches, tiles, memory):
+            console.print(show(found, console.width))
+    text = capture.get()
+    assert "…" not in text and max(map(len, text.splitlines())) <= width
+    figures = (
+        "98.7 us", "123.46", "98.77", "1,250.8", "1,000.7", "65535x128x64", "32x8x4", "255", "99,328", "1280", "38%", "128x128x16", "60,000",
+        "123.457", "1,000.0", "1.2346",
+    )  # fmt: skip
+    assert [figure for figure in figures if figure not in text] == []
+    name = re.escape(LONG.replace(" ", ""))
+    assert width < 160 or re.search(name, text.replace(" ", ""))

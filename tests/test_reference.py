@@ -181,11 +181,11 @@ def test_training_lowers_the_loss(net: Net) -> None:
 
 
 def test_margins_find_the_switch() -> None:
-    net = Net("one", (1,), (Linear(1), nets.ReLU(), Linear(2)), CrossEntropyLoss())
+    net = Net("one", (1,), (Linear(out_features=1), nets.ReLU(), Linear(out_features=2)), CrossEntropyLoss())
     flat = np.zeros(net.param_count)
     flat[:2] = 1.0, -1.0  # x - 1
     reference = ReferenceTrainer(net, TrainConfig(), State(flat, np.zeros_like(flat)))
-    two = Net("two", (2,), (Linear(2), nets.ReLU(), Linear(2)), CrossEntropyLoss())
+    two = Net("two", (2,), (Linear(out_features=2), nets.ReLU(), Linear(out_features=2)), CrossEntropyLoss())
     flat = np.zeros(two.param_count)
     flat[:4] = 1.0, 0.0, 0.0, 1.0
     assert reference.margins(np.array([[1.0], [3.0]])).tolist() == [np.inf, 1.0]

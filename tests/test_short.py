@@ -43,8 +43,8 @@ SMALL = device(shared=27 << 10)  # room for 256 inputs at a time
 @pytest.mark.parametrize(("inputs", "outputs", "n"), [(1, 17, 1), (131, 33, 65), (132, 36, 64), (1100, 20, 3), (68, 41, 250)])
 @pytest.mark.parametrize("on", [DEVICE, SMALL], ids=["all inputs at once", "some at a time"])
 def test_both_passes(on: EmulatedDevice, inputs: int, outputs: int, n: int) -> None:
-    check(on, GemmLinear, (Linear(outputs), ReLU()), (inputs,), n + 2, n, False, 256)
-    check(on, GemmLinear, (Linear(outputs),), (inputs,), n, n, False, 256)
+    check(on, GemmLinear, (Linear(out_features=outputs), ReLU()), (inputs,), n + 2, n, False, 256)
+    check(on, GemmLinear, (Linear(out_features=outputs),), (inputs,), n, n, False, 256)
 
 
 def gathered(on: EmulatedDevice, inputs: int, dtype: type, labelled: bool) -> list[np.ndarray]:
@@ -60,7 +60,7 @@ def gathered(on: EmulatedDevice, inputs: int, dtype: type, labelled: bool) -> li
         buffers = Buffers(x, y, w=w, b=b)
         gather = WideGather(on, source, 1 / 255, x, labels if labelled else None, target if labelled else None, words, step, 256)
         if fused:
-            send(ShortStem(on, (Linear(outputs), ReLU()), buffers, gather, 256).launches(n, batch, offset))
+            send(ShortStem(on, (Linear(out_features=outputs), ReLU()), buffers, gather, 256).launches(n, batch, offset))
         else:
             send([*gather.launches(n, batch, offset), short.forward(buffers, n, True)])
         found += [x.download(), target.download(), y.download()]
@@ -89,9 +89,9 @@ def build(net: Net, config: TrainConfig, state: State) -> Trainer:
 RUNG = Rung("short", "", "", build)
 CONFIG = TrainConfig(batch_size=7, learning_rate=1e-5, momentum=0.9, weight_decay=1e-2)
 NETS = (
-    Net("labelled", (1, 5, 7), (Flatten(), Linear(20), ReLU(), Linear(4)), CrossEntropyLoss()),
-    Net("itself", (12,), (Linear(18), ReLU(), Linear(12)), MSELoss()),
-    Net("one layer", (12,), (Linear(12),), MSELoss()),
+    Net("labelled", (1, 5, 7), (Flatten(), Linear(out_features=20), ReLU(), Linear(out_features=4)), CrossEntropyLoss()),
+    Net("itself", (12,), (Linear(out_features=18), ReLU(), Linear(out_features=12)), MSELoss()),
+    Net("one layer", (12,), (Linear(out_features=12),), MSELoss()),
 )
 
 
@@ -106,7 +106,7 @@ def test_steps(net: Net) -> None:
 
 def test_where_there_is_no_stem() -> None:
     """Samples that are not on the device; a first layer that the head computes; a batch that is too large."""
-    thin = Net("thin", (1, 9, 1), (Flatten(), Linear(3)), CrossEntropyLoss())
+    thin = Net("thin", (1, 9, 1), (Flatten(), Linear(out_features=3)), CrossEntropyLoss())
     for net, config in ((NETS[0], CONFIG.but(feed="sync")), (thin, CONFIG), (NETS[0], CONFIG.but(batch_size=2000))):
         drawn = case(net, config, seed=1, samples=2001)
         with build(net, config, drawn.state) as trainer:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 from typing import Any, cast
@@ -11,7 +13,8 @@ import numpy as np
 import pytest
 
 from warpladder.device import Array, source
-from warpladder.device.signature import Signature, names, signature, templates
+from warpladder.device.arguments import laid_out
+from warpladder.device.signature import Signature, instantiated, names, readable, signature, templates, unreadable
 from warpladder.device.types import resolve
 from warpladder.errors import KernelError
 
@@ -124,8 +127,7 @@ REFUSED = {
     "float* rows[4]": "pointer to pointers",
     "const float& x": "reference",
     "cudaTextureObject_t t": "cannot be passed",
-    "float4 v": "only be passed as a pointer",
-    "P p": "only be passed as a pointer",
+    "H* handles": "structs with pointers in them",
     "Node* list": "cannot be passed",
     "ARGUMENTS": "cannot read the parameter 'ARGUMENTS'",
     "long double x": "cannot be passed",
@@ -135,7 +137,47 @@ REFUSED = {
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_cannot_be_passed(text: str) -> None:
     with pytest.raises(KernelError, match=REFUSED[text]):
-        kernel(text, "struct P { int x; }; struct Node { Node* next; };")
+        kernel(text, "struct H { float* x; }; struct Node { Node* next; };")
+
+
+def test_structs_and_vectors_by_value() -> None:
+    text = "struct Size { short rows, columns; }; struct P { char kind; Size size[2]; const float* x; float3 at; };"
+    p, v = kernel("const P p, int2 v", text).parameters
+    assert [(offset, str(member)) for offset, member in p.members] == [
+        (0, "char p.kind"), (2, "short p.size[0].rows"), (4, "short p.size[0].columns"), (6, "short p.size[1].rows"), (8, "short p.size[1].columns"),
+        (16, "const float* p.x"), (24, "float32 p.at.x"), (28, "float32 p.at.y"), (32, "float32 p.at.z"),
+    ]  # fmt: skip
+    assert (p.dtype.itemsize, p.pointer) == (40, False)
+    assert [(offset, member.name) for offset, member in v.members] == [(0, "v.x"), (4, "v.y")]
+
+
+def test_a_struct_is_packed_as_a_compiler_lays_it_out() -> None:
+    signature = kernel("P p, int2 v", "struct P { char kind; double x; unsigned short n; };")
+    p, v = signature.pack(None, ({"kind": -1, "x": 0.5, "n": 7}, {"x": 1, "y": 2}))
+    assert p.tobytes() == struct.pack("@bdHxxxxxx", -1, 0.5, 7)
+    assert v.tobytes() == struct.pack("@ii", 1, 2)
+    with pytest.raises(KernelError, match="wants a mapping with kind, x, n, got"):
+        signature.pack(None, ({"kind": 1}, {"x": 1, "y": 2}))
+    with pytest.raises(KernelError, match=r"unsigned short p.n cannot hold 70000"):
+        signature.pack(None, ({"kind": 1, "x": 1.0, "n": 70000}, {"x": 1, "y": 2}))
+    held, pointers = laid_out((p, v, 5))
+    assert [address % 16 for address in pointers[:3]] == [0, 0, 0]
+    assert ctypes.string_at(pointers[1], 8) == v.tobytes()
+    assert held.size >= 24 + 8 + 8
+
+
+def test_instances_that_a_source_names() -> None:
+    text = "// instance: k<int>\ntemplate <typename T> __global__ void k(T* x) {}\ntemplate __global__ void k<float>(float*);\n"
+    text += "template void k< double >(double* x);\n"
+    assert instantiated(of(text)) == ["k<float>", "k< double >", "k<int>"]
+    assert names(of(text)) == ["k"]
+
+
+def test_what_cannot_be_read_is_told_apart() -> None:
+    source = of("__global__ MAKE(k) { }\n__global__ void m(int n) {}")
+    assert readable(source) == ["m"]
+    assert list(unreadable(source)) == ["MAKE"]
+    assert signature(source, "m").parameters[0].name == "n"
 
 
 def test_a_kernel_that_cannot_be_read_is_not_passed_over() -> None:

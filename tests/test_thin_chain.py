@@ -157,9 +157,14 @@ def test_the_last_thin_layer_with_its_loss(net: Net, few: int, monkeypatch: pyte
         nets.mlp((1, 8, 8)),
         nets.cnn((1, 8, 8)),
         nets.softmax((1, 8, 8), classes=17),
-        Net("no", (16,), (Linear(16),), MSELoss()),
-        Net("no", (9,), (Flatten(), Linear(4), ReLU(), Linear(4), ReLU(), Linear(4)), CrossEntropyLoss()),
-        Net("no", (9,), (Linear(4), Linear(4)), CrossEntropyLoss()),
+        Net("no", (16,), (Linear(out_features=16),), MSELoss()),
+        Net(
+            "no",
+            (9,),
+            (Flatten(), Linear(out_features=4), ReLU(), Linear(out_features=4), ReLU(), Linear(out_features=4)),
+            CrossEntropyLoss(),
+        ),
+        Net("no", (9,), (Linear(out_features=4), Linear(out_features=4)), CrossEntropyLoss()),
     ],
     ids=str,
 )

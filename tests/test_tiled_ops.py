@@ -114,15 +114,15 @@ def check(layer: Layer, n: int, rectify: bool, found: dict[str, np.ndarray]) -> 
 
 #: Several tiles each way, several stages of channels, more filters than a block has, halos wider than the image, kernels that come in rows.
 CONVOLUTIONS = [
-    (Conv2d(20, 3), (17, 20, 19)),
-    (Conv2d(33, 3, padding=1), (5, 33, 35)),
-    (Conv2d(70, 3, padding=1), (33, 4, 4)),
-    (Conv2d(9, 5, padding=2), (18, 9, 40)),
-    (Conv2d(5, 1), (40, 6, 70)),
-    (Conv2d(2, 7, padding=6), (3, 9, 12)),
-    (Conv2d(3, 3, stride=3, padding=4), (2, 10, 31)),
-    (Conv2d(2, 60), (1, 61, 62)),
-    (Conv2d(3, 2, stride=40), (2, 90, 85)),
+    (Conv2d(out_channels=20, kernel_size=3), (17, 20, 19)),
+    (Conv2d(out_channels=33, kernel_size=3, padding=1), (5, 33, 35)),
+    (Conv2d(out_channels=70, kernel_size=3, padding=1), (33, 4, 4)),
+    (Conv2d(out_channels=9, kernel_size=5, padding=2), (18, 9, 40)),
+    (Conv2d(out_channels=5, kernel_size=1), (40, 6, 70)),
+    (Conv2d(out_channels=2, kernel_size=7, padding=6), (3, 9, 12)),
+    (Conv2d(out_channels=3, kernel_size=3, stride=3, padding=4), (2, 10, 31)),
+    (Conv2d(out_channels=2, kernel_size=60), (1, 61, 62)),
+    (Conv2d(out_channels=3, kernel_size=2, stride=40), (2, 90, 85)),
 ]
 
 
@@ -138,11 +138,16 @@ def test_conv2d(device: Device, layer: Conv2d, in_shape: Shape, block: int, rect
 @pytest.mark.parametrize("rectify", [False, True])
 def test_linear(device: Device, inputs: int, outputs: int, capacity: int, n: int, block: int, rectify: bool) -> None:
     """The third has more parts than the batch has samples: a part that is left with none adds nothing."""
-    check(Linear(outputs), n, rectify, run(device, Linear(outputs), (inputs,), capacity, n, block, rectify))
+    check(Linear(out_features=outputs), n, rectify, run(device, Linear(out_features=outputs), (inputs,), capacity, n, block, rectify))
 
 
 @pytest.mark.parametrize(
-    ("layer", "in_shape", "n"), [(Conv2d(16, 3), (1, 28, 28), 2), (Conv2d(32, 3), (16, 26, 26), 2), (Linear(10), (4608,), 64)]
+    ("layer", "in_shape", "n"),
+    [
+        (Conv2d(out_channels=16, kernel_size=3), (1, 28, 28), 2),
+        (Conv2d(out_channels=32, kernel_size=3), (16, 26, 26), 2),
+        (Linear(out_features=10), (4608,), 64),
+    ],
 )
 def test_every_weight_of_s1s_net_has_its_gradient(orders: list[Device], layer: Layer, in_shape: Shape, n: int) -> None:
     """S1's program moves 144 of 4,608 weights of its second convolution, and none of its first. And to the same bits, however threads take turns."""
@@ -155,7 +160,14 @@ def test_every_weight_of_s1s_net_has_its_gradient(orders: list[Device], layer: L
 
 
 @pytest.mark.parametrize("multiprocessors", [1, 132])
-@pytest.mark.parametrize(("layer", "in_shape"), [(Linear(3), (300,)), (Conv2d(3, 3), (2, 6, 6)), (Conv2d(3, 2), (2, 6, 6))])
+@pytest.mark.parametrize(
+    ("layer", "in_shape"),
+    [
+        (Linear(out_features=3), (300,)),
+        (Conv2d(out_channels=3, kernel_size=3), (2, 6, 6)),
+        (Conv2d(out_channels=3, kernel_size=2), (2, 6, 6)),
+    ],
+)
 def test_relu_passes_nan_on(multiprocessors: int, layer: Layer, in_shape: Shape) -> None:
     """A NaN that a fused ReLU swallowed would hide that training has diverged."""
     device = busy(EmulatedDevice(), multiprocessors)
@@ -210,7 +222,7 @@ def test_every_plan_fits(in_shape: Shape, filters: int, k: int, stride: int, pad
     if min(in_shape[1:]) + 2 * padding < k:
         return
     c, h, w = in_shape
-    o, oh, ow = Conv2d(filters, k, stride, padding).out_shape(in_shape)
+    o, oh, ow = Conv2d(out_channels=filters, kernel_size=k, stride=stride, padding=padding).out_shape(in_shape)
     forward, back = Correlated(c, h, w, o, oh, ow, k, stride, 1, padding), Correlated(o, oh, ow, c, h, w, k, 1, stride, k - 1 - padding)
     shape = back if backward else forward
     found = fit(OfflineLimits(), shape, each, min(block, THREADS[each]))  # type: ignore[arg-type]
@@ -243,6 +255,7 @@ def test_the_model_divides_long_sums_of_few_blocks() -> None:
     assert parts(2, 7, 100, 4, 8, long, limits) == 7
 
 
+@pytest.mark.nvrtc
 @pytest.mark.parametrize("arch", LIMITS)
 def test_kernels_of_the_five_nets_fit_every_architecture(arch: str) -> None:
     """Nothing spills, and every launch of every block size is one that the device can do: S1's asked for 4,096 threads."""

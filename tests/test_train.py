@@ -6,7 +6,9 @@ import io
 import math
 import subprocess
 import sys
+import time
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,12 +17,14 @@ from rich.progress import Progress
 
 import warpladder as wl
 from rungs_here import NAMES
-from runs import AUTOENCODER, CNN, CONFIG, MLP, NETS, data, hooked
+from runs import AUTOENCODER, CNN, CONFIG, MLP, NETS, data, facts, hooked
+from warpladder.checkpoint import load
 from warpladder.config import RECIPES, TrainConfig
 from warpladder.data.dataset import Dataset, pixels
-from warpladder.errors import ConfigError, DataError, RungError
+from warpladder.errors import CheckpointError, ConfigError, DataError, OutOfMemoryError, RungError
 from warpladder.ladder import find
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net
+from warpladder.ops.compiling import compiling, listen
 from warpladder.order import Order
 from warpladder.params import initial
 from warpladder.tolerance import bound
@@ -48,7 +52,7 @@ def test_the_last_partial_batch_is_trained_with_its_own_mean(rung):
     """Softmax regression on 10 samples in batches of 8 and 2, by hand in float64."""
     noise = data(samples=10)
     assert noise.train_y is not None
-    net = Net("linear", (1, 4, 4), (Flatten(), Linear(3)), CrossEntropyLoss())
+    net = Net("linear", (1, 4, 4), (Flatten(), Linear(out_features=3)), CrossEntropyLoss())
     config = TrainConfig(epochs=1, batch_size=8, learning_rate=4.0, seed=3)
     flat = initial(net, 3).astype(np.float64)
     w, b = flat[:48].reshape(3, 16), flat[48:]
@@ -277,11 +281,98 @@ def test_what_does_not_fit_is_refused(tmp_path):
 
 
 def test_a_rung_that_cannot_train_the_net_says_why():
-    from dataclasses import replace
-
     refusing = replace(find("numpy"), unsupported=lambda net, config: "it is Sunday")
     with pytest.raises(RungError, match="'numpy' cannot train net 'small mlp': it is Sunday"):
         train(MLP, data(), CONFIG, rung=refusing)
+
+
+def test_a_checkpoint_replaces_no_file_but_the_one_that_is_resumed(tmp_path):
+    path, link = tmp_path / "c", tmp_path / "link"
+    train(MLP, data(), CONFIG.but(epochs=1), checkpoint=path)
+    before = path.read_bytes()
+    link.symlink_to(path)
+    for place in (path, link):
+        with pytest.raises(
+            CheckpointError, match=r"is there already: go on from it \(resume\), name another file, or insist \(overwrite\)"
+        ):
+            train(CNN, data(), CONFIG, checkpoint=place)
+    assert path.read_bytes() == before
+    assert train(MLP, data(), CONFIG, checkpoint=link, resume=path).checkpoint.epoch == 3
+    train(CNN, data(), CONFIG, checkpoint=path, overwrite=True)
+    assert load(path).net == CNN
+
+
+def test_time_decides_when_checkpoints_are_written_but_not_at_the_end(tmp_path, monkeypatch):
+    places: list[tuple] = []
+    monkeypatch.setattr(loop, "save", lambda path, checkpoint: places.append((checkpoint.epoch, checkpoint.step, checkpoint.finished)))
+    train(MLP, data(), CONFIG.but(epochs=4), checkpoint=tmp_path / "c", checkpoint_seconds=3600.0)
+    assert places == [(4, 0, True)]
+    places.clear()
+    clock = iter(range(10**6))
+    monkeypatch.setattr(time, "monotonic", lambda: 10.0 * next(clock))
+    train(MLP, data(), CONFIG.but(epochs=4), checkpoint=tmp_path / "c", checkpoint_seconds=5.0)
+    assert {place[0] for place in places} == {0, 1, 2, 3, 4} and places[-1] == (4, 0, True), "every call is overdue"
+    assert (0, 1, False) in places and (1, 0, False) in places
+
+
+# Weights to begin with
+
+
+def test_a_new_run_begins_with_given_weights_and_no_momentum(tmp_path):
+    path = tmp_path / "c"
+    old = train(CNN, data(), CONFIG, checkpoint=path)
+    named = {"module." + name: array for name, array in old.params.items()}
+    config = CONFIG.but(epochs=1, learning_rate=0.5)
+    new, same = train(CNN, data(), config, weights=path), train(CNN, data(), config, weights=named)
+    other = train(CNN, data(), config)
+    assert facts(new.checkpoint) == facts(same.checkpoint) != facts(other.checkpoint)
+    untouched = train(CNN, data(), config.but(epochs=0), weights=path)
+    assert all(np.array_equal(untouched.params[name], old.params[name]) for name in old.params)
+    assert not any(array.any() for array in untouched.checkpoint.velocity.values())
+    assert [log.epoch for log in new.history] == [1]
+
+
+def test_weights_that_do_not_fit_are_refused(tmp_path):
+    train(MLP, data(), CONFIG.but(epochs=0)).save(tmp_path / "c")
+    with pytest.raises(CheckpointError, match=r"c' does not fit net 'small cnn': it lacks '0\.weight"):
+        train(CNN, data(), weights=tmp_path / "c")
+    with pytest.raises(ConfigError, match="give one of them"):
+        train(MLP, data(), weights=tmp_path / "c", resume=tmp_path / "c")
+
+
+def test_a_resume_with_other_settings_names_the_way_to_begin_anew(tmp_path):
+    train(MLP, data(), CONFIG).save(tmp_path / "c")
+    with pytest.raises(CheckpointError, match=r"learning_rate is 0\.1 there and 0\.5 here; its weights can begin a new run .*--from FILE"):
+        train(MLP, data(), CONFIG.but(learning_rate=0.5), resume=tmp_path / "c")
+    with pytest.raises(CheckpointError, match=r"here$"):
+        train(CNN, data(), CONFIG, resume=tmp_path / "c")
+
+
+# What this machine or these samples cannot do
+
+
+def test_a_last_batch_that_is_the_only_one_is_not_dropped_silently():
+    with pytest.raises(ConfigError, match=r"drop_last leaves out every sample: batch_size is 54 and the training set has 53"):
+        train(MLP, data(), CONFIG.but(batch_size=54, drop_last=True))
+    assert train(MLP, data(), CONFIG.but(batch_size=53, drop_last=True, epochs=1)).history
+
+
+def test_more_threads_than_cores_are_refused_but_a_checkpoint_of_a_larger_machine_predicts(monkeypatch):
+    run = train(MLP, data(), CONFIG.but(threads=1, epochs=1), rung="native")
+    with pytest.raises(ConfigError, match=r"threads is 1000, and this process may use \d+ cores"):
+        train(MLP, data(), CONFIG.but(threads=1000))
+    large = replace(run.checkpoint, config=run.config.but(threads=1000))
+    with restore(large) as trainer:
+        assert trainer.config.threads is None
+        assert trainer.predict(data().test_x, 1 / 255).shape == (13, 3)
+
+
+def test_a_net_that_memory_cannot_hold_is_refused_before_it_is_made():
+    net = Net("vast", (1, 4, 4), (Flatten(), Linear(out_features=10**12), Linear(out_features=3)), CrossEntropyLoss())
+    with pytest.raises(
+        OutOfMemoryError, match=r"net 'vast' has 20,000,000,000,003 parameters, whose training takes 320,000\.0 GB at least"
+    ):
+        train(net, data(), CONFIG)
 
 
 # Cost and progress
@@ -312,6 +403,39 @@ def test_a_bar_of_its_own_goes_to_stderr(capsys):
     train(MLP, data(), CONFIG, progress=True)
     out, err = capsys.readouterr()
     assert out == "" and "epoch 3/3" in err and "loss" in err and "accuracy" in err and "21/21" in err
+
+
+def test_compiling_is_said_and_no_epoch_counts_it(capsys):
+    def compile_first(trainer: Trainer, order: Order, first: int, last: int) -> None:
+        if (order.epoch, first) == (0, 0):
+            compiling.begin()
+            time.sleep(1.0)
+            compiling.end()
+
+    run = train(MLP, data(), CONFIG, rung=hooked("numpy", before=compile_first), progress=True)
+    err = capsys.readouterr().err
+    assert (
+        err.count("compiling for this processor, which may take a minute: once") == 1 and "compiled in 1.0 s, which no epoch counts" in err
+    )
+    assert 0 < run.history[0].seconds < 0.9
+    assert compiling.say is None
+
+
+def test_numba_tells_when_it_compiles():
+    numba = pytest.importorskip("numba")
+    listen()
+
+    @numba.njit  # keeps nothing
+    def thrice(x: float) -> float:
+        return 3 * x
+
+    lines: list[str] = []
+    before = compiling.seconds
+    with compiling.told(lines.append):
+        assert thrice(2.0) == 6.0 and thrice(3) == 9
+    assert compiling.seconds > before and len(lines) == 1
+    before = compiling.seconds
+    assert thrice(4.0) == 12.0 and compiling.seconds == before
 
 
 def test_a_given_progress_gets_a_task_that_runs_to_its_end():

@@ -108,14 +108,36 @@ def test_steps_of_a_tuned_plan_agree_with_the_reference() -> None:
 
 #: The last layer's dx goes through an enlargement, and the third's gradient through a pool.
 APART = Net(
-    "apart", (1, 8, 8),
-    (Conv2d(3, 3, padding=1), ReLU(), MaxPool2d(2), Conv2d(4, 3, padding=1), ReLU(), MaxPool2d(2), Upsample2d(2), Conv2d(2, 3, padding=1), ReLU(),
-     Upsample2d(2), Conv2d(1, 3, padding=1)), MSELoss(),
-)  # fmt: skip
+    "apart",
+    (1, 8, 8),
+    (
+        Conv2d(out_channels=3, kernel_size=3, padding=1),
+        ReLU(),
+        MaxPool2d(2),
+        Conv2d(out_channels=4, kernel_size=3, padding=1),
+        ReLU(),
+        MaxPool2d(2),
+        Upsample2d(scale_factor=2),
+        Conv2d(out_channels=2, kernel_size=3, padding=1),
+        ReLU(),
+        Upsample2d(scale_factor=2),
+        Conv2d(out_channels=1, kernel_size=3, padding=1),
+    ),
+    MSELoss(),
+)
 
 
 ENLARGED = Net(
-    "first enlarged", (1, 4, 4), (Upsample2d(2), Conv2d(3, 3, padding=1), ReLU(), MaxPool2d(2), Conv2d(1, 3, padding=1)), MSELoss()
+    "first enlarged",
+    (1, 4, 4),
+    (
+        Upsample2d(scale_factor=2),
+        Conv2d(out_channels=3, kernel_size=3, padding=1),
+        ReLU(),
+        MaxPool2d(2),
+        Conv2d(out_channels=1, kernel_size=3, padding=1),
+    ),
+    MSELoss(),
 )
 
 

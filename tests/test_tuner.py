@@ -32,7 +32,16 @@ from warpladder.trainers.kernelwise.foresight import foreseen
 from warpladder.trainers.tuner import MARGIN, fastest
 
 NET = Net(
-    "convolutions", (8, 32, 32), (Conv2d(32, 3, padding=1), ReLU(), Conv2d(32, 3, padding=1), ReLU(), Conv2d(8, 3, padding=1)), MSELoss()
+    "convolutions",
+    (8, 32, 32),
+    (
+        Conv2d(out_channels=32, kernel_size=3, padding=1),
+        ReLU(),
+        Conv2d(out_channels=32, kernel_size=3, padding=1),
+        ReLU(),
+        Conv2d(out_channels=8, kernel_size=3, padding=1),
+    ),
+    MSELoss(),
 )
 CONFIG = TrainConfig(batch_size=4)
 
@@ -152,8 +161,8 @@ def test_layers_of_one_shape_are_timed_once(monkeypatch: pytest.MonkeyPatch) -> 
         return [float(zlib.crc32(f"{len(timed)} {at}".encode())) for at in range(len(works))]
 
     monkeypatch.setattr(tuner, "in_turn", at_random)
-    same = (Conv2d(16, 3, padding=1), ReLU())
-    net = Net("twice", (16, 32, 32), (*same, *same, *same, Conv2d(16, 3, padding=1)), MSELoss())
+    same = (Conv2d(out_channels=16, kernel_size=3, padding=1), ReLU())
+    net = Net("twice", (16, 32, 32), (*same, *same, *same, Conv2d(out_channels=16, kernel_size=3, padding=1)), MSELoss())
     plan = plan_of(loaded(Clockwork(by_name(0)), net=net))
     by_layer = {layer: [replace(p, layer=0) for p in plan.products if p.layer == layer] for layer in (2, 4)}
     assert by_layer[2] == by_layer[4] and len(by_layer[2]) == 3
@@ -320,7 +329,9 @@ def test_small_products_heads_and_thin_chains_are_left_to_the_model() -> None:
         assert loaded(Clockwork(by_name(0)), net=net, config=CONFIG.but(batch_size=2)).tuned is None
     for net in (nets.mlp10(), nets.softmax()):
         assert loaded(Clockwork(by_name(0)), net=net, config=CONFIG.but(batch_size=None)).tuned is None
-    with_head = Net("head", (512,), (Linear(512), ReLU(), Linear(512), ReLU(), Linear(10)), CrossEntropyLoss())
+    with_head = Net(
+        "head", (512,), (Linear(out_features=512), ReLU(), Linear(out_features=512), ReLU(), Linear(out_features=10)), CrossEntropyLoss()
+    )
     drawn = case(with_head, CONFIG.but(batch_size=None), seed=1, samples=512)
     trainer = GraphedTrainer(with_head, drawn.config, drawn.state, Clockwork(by_name(0)), TABLE)
     trainer.load(drawn.dataset)
@@ -343,7 +354,9 @@ def test_of_drawn_nets_hardly_one_is_large_enough(drawn: Case) -> None:
 def test_files_that_are_broken_are_left_out_and_timed_again(data: st.DataObject) -> None:
     """Cut, changed in a byte, another product's, or something else altogether: the plan is the same as without them."""
     cost = by_name(4)
-    net = Net("one", (8, 32, 32), (Conv2d(32, 3, padding=1), Flatten(), Linear(3)), CrossEntropyLoss())
+    net = Net(
+        "one", (8, 32, 32), (Conv2d(out_channels=32, kernel_size=3, padding=1), Flatten(), Linear(out_features=3)), CrossEntropyLoss()
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plan_cache.found.clear()

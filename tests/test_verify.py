@@ -33,11 +33,26 @@ from warpladder.verify.maker import Maker
 from warpladder.verify.switches import on_grid
 from warpladder.verify.verdict import Ledger, Refuted, Row, Verdict, conclude, distance
 
-SQUARE = Net("square", (1, 4, 4), (Flatten(), Linear(16), ReLU(), Linear(16), ReLU(), Linear(5)), CrossEntropyLoss())
+SQUARE = Net(
+    "square",
+    (1, 4, 4),
+    (Flatten(), Linear(out_features=16), ReLU(), Linear(out_features=16), ReLU(), Linear(out_features=5)),
+    CrossEntropyLoss(),
+)
 CODER = Net(
-    "coder", (2, 8, 8),
-    (Conv2d(6, 3, padding=1), ReLU(), MaxPool2d(2), Conv2d(5, 3, padding=1), ReLU(), Upsample2d(2), Conv2d(2, 3, padding=1)), MSELoss(),
-)  # fmt: skip
+    "coder",
+    (2, 8, 8),
+    (
+        Conv2d(out_channels=6, kernel_size=3, padding=1),
+        ReLU(),
+        MaxPool2d(2),
+        Conv2d(out_channels=5, kernel_size=3, padding=1),
+        ReLU(),
+        Upsample2d(scale_factor=2),
+        Conv2d(out_channels=2, kernel_size=3, padding=1),
+    ),
+    MSELoss(),
+)
 
 #: Nets and batches that every liar has to get past.
 COURTS = (
@@ -118,8 +133,15 @@ def test_honest_trainers_pass(build, net, batch):
     assert all(count > 0 for count in verdict.checks.values())
 
 
-@pytest.mark.parametrize("net", strategies.ZOO, ids=lambda net: net.name)
-@pytest.mark.parametrize("rung", HERE + CPU_PEERS, ids=lambda rung: rung.name)
+#: The autoencoder is proven at its whole width on one rung, on the others in the nightly run.
+RUNGS_AND_NETS = [
+    pytest.param(rung, net, id=f"{rung.name}-{net.name}", marks=[pytest.mark.nightly] if net is strategies.ZOO[-1] and rung.name != "native" else [])
+    for rung in HERE + CPU_PEERS
+    for net in (*strategies.ZOO, strategies.NARROW)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rung", "net"), RUNGS_AND_NETS)
 @pytest.mark.usefixtures("cases_once")
 def test_every_rung_and_peer_is_proven_with_as_many_settings_as_it_has(rung: Rung, net: Net) -> None:
     choices = (EVERYTHING, EVERYTHING.but(clip_value=None, weight_decay=0.0), TrainConfig(batch_size=4))
@@ -158,15 +180,15 @@ def test_the_numpy_rung_passes_on_random_nets(net, config, seed, given_data):
     dataset = strategies.data(net, np.random.default_rng(seed), 40)
     verdict = verify(honest, net, config, seed=seed, dataset=dataset if given_data else None)
     # A few small nets offer no step that could prove anything (one input, a bottleneck of one, two classes), and are told so.
-    assume("no samples were found" not in verdict.reason)
+    assume(verdict.judged)
     assert verdict.passed, verdict.reason
 
 
-@pytest.mark.parametrize("last", [(ReLU(),), (ReLU(), Upsample2d(1))], ids=("relu", "enlarged"))
+@pytest.mark.parametrize("last", [(ReLU(),), (ReLU(), Upsample2d(scale_factor=1))], ids=("relu", "enlarged"))
 def test_long_sums_of_few_different_numbers_are_not_what_a_net_is_judged_by(last):
     """A full batch of exact data, squared behind the last switch, has bias gradients whose roundings all have one sign."""
-    image = (Conv2d(3, 2, stride=3, padding=2), ReLU(), Flatten(), Linear(18), ReLU())
-    layers = image if len(last) == 1 else (Conv2d(2, 3, padding=1), *last)
+    image = (Conv2d(out_channels=3, kernel_size=2, stride=3, padding=2), ReLU(), Flatten(), Linear(out_features=18), ReLU())
+    layers = image if len(last) == 1 else (Conv2d(out_channels=2, kernel_size=3, padding=1), *last)
     for seed in (1, 2, 65536):
         verdict = verify(honest, Net("few", (2, 3, 3), layers, MSELoss()), TrainConfig(batch_size=None), seed=seed)
         assert verdict.passed, verdict.reason
@@ -379,7 +401,7 @@ def test_the_cases_hold_a_partial_batch_a_remainder_of_one_and_every_data_type()
     assert sizes["stored"] == [4, 4, 3]
     assert {case.dataset.train_x.dtype for case in cases} == {np.dtype(np.uint8), np.dtype(np.float32)}
     assert len(cases.far.dataset.train_x) > 2**16
-    assert len({case.order.seed for case in cases}) == 5
+    assert len({case.order.seed for case in cases}) == 6
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 5])

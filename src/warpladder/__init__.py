@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from .config import TrainConfig
     from .data.dataset import Dataset
     from .errors import WarpladderError
+    from .netfile import load_net
     from .nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
-    from .train import train
+    from .train import Model, Run, load, train
     from .verify import verify
 
     __version__: str
@@ -31,8 +32,10 @@ __all__ = [
     "Linear",
     "MSELoss",
     "MaxPool2d",
+    "Model",
     "Net",
     "ReLU",
+    "Run",
     "TrainConfig",
     "Upsample2d",
     "WarpladderError",
@@ -40,6 +43,8 @@ __all__ = [
     "climb",
     "data",
     "ladder",
+    "load",
+    "load_net",
     "nets",
     "train",
     "verify",
@@ -54,12 +59,16 @@ _HOMES = {
     "Linear": "nets",
     "MSELoss": "nets",
     "MaxPool2d": "nets",
+    "Model": "train",
     "Net": "nets",
     "ReLU": "nets",
+    "Run": "train",
     "TrainConfig": "config",
     "Upsample2d": "nets",
     "WarpladderError": "errors",
     "climb": "bench",
+    "load": "train",
+    "load_net": "netfile",
     "train": "train",
     "verify": "verify",
 }
@@ -89,7 +98,9 @@ class _Package(ModuleType):
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in ("train", "verify") and isinstance(value, ModuleType):
-            value = getattr(value, name)
+            function = getattr(value, name)
+            function.__dict__ = vars(value)  # the module's names are the function's too: import warpladder.verify.proof as proof
+            value = function
         super().__setattr__(name, value)
 
 

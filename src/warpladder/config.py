@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from typing import ClassVar
 
+from .arguments import ByName
 from .errors import ConfigError
 
 #: Where kernels run besides the GPU, and how samples reach it.
@@ -16,7 +18,7 @@ LIBRARY = ("linear", "conv2d", "cross_entropy")
 
 
 @dataclass(frozen=True)
-class TrainConfig:
+class TrainConfig(metaclass=ByName):
     """Settings of a training run.
 
     Parameters
@@ -51,6 +53,7 @@ class TrainConfig:
         between them. None is all.
     """
 
+    by_place: ClassVar[None] = None
     epochs: int = 5
     batch_size: int | None = 64
     learning_rate: float = 0.01
@@ -81,6 +84,8 @@ class TrainConfig:
                 continue
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value >= 0):
                 raise ConfigError(f"{name} wants a finite number of at least 0, got {value!r}")
+        if self.momentum >= 1:
+            raise ConfigError(f"momentum wants a number below 1, got {self.momentum:g}: with it every step would be longer than the last")
         for name, choices in (("device", DEVICES), ("feed", FEEDS)):
             value = getattr(self, name)
             if value is not None and value not in choices:

@@ -1,8 +1,14 @@
 """The errors a user can meet. Each message is one line: what, where, and what to do."""
 
+from typing import Any
+
 
 class WarpladderError(Exception):
     """Base of every error that warpladder raises on purpose."""
+
+
+class ArgumentError(WarpladderError, TypeError):
+    """An argument of another type than a function takes, in the wrong place, or under an unknown name."""
 
 
 class NetError(WarpladderError, ValueError):
@@ -23,6 +29,17 @@ class RungError(WarpladderError):
 
 class CheckpointError(WarpladderError):
     """A checkpoint that is missing, damaged, or belongs to another run."""
+
+
+class UnsavedError(CheckpointError):
+    """A run came to its end, and its checkpoint could not be written.
+
+    run : the `Run`, which is still there to be saved elsewhere.
+    """
+
+    def __init__(self, message: str, run: Any) -> None:
+        super().__init__(message)
+        self.run = run
 
 
 class DeviceError(WarpladderError):

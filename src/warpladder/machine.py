@@ -52,7 +52,7 @@ def facts(threads: int | None = None) -> dict[str, Any]:
         "cores": cores(),
         "threads": threads,
         "features": tuple(name for name in FEATURES if name in features),
-        "memory_bytes": _memory(),
+        "memory_bytes": memory(),
         "fma_peak": fma_peak(threads),
         "bandwidth": bandwidth(threads),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -62,6 +62,12 @@ def facts(threads: int | None = None) -> dict[str, Any]:
         "dirty": dirty,
         "load_average": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
     }
+
+
+def host() -> tuple[str, tuple[str, ...]]:
+    """LLVM's name of the processor's kind of core, and every feature of it that LLVM knows."""
+    target, features = _llvm_host()
+    return target, tuple(sorted(features))
 
 
 def busy_seconds() -> float | None:
@@ -192,7 +198,8 @@ def _cpu() -> str:
     return platform.processor() or platform.machine()
 
 
-def _memory() -> int | None:
+def memory() -> int | None:
+    """Bytes of main memory; None where the system does not tell."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -214,7 +221,8 @@ def _checkout() -> tuple[str | None, bool | None]:
     folder = Path(__file__).resolve().parent
     if _output("git", "-C", str(folder), "ls-files", "--error-unmatch", "__init__.py") is None:
         return None, None  # no checkout, or one that merely has the package lying inside it
-    changes = _output("git", "-C", str(folder), "status", "--porcelain", "--", ".")
+    # a look must not take the lock of the index: killed, or on a full disk, it would leave it locked
+    changes = _output("git", "--no-optional-locks", "-C", str(folder), "status", "--porcelain", "--", ".")
     return _output("git", "-C", str(folder), "rev-parse", "HEAD"), None if changes is None else bool(changes)
 
 

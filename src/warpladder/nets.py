@@ -1,18 +1,22 @@
 """Networks as data: layers, losses, `Net`, and the five nets of the ladder.
 
-Layers carry PyTorch's names, keyword arguments and meaning; input sizes are inferred. Shapes
-leave out the batch: an image is (channels, height, width), a flat vector is (features,).
+Layers carry PyTorch's names, keyword arguments and meaning; input sizes are inferred. What PyTorch would read
+otherwise in its place is taken by name alone: `Conv2d(1, 16, 3)` is refused. Shapes leave out the batch: an image
+is (channels, height, width), a flat vector is (features,).
 One multiply-add counts as two FLOPs.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import ClassVar
 
+from .arguments import ByName, wanted
 from .errors import NetError
+from .show import as_html, as_text, dims
 
 Shape = tuple[int, ...]
 
@@ -23,8 +27,11 @@ def _image(layer: str, in_shape: Shape) -> tuple[int, int, int]:
     return in_shape
 
 
-class Layer:
+class Layer(metaclass=ByName):
     """What every layer can say about itself; a layer is data and holds no weights."""
+
+    #: Settings that may be given by place, because they stand in the same places in PyTorch.
+    by_place: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
@@ -32,6 +39,11 @@ class Layer:
             least = 0 if field.name == "padding" else 1
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise NetError(f"{type(self).__name__}({field.name}={value!r}): wants a whole number of at least {least}")
+
+    def __str__(self) -> str:
+        """As a reader would write it: the settings that are not the default."""
+        settings = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name) != field.default}  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in settings.items())})"
 
     def out_shape(self, in_shape: Shape) -> Shape:
         """Shape of one sample's output; raises `NetError` where the input does not fit."""
@@ -46,7 +58,7 @@ class Layer:
         return 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Linear(Layer):
     """y = W x + b with W (out_features, in_features), as `torch.nn.Linear`."""
 
@@ -64,7 +76,7 @@ class Linear(Layer):
         return 2 * in_shape[0] * self.out_features
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Conv2d(Layer):
     """Cross-correlation with W (out_channels, in_channels, k, k), as `torch.nn.Conv2d`; zero padding, square kernel."""
 
@@ -97,6 +109,7 @@ class ReLU(Layer):
 class MaxPool2d(Layer):
     """Maximum over windows, as `torch.nn.MaxPool2d`: incomplete windows at the far edges are dropped; among equals the first wins."""
 
+    by_place: ClassVar = ("kernel_size", "stride")
     kernel_size: int
     stride: int | None = None
 
@@ -113,7 +126,7 @@ class MaxPool2d(Layer):
         return (c, (h - self.kernel_size) // self.stride + 1, (w - self.kernel_size) // self.stride + 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Upsample2d(Layer):
     """Nearest-neighbour enlargement by a whole factor, as `torch.nn.Upsample(scale_factor=...)`."""
 
@@ -149,7 +162,7 @@ class MSELoss:
 Loss = CrossEntropyLoss | MSELoss
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Net:
     """A chain of layers and a loss: data only, checked when it is made.
 
@@ -175,6 +188,9 @@ class Net:
     loss: Loss
 
     def __post_init__(self) -> None:
+        wanted("net's name", self.name, str, "text")
+        wanted(f"net {self.name!r}: in_shape", self.in_shape, (tuple, list), "a shape such as (3, 32, 32) or (4,)")
+        wanted(f"net {self.name!r}: layers", self.layers, (tuple, list), "a tuple of layers")
         object.__setattr__(self, "in_shape", tuple(self.in_shape))
         object.__setattr__(self, "layers", tuple(self.layers))
         if len(self.in_shape) not in (1, 3) or not all(isinstance(d, int) and d > 0 for d in self.in_shape):
@@ -209,6 +225,21 @@ class Net:
                 raise NetError(f"net {self.name!r}, layer {index}: {error}") from None
         return tuple(shapes)
 
+    def __repr__(self) -> str:
+        return as_text(*self._table())
+
+    def _repr_html_(self) -> str:
+        return as_html(*self._table())
+
+    def _table(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]], tuple[str, ...]]:
+        """What is shown of it: title, heads, a row for each layer, and the sums."""
+        title = f"Net {self.name!r}: {dims(self.in_shape)} to {dims(self.out_shape)}, {type(self.loss).__name__}"
+        rows: list[tuple[str, ...]] = []
+        for index, layer in enumerate(self.layers):
+            count = sum(map(math.prod, layer.param_shapes(self.shapes[index]).values()))
+            rows.append((str(index), str(layer), dims(self.shapes[index + 1]), f"{count:,}" if count else ""))
+        return title, ("#", "layer", "output", "parameters"), rows, ("", "total", "", f"{self.param_count:,}")
+
     @property
     def out_shape(self) -> Shape:
         """Shape of one sample's output."""
@@ -240,22 +271,30 @@ class Net:
 
 def softmax(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
     """S5's softmax regression; 7,850 parameters on 28x28 images."""
-    return Net("softmax", in_shape, (Flatten(), Linear(classes)), CrossEntropyLoss())
+    return Net("softmax", in_shape, (Flatten(), Linear(out_features=classes)), CrossEntropyLoss())
 
 
 def mlp(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
     """S2's perceptron with 256 hidden units; 203,530 parameters on 28x28 images."""
-    return Net("mlp", in_shape, (Flatten(), Linear(256), ReLU(), Linear(classes)), CrossEntropyLoss())
+    return Net("mlp", in_shape, (Flatten(), Linear(out_features=256), ReLU(), Linear(out_features=classes)), CrossEntropyLoss())
 
 
 def mlp10(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
     """S3's perceptron with 10 hidden units; 7,960 parameters on 28x28 images."""
-    return Net("mlp10", in_shape, (Flatten(), Linear(10), ReLU(), Linear(classes)), CrossEntropyLoss())
+    return Net("mlp10", in_shape, (Flatten(), Linear(out_features=10), ReLU(), Linear(out_features=classes)), CrossEntropyLoss())
 
 
 def cnn(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
     """S1's convolutional net; 50,890 parameters on 28x28 images."""
-    layers = (Conv2d(16, 3), ReLU(), Conv2d(32, 3), ReLU(), MaxPool2d(2), Flatten(), Linear(classes))
+    layers = (
+        Conv2d(out_channels=16, kernel_size=3),
+        ReLU(),
+        Conv2d(out_channels=32, kernel_size=3),
+        ReLU(),
+        MaxPool2d(2),
+        Flatten(),
+        Linear(out_features=classes),
+    )
     return Net("cnn", in_shape, layers, CrossEntropyLoss())
 
 
@@ -264,14 +303,25 @@ def autoencoder(in_shape: Shape = (3, 32, 32)) -> Net:
     if len(in_shape) == 3 and (in_shape[1] % 4 or in_shape[2] % 4):
         raise NetError(f"the autoencoder halves its images twice: height and width must be multiples of 4, got {in_shape}")
     layers = (
-        Conv2d(256, 3, padding=1), ReLU(), MaxPool2d(2),
-        Conv2d(128, 3, padding=1), ReLU(), MaxPool2d(2),
-        Conv2d(128, 3, padding=1), ReLU(), Upsample2d(2),
-        Conv2d(256, 3, padding=1), ReLU(), Upsample2d(2),
-        Conv2d(in_shape[0], 3, padding=1),
+        Conv2d(out_channels=256, kernel_size=3, padding=1), ReLU(), MaxPool2d(2),
+        Conv2d(out_channels=128, kernel_size=3, padding=1), ReLU(), MaxPool2d(2),
+        Conv2d(out_channels=128, kernel_size=3, padding=1), ReLU(), Upsample2d(scale_factor=2),
+        Conv2d(out_channels=256, kernel_size=3, padding=1), ReLU(), Upsample2d(scale_factor=2),
+        Conv2d(out_channels=in_shape[0], kernel_size=3, padding=1),
     )  # fmt: skip
     return Net("autoencoder", in_shape, layers, MSELoss())
 
+
+def named(name: str, in_shape: Shape, classes: int = 10) -> Net:
+    """The net of this name for samples of this shape; `NetError` lists the names there are."""
+    if name == autoencoder.__name__:
+        return autoencoder(in_shape)
+    if name not in CLASSIFIERS:
+        raise NetError(f"there is no net {name!r:.40}; there are {', '.join(make.__name__ for make in ZOO)}")
+    return CLASSIFIERS[name](in_shape, classes)
+
+
+CLASSIFIERS: dict[str, Callable[[Shape, int], Net]] = {make.__name__: make for make in (softmax, mlp, mlp10, cnn)}
 
 #: The five nets, in the order of the reports' difficulty.
 ZOO = (softmax, mlp, mlp10, cnn, autoencoder)

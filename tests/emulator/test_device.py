@@ -1,6 +1,7 @@
 """`EmulatedDevice`: memory, errors, the cache of compiled kernels, and results that do not depend on how many threads there are."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -167,6 +168,22 @@ def test_a_compiled_kernel_is_kept_and_a_header_that_changes_is_noticed(tmp_path
     os.utime(path, ns=(1, 1))
     device.kernel(path, "k").bind(1, 1, x).send()
     assert x.download() == 6
+
+
+@pytest.mark.parametrize("mode", ["fast", "check"])
+def test_the_emulators_headers_are_parsed_once_for_all_kernels(tmp_path, monkeypatch, mode):
+    commands, made = [], toolchain._made
+
+    def remembered(name, arguments, *more):
+        commands.append(arguments)
+        return made(name, arguments, *more)
+
+    monkeypatch.setattr(toolchain, "_made", remembered)
+    EmulatedDevice(mode=mode).kernel(written(tmp_path, "__global__ void k(float* x) { *x = 1; }"), "k")
+    (command,) = [arguments for arguments in commands if "-c" in arguments]
+    command = [*toolchain.compiler().command, *command, "-H", "-o", os.devnull]
+    said = subprocess.run(command, input='#include "emulator.h"', capture_output=True, text=True, check=True).stderr
+    assert re.search(r"^! .*emulator\.h\.gch$", said, re.MULTILINE), said
 
 
 def test_results_do_not_depend_on_the_number_of_threads():

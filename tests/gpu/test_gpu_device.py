@@ -14,6 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest.importorskip("cuda.bindings", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
+pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
+
 from warpladder import gpu
 from warpladder.device import Array
 from warpladder.errors import DeviceError, KernelError, LaunchError, OutOfMemoryError

@@ -94,10 +94,10 @@ def check(device: Device, layer: Layer, in_shape: Shape, n: int) -> None:
     ("layer", "in_shape"),
     [
         (ReLU(), (16_384,)),
-        (Linear(3), (16_384,)),
-        (Conv2d(1, 3, padding=1), (1, 128, 128)),
+        (Linear(out_features=3), (16_384,)),
+        (Conv2d(out_channels=1, kernel_size=3, padding=1), (1, 128, 128)),
         (MaxPool2d(2), (1, 128, 128)),
-        (Upsample2d(2), (1, 64, 64)),
+        (Upsample2d(scale_factor=2), (1, 64, 64)),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Layer) else "",
 )

@@ -200,7 +200,11 @@ def test_another_binding_gives_the_same_bits(device: Device) -> None:
 
 
 @pytest.mark.parametrize("relu", [False, True], ids=["alone", "with ReLU"])
-@pytest.mark.parametrize(("layer", "in_shape"), [(Linear(10), (784,)), (Conv2d(16, 3), (1, 28, 28))], ids=["linear", "conv2d"])
+@pytest.mark.parametrize(
+    ("layer", "in_shape"),
+    [(Linear(out_features=10), (784,)), (Conv2d(out_channels=16, kernel_size=3), (1, 28, 28))],
+    ids=["linear", "conv2d"],
+)
 def test_nan_goes_through(device: Device, layer: Layer, in_shape: Shape, relu: bool) -> None:
     if relu and isinstance(layer, Linear):
         pytest.skip("ReLU after a linear layer is the naive kernel's")

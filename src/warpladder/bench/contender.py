@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..config import TrainConfig
 from ..errors import WarpladderError
 from ..ladder import PEERS
 from ..machine import busy_seconds
@@ -21,8 +22,10 @@ from ..rungs.base import Rung
 from ..train import score
 from ..trainers.base import State, StepLog, Trainer
 from ..verify import verify
-from .footprint import peak_rss
+from .kept import Kept
 from .task import PROBE, TRAINING, Plan, Task, plan
+
+LEAST_PROVEN = 8  # samples in a batch that a proof cuts, at least
 
 
 class Refused(WarpladderError):
@@ -49,7 +52,10 @@ class Contender:
     cpu_seconds: list[float] = field(default_factory=list)
     other_seconds: list[float] = field(default_factory=list)
     logs: list[bytes] = field(default_factory=list)
-    ends: list[bytes] = field(default_factory=list)
+    ends: list[State] = field(default_factory=list)
+    stage: int = 0  # parts of the climb that it has behind it
+    asked: bool = False
+    repeated: bool = False
 
     @property
     def exact(self) -> bool:
@@ -71,33 +77,46 @@ class Contender:
         self.found |= {"status": status, "reason": line(reason)}
         self.close()
 
-    def check(self) -> None:
-        """Ask the rung whether it can train this, then the float64 reference whether it does."""
+    def ask(self) -> None:
+        """Ask the rung, once, whether it can train this."""
+        if self.asked:
+            return
+        self.asked = True
         with self.guarded("check"):
             reason = self.rung.unsupported(self.task.net, self.task.config)
             if reason is not None:
                 self.give_up("unsupported", reason)
-                return
-            verdict = verify(
-                self.rung.build,
-                self.task.net,
-                self.task.config,
-                dataset=self.task.data,
-                bitwise=self.exact,
-                precision=self.rung.precision,
-                transforms=self.rung.transforms,
-            )
-            self.found["check"] = Checked(verdict.passed, finite(verdict.error), finite(verdict.bound), line(verdict.reason))
-            if not verdict.passed:
-                self.give_up("failed", verdict.reason)
 
-    def weigh(self) -> None:
-        """Peak memory, in a process of its own; a rung that cannot be weighed is timed all the same."""
-        found, reason = peak_rss(self.rung, self.task.net, self.task.data, self.task.config)
-        self.found["peak_rss_bytes"] = found
-        self.remark(f"peak memory not measured: {reason}" if found is None else "")
+    def check(self, kept: Kept | None) -> None:
+        """Ask the float64 reference whether the rung trains this right, or take the proof that it was given in an earlier climb."""
+        with self.guarded("check"):
+            checked = kept.find(self.rung) if kept else None
+            if checked is None:
+                config, cut = self._proven()
+                verdict = verify(
+                    self.rung.build,
+                    self.task.net,
+                    config,
+                    dataset=self.task.data,
+                    bitwise=self.exact,
+                    precision=self.rung.precision,
+                    transforms=self.rung.transforms,
+                    shared=self.task.cases,
+                )
+                checked = Checked(verdict.passed, finite(verdict.error), finite(verdict.bound), line(verdict.reason + cut), verdict.seconds)
+                if not verdict.passed:
+                    self.give_up("failed" if verdict.judged else "unjudged", verdict.reason)
+            self.found["check"] = checked
 
-    def prepare(self) -> None:
+    def _proven(self) -> tuple[TrainConfig, str]:
+        """The settings that a proof is made with, and how they differ from those that are timed, in words."""
+        config, net = self.task.config, self.task.net
+        most = max(LEAST_PROVEN, int(min(self.rung.proof_flops / net.train_flops, config.batch(self.task.n))))
+        if config.batch_size is None or config.batch_size <= most:
+            return config, ""
+        return config.but(batch_size=most), f"; proven on batches of {most} samples in place of {config.batch_size}, which would take long"
+
+    def prepare(self, kept: Kept | None = None) -> None:
         """Build, load, warm up, and plan the repetitions. Ends at the initial state."""
         with self.guarded("first steps"):
             self.found["build_seconds"], self.trainer = clocked(lambda: self.rung.build(self.task.net, self.task.config, self.task.start()))
@@ -111,6 +130,8 @@ class Contender:
             self.per_epoch = per_step * self.task.steps
             self.plan = plan(self.task, per_step)
             trainer.set_state(self.task.start())
+            if kept and not self.found["check"].kept:
+                kept.keep(self.rung, self.found["check"], on_gpu=self.peak is not None)
 
     def _probe(self, trainer: Trainer) -> float:
         """Seconds per step, the least of ever longer runs until there is time enough or no step more; also warms the last step's code."""
@@ -139,7 +160,7 @@ class Contender:
             if busy is not None and after is not None:
                 self.other_seconds.append(max(0.0, after - busy - cpu))
             self.logs.append(log_bits(logs))
-            self.ends.append(state_bits(state))
+            self.ends.append(State(np.array(state.params), np.array(state.velocity)))
 
     def _repetition(self, trainer: Trainer, number: int) -> list[StepLog]:
         first = number * self.plan.epochs
@@ -164,57 +185,87 @@ class Contender:
                 )
         return int(sum(log.size.sum() for log in logs))
 
+    def doubt(self, fma_peak: float) -> str | None:
+        """Set the floor: the FLOPs that the rung itself declares, at the peak that was measured. Says why a time below it is not believed."""
+        peak = self.peak or fma_peak
+        floor = self.found["flops"] / peak
+        self.found["floor_seconds"] = floor * self.task.samples(self.task.steps)
+        fastest = min(self.seconds) / self.samples
+        if fastest >= floor:
+            return None
+        return (
+            f"{fastest * 1e6:.3g} us a sample is below the floor of {floor * 1e6:.3g} us: "
+            f"{self.found['flops']:,} FLOPs at the {peak / 1e9:.0f} GFLOP/s that {'its GPU' if self.peak else 'this machine'} can do"
+        )
+
     def believe(self, fma_peak: float) -> None:
-        """Refuse a time below the floor: the FLOPs that the rung itself declares, at the peak that was measured."""
+        """Refuse a time below the floor."""
         with self.guarded("floor"):
-            peak = self.peak or fma_peak
-            floor = self.found["flops"] / peak
-            self.found["floor_seconds"] = floor * self.task.samples(self.task.steps)
-            fastest = min(self.seconds) / self.samples
-            if not fastest >= floor:
-                raise Refused(
-                    f"{fastest * 1e6:.3g} us a sample is below the floor of {floor * 1e6:.3g} us: "
-                    f"{self.found['flops']:,} FLOPs at the {peak / 1e9:.0f} GFLOP/s that {'its GPU' if self.peak else 'this machine'} can do"
-                )
+            if (reason := self.doubt(fma_peak)) is not None:
+                raise Refused(reason)
 
     def replay(self) -> None:
-        """Train the timed steps again in a new trainer, without a clock, compare every bit, and train on for the test accuracy."""
+        """Train the fastest repetition again in a new trainer, without a clock, compare every bit, and train on for the test accuracy.
+
+        Work left out makes a repetition faster: what one of them gains by it, the fastest shows.
+        """
         if self.trainer is not None:
             self.found["spans"] = {name: float(seconds) for name, seconds in self.trainer.spans().items()}
             self.found["held_bytes"] = {name: int(size) for name, size in self.trainer.memory().items()}
         self.close()
-        task, plan = self.task, self.plan
-        affordable = self.per_epoch * task.epochs <= TRAINING * task.budget
-        if not affordable:
-            self.remark(
-                f"not trained for its accuracy: {task.epochs} epochs would take about {self.per_epoch * task.epochs / 60:.0f} minutes"
-            )
-        with self.guarded("repeated steps"), self.rung.build(task.net, task.config, task.start()) as trainer:
+        task = self.task
+        number = int(np.argmin(self.seconds))
+        start = self.ends[number - 1] if number else task.start()
+        with self.guarded("repeated steps"), self.rung.build(task.net, task.config, start) as trainer:
             trainer.load(task.data)
-            self.found["same_bits"] = True
-            timed = task.repeats * plan.epochs
-            if plan.steps < task.steps:  # parts of epochs train towards nothing: repeat them, and start again
-                for number in range(task.repeats):
-                    self._compare(number, self._repetition(trainer, number), trainer.state())
-                trainer.set_state(task.start())
-                timed = 0
-            logs = []
-            for epoch in range(max(timed, task.epochs if affordable else 0)):
-                if affordable and epoch == task.epochs:
-                    self._score(trainer)
-                logs.append(self._run(trainer, epoch, 0, task.steps))
-                if epoch < timed and (epoch + 1) % plan.epochs == 0:
-                    self._compare(epoch // plan.epochs, logs, trainer.state())
-                    logs = []
-            if affordable and task.epochs >= timed:
-                self._score(trainer)
+            logs = self._repetition(trainer, number)
+            self._compare(number, logs, trainer.state())
+            self.repeated = True
+            if not task.scored:
+                return
+            done, state = self.trained()
+            if self.training() > TRAINING * task.budget:
+                self.remark(
+                    f"not trained for its accuracy: {task.epochs} epoch{'s' * (task.epochs != 1)} would take about {self.training() / 60:.1f} min more"
+                )
+                return
+            trainer.set_state(state)
+            for first in range(done, task.epochs, self.plan.epochs):
+                trainer.run_epochs([task.order(epoch) for epoch in range(first, min(first + self.plan.epochs, task.epochs))])
+            self._score(trainer)
+
+    def weighed(self, found: int | None, reason: str) -> None:
+        """Note the peak memory of a process of its own; a rung that cannot be weighed is timed all the same."""
+        self.found["peak_rss_bytes"] = found
+        self.remark(f"peak memory not measured: {reason}" if found is None else "")
+
+    def left(self, proof: float, settle: float) -> float:
+        """Estimated seconds that it still takes, a proof taking so long, a pause before each repetition so long."""
+        if self.trainer is None and not self.seconds:
+            return proof + self.task.repeats * (settle + 0.5)
+        repetition = self.per_epoch * self.plan.epochs * self.plan.steps / self.task.steps
+        training = self.training() if self.task.scored and self.training() <= TRAINING * self.task.budget else 0.0
+        replays = 0.0 if self.repeated else repetition + training
+        return (self.task.repeats - len(self.seconds)) * (settle + repetition) + replays
+
+    def trained(self) -> tuple[int, State]:
+        """How far towards the epochs of the test accuracy the timed run has come, and its state there: an end of whole epochs, or the start."""
+        ends = enumerate(self.ends, 1) if self.plan.steps == self.task.steps else ()
+        return max(
+            ((number * self.plan.epochs, end) for number, end in ends if number * self.plan.epochs <= self.task.epochs),
+            key=lambda reached: reached[0],
+            default=(0, self.task.start()),
+        )
+
+    def training(self) -> float:
+        """Estimated seconds of training that the test accuracy still takes."""
+        left = self.task.epochs - self.trained()[0]
+        return left * self.per_epoch if left else 0.0
 
     def _compare(self, number: int, logs: list[StepLog], state: State) -> None:
-        same = log_bits(logs) == self.logs[number] and state_bits(state) == self.ends[number]
-        if same:
-            return
-        self.found["same_bits"] = False
-        if self.exact:
+        same = log_bits(logs) == self.logs[number] and state_bits(state) == state_bits(self.ends[number])
+        self.found["same_bits"] = same
+        if self.exact and not same:
             raise Refused(f"the timed run does not end in the bits of an untimed run of the same steps (repetition {number + 1})")
 
     def _score(self, trainer: Trainer) -> None:
@@ -240,22 +291,32 @@ class Contender:
         if trainer is not None:
             trainer.close()
 
-    def result(self) -> RungResult:
-        """What has been found, as it is stored."""
-        if self.alive:
-            self.found["status"] = "timed"
-            self.found["timing"] = Timing(
-                seconds=tuple(self.seconds),
-                cpu_seconds=tuple(self.cpu_seconds),
-                other_seconds=tuple(self.other_seconds) if len(self.other_seconds) == len(self.seconds) else None,
-                steps=self.plan.steps * self.plan.epochs,
-                samples=self.samples,
-                epoch_steps=self.task.steps,
-                epoch_samples=self.task.samples(self.task.steps),
-            )
+    def result(self, fma_peak: float, stopped: str = "") -> RungResult:
+        """What has been found, as it is stored; `stopped` says why there may be no more of it."""
+        found = dict(self.found)
+        if self.alive and not self.seconds:
+            found |= {"status": "missing", "reason": f"{'proven, but not timed' if 'check' in found else 'not reached'}: {line(stopped)}"}
+        elif self.alive and (reason := self.doubt(fma_peak)) is not None:
+            found |= {"status": "refused", "reason": reason}
+        elif self.alive:
+            found |= {"status": "timed", "timing": self._timing(), "floor_seconds": self.found["floor_seconds"]}
+            missing = [f"timed {len(self.seconds)} of {self.task.repeats} times"] if len(self.seconds) < self.task.repeats else []
+            missing += ["its bits were not compared with an untimed run's"] if not self.repeated else []
+            found["reason"] = "; ".join(filter(None, (found.get("reason", ""), *missing)))
         rung = self.rung
         peer = any(rung is other for other in PEERS)
-        return RungResult(rung.name, rung.title, rung.idea, peer, tuple(rung.deviations), **self.found)
+        return RungResult(rung.name, rung.title, rung.idea, peer, tuple(rung.deviations), precision=rung.precision, **found)
+
+    def _timing(self) -> Timing:
+        return Timing(
+            seconds=tuple(self.seconds),
+            cpu_seconds=tuple(self.cpu_seconds),
+            other_seconds=tuple(self.other_seconds) if len(self.other_seconds) == len(self.seconds) else None,
+            steps=self.plan.steps * self.plan.epochs,
+            samples=self.samples,
+            epoch_steps=self.task.steps,
+            epoch_samples=self.task.samples(self.task.steps),
+        )
 
 
 def clocked(work: Callable[[], Any]) -> tuple[float, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
@@ -33,15 +34,45 @@ LIMIT = 300  # seconds that a child may take
 PATIENCE = 10  # seconds of evaluation, after which the rest of the test set is left out
 
 
-def peak_rss(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> tuple[int | None, str]:
-    """Largest resident set, in bytes, of a process that trains some steps and evaluates; or None and the reason."""
+class Weighing:
+    """Rungs on the scales, a few processes at a time, beside whatever else is done; those that are left when it ends are ended."""
+
+    def __init__(self, net: Net, data: Dataset, config: TrainConfig, at_a_time: int) -> None:
+        self.what = net, data, config
+        self.pool = ThreadPoolExecutor(at_a_time, thread_name_prefix="weighing")
+        self.found: dict[str, Future[tuple[int | None, str]]] = {}
+        self.children: set[subprocess.Popen[str]] = set()
+
+    def add(self, rung: Rung) -> None:
+        """Weigh a rung as soon as there is room."""
+        self.found[rung.name] = self.pool.submit(peak_rss, rung, *self.what, self.children)
+
+    def result(self, rung: Rung) -> tuple[int | None, str]:
+        """What `peak_rss` says of a rung that was added; waits for it."""
+        return self.found[rung.name].result()
+
+    def close(self) -> None:
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        for child in tuple(self.children):
+            child.kill()
+        self.pool.shutdown()
+
+
+def peak_rss(
+    rung: Rung, net: Net, data: Dataset, config: TrainConfig, children: set[subprocess.Popen[str]] | None = None
+) -> tuple[int | None, str]:
+    """Largest resident set, in bytes, of a process that trains some steps and evaluates; or None and the reason.
+
+    children : holds the process while it runs.
+    """
+    name = rung.name if rung.path is None else str(Path(rung.path).expanduser().resolve())
     try:
-        if ladder.find(rung.name) is not rung:
+        if ladder.find(name) is not rung:
             raise RungError("")
     except RungError:
-        return None, "only a rung of warpladder's ladder can be built in a process of its own"
+        return None, "only a rung of warpladder's ladder, or one from a file, can be built in a process of its own"
     order = {
-        "rung": rung.name,
+        "rung": name,
         "net": describe(net),
         "config": asdict(config),
         "train": [list(data.train_x.shape), str(data.train_x.dtype)],
@@ -50,15 +81,23 @@ def peak_rss(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> tuple[
     }
     package = str(Path(__file__).parents[2])
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); from warpladder.bench.footprint import child; child()"]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    children = set() if children is None else children
     try:
-        done = subprocess.run(command, input=json.dumps(order), capture_output=True, text=True, timeout=LIMIT, check=False)
-    except subprocess.TimeoutExpired:
-        return None, f"no end after {LIMIT} s"
+        with subprocess.Popen(command, text=True, **pipes) as child:  # type: ignore[call-overload]
+            children.add(child)
+            try:
+                out, err = child.communicate(json.dumps(order), timeout=LIMIT)
+            except subprocess.TimeoutExpired:
+                return None, f"no end after {LIMIT} s"
+            finally:
+                child.kill()
+                children.discard(child)
     except OSError as error:
         return None, f"no new process: {error}"
-    if done.returncode != 0:
-        return None, (done.stderr.strip().splitlines() or [f"the process ended with {done.returncode}"])[-1]
-    return int(done.stdout.split()[-1]), ""
+    if child.returncode != 0:
+        return None, (err.strip().splitlines() or [f"the process ended with {child.returncode}"])[-1]
+    return int(out.split()[-1]), ""
 
 
 def describe(net: Net) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from ..nets import Net
 from ..order import Order
 from ..params import initial
 from ..trainers.base import State
+from ..verify import Shared
 
 PROBE = 0.2  # seconds: steps are probed, and short epochs repeated, until they take this long
-TRAINING = 30  # training for the test accuracy may take this many times the budget of one repetition
+TRAINING = 10  # training for the test accuracy may take this many times the budget of one repetition
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Task:
     """What every rung of a climb is asked to do.
 
     budget : seconds that one timed repetition of one rung may take.
+    scored : whether rungs train on for their test accuracy.
+    cases : what proofs are made with: rungs that are proven alike share it.
     """
 
     net: Net
@@ -31,6 +34,8 @@ class Task:
     epochs: int
     repeats: int
     budget: float
+    scored: bool = True
+    cases: Shared = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def n(self) -> int:

@@ -7,7 +7,8 @@ from .codec import decode, encode
 from .content import Checkpoint, DataMark, EpochLog, Score, Sums
 from .describe import net_from_json, net_to_json
 from .differ import differences
-from .file import check_writable, load, save
+from .file import check_free, check_writable, load, save
+from .weights import flat_weights, read_weights
 
 __all__ = [
     "Checkpoint",
@@ -15,13 +16,16 @@ __all__ = [
     "EpochLog",
     "Score",
     "Sums",
+    "check_free",
     "check_writable",
     "clean_leftovers",
     "decode",
     "differences",
     "encode",
+    "flat_weights",
     "load",
     "net_from_json",
     "net_to_json",
+    "read_weights",
     "save",
 ]

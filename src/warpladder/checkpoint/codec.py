@@ -19,7 +19,7 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..errors import CheckpointError, ConfigError, NetError, PlanError
-from ..nets import Net
+from ..nets import CrossEntropyLoss, Net
 from ..plan import plan_from_json, plan_to_json
 from .content import Checkpoint, DataMark, EpochLog, Score, Sums, param_shapes
 from .describe import net_from_json, net_to_json
@@ -29,6 +29,7 @@ KEY = "warpladder"
 VELOCITY = "velocity."
 _FIELDS = {"format", "net", "config", "data", "rung", "epoch", "step", "sums", "history", "finished", "test", "sha256"}
 _OPTIONAL = {"tuned"}
+_MEANINGS = ("class_names", "mean", "std")  # of a data set; written only where it has them, so that older versions read what they can
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
@@ -41,7 +42,7 @@ def encode(checkpoint: Checkpoint) -> bytes:
         "format": FORMAT,
         "net": net_to_json(checkpoint.net),
         "config": asdict(checkpoint.config),
-        "data": asdict(checkpoint.data),
+        "data": {key: value for key, value in asdict(checkpoint.data).items() if key not in _MEANINGS or value},
         "rung": checkpoint.rung,
         "epoch": checkpoint.epoch,
         "step": checkpoint.step,
@@ -91,8 +92,14 @@ def _digest(document: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> s
     return digest.hexdigest()
 
 
-def _open(content: bytes) -> tuple[str, dict[str, np.ndarray]]:
-    """The JSON text and the tensors of a safetensors file."""
+def unpack(content: bytes) -> tuple[dict[str, Any], str | None]:
+    """A safetensors file taken apart: {name: {"dtype", "shape", "data"}}, and the JSON text of the run that it describes, None in the files of others.
+
+    Raises
+    ------
+    CheckpointError
+        It is no whole safetensors file: the message goes on after the file's name.
+    """
     from safetensors import SafetensorError, deserialize
 
     try:
@@ -102,8 +109,14 @@ def _open(content: bytes) -> tuple[str, dict[str, np.ndarray]]:
         _refuse(f"is not a whole safetensors file ({reason:.80}): it is truncated, damaged or something else")
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     text = (header.get("__metadata__") or {}).get(KEY)
-    if not isinstance(text, str):
-        _refuse("is a safetensors file, but not a checkpoint of warpladder")
+    return found, text if isinstance(text, str) else None
+
+
+def _open(content: bytes) -> tuple[str, dict[str, np.ndarray]]:
+    """The JSON text and the tensors of a checkpoint."""
+    found, text = unpack(content)
+    if text is None:
+        _refuse("is a safetensors file, but not a checkpoint of warpladder (train --from FILE begins a new run with its weights)")
     tensors = {}
     for name, tensor in found.items():
         if tensor["dtype"] != "F32":
@@ -126,7 +139,7 @@ def _checkpoint(document: Any, tensors: dict[str, np.ndarray]) -> Checkpoint:
     checkpoint = Checkpoint(
         net=net,
         config=config,
-        data=_data(document["data"]),
+        data=_data(document["data"], net),
         rung=document["rung"],
         params=_tensors(net, params, "parameters"),
         velocity=_tensors(net, velocity, "momentum") if config.momentum else {},
@@ -161,7 +174,10 @@ def _check_place(at: Checkpoint) -> None:
     """Where a run stands must be a place in that run."""
     if not (isinstance(at.rung, str) and _is(at.epoch, int) and _is(at.step, int) and isinstance(at.finished, bool)):
         _refuse("is damaged: rung, epoch, step or finished is of the wrong type")
-    if not 0 <= at.epoch <= at.config.epochs or not 0 <= at.step <= at.config.steps(at.data.samples) * (at.epoch < at.config.epochs):
+    if at.config.epochs and not at.data.samples:  # weights alone, of no run, have no data set
+        _refuse("is damaged: its data set has no samples")
+    steps = at.config.steps(at.data.samples) if at.epoch < at.config.epochs else 0
+    if not 0 <= at.epoch <= at.config.epochs or not 0 <= at.step <= steps:
         _refuse(f"stands at step {at.step} after {at.epoch} of {at.config.epochs} epochs, which is no place in that run")
     if at.finished and at.epoch < at.config.epochs:
         _refuse("calls itself finished before its last epoch")
@@ -178,12 +194,23 @@ def _config(value: Any) -> TrainConfig:
     return TrainConfig(**value)
 
 
-def _data(value: Any) -> DataMark:
-    if not _record(value, name=str, samples=int, scale=float, parts=dict) or value["samples"] < 1:
+def _data(value: Any, net: Net) -> DataMark:
+    plain = {key: part for key, part in value.items() if key not in _MEANINGS} if isinstance(value, dict) else value
+    if not _record(plain, name=str, samples=int, scale=float, parts=dict) or value["samples"] < 0:
         _refuse("is damaged: its description of the data set is incomplete")
     if not all(isinstance(part, str) for part in value["parts"].values()):
         _refuse("is damaged: its description of the data set is incomplete")
-    return DataMark(**value)
+    names, mean, std = (value.get(key, []) for key in _MEANINGS)
+    if not all(isinstance(each, list) for each in (names, mean, std)) or not all(isinstance(name, str) for name in names):
+        _refuse("is damaged: its names of classes, means or deviations are no lists")
+    outputs = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else len(names)
+    if len(names) > outputs or sorted(set(names)) != names:
+        _refuse(f"has names of {len(names)} classes that do not fit a net of {outputs} outputs")
+    if not all(_is(number, float) for number in (*mean, *std)) or len(mean) != len(std) or (mean and len(mean) != net.in_shape[0]):
+        _refuse("is damaged: its means and deviations do not fit its net")
+    if not min(std, default=1.0) > 0:
+        _refuse("is damaged: a deviation is not above 0")
+    return DataMark(**plain, class_names=tuple(names), mean=tuple(mean), std=tuple(std))
 
 
 def _sums(value: Any) -> Sums:

@@ -72,12 +72,17 @@ class DataMark:
     samples : in the training part.
     scale : what pixels are multiplied by.
     parts : of each part there is ("train_x", ...): type, shape and CRC-32 of its bytes.
+    class_names : what label 0, 1, ... is called; empty where labels are numbers.
+    mean, std : of the training part, for each feature or channel, where samples were standardised with them; empty otherwise.
     """
 
     name: str
     samples: int
     scale: float
     parts: Mapping[str, str]
+    class_names: tuple[str, ...] = ()
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

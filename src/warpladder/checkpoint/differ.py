@@ -57,9 +57,18 @@ def _data(there: DataMark, here: DataMark) -> list[str]:
     out = []
     if there.scale != here.scale:
         out.append(f"pixels are scaled by {there.scale} there and {here.scale} here")
+    if there.class_names != here.class_names:
+        out.append(f"classes are {_short(there.class_names)} there and {_short(here.class_names)} here")
+    if (there.mean, there.std) != (here.mean, here.std):
+        ways = ["standardised by other numbers" if mark.mean else "not standardised" for mark in (there, here)]
+        out.append(f"samples are {ways[0]} there and {ways[1]} here")
     for part in dict.fromkeys([*there.parts, *here.parts]):
         a, b = there.parts.get(part, "missing"), here.parts.get(part, "missing")
         if a != b:
             out.append(f"{part} is {a!r:.60} there ({there.name!r}) and {b!r:.60} here ({here.name!r})")
             break
     return out
+
+
+def _short(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names)!r:.60}" if names else "numbers"

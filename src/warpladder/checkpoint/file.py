@@ -35,15 +35,28 @@ def load(path: str | os.PathLike[str]) -> Checkpoint:
     CheckpointError
         It is missing, cannot be read, or is not a whole and undamaged checkpoint.
     """
+    return decode(read(path), os.fspath(path))
+
+
+def read(path: str | os.PathLike[str]) -> bytes:
+    """A file's bytes; `CheckpointError` names it where they cannot be had."""
     try:
-        content = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except FileNotFoundError:
         raise CheckpointError(f"there is no checkpoint {os.fspath(path)!r}") from None
     except OSError as error:
         raise CheckpointError(f"checkpoint {os.fspath(path)!r} cannot be read: {error.strerror or error}") from None
     except (ValueError, MemoryError) as error:  # a name with a NUL in it; a file larger than memory
         raise CheckpointError(f"checkpoint {os.fspath(path)!r} cannot be read: {error or 'it is larger than memory'}") from None
-    return decode(content, os.fspath(path))
+
+
+def check_free(path: str | os.PathLike[str], resumed: str | os.PathLike[str] | None = None) -> None:
+    """Raise `CheckpointError` where a new run's checkpoint would take the place of a file that is there, other than the one that is resumed."""
+    if not os.path.lexists(path) or (
+        resumed is not None and os.path.exists(resumed) and os.path.exists(path) and os.path.samefile(path, resumed)
+    ):
+        return
+    raise CheckpointError(f"{os.fspath(path)!r} is there already: go on from it (resume), name another file, or insist (overwrite)")
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 
 import click
@@ -27,6 +28,11 @@ class _InOrder(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Each command with its first sentence, whole, which may take two lines."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(limit=200)) for name, command in self.commands.items()])
 
 
 def _print_version(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
@@ -62,7 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     What a user can cause ends in one line on stderr; an error nobody foresaw keeps its traceback.
     """
     try:
-        result = group.main(args=arguments, prog_name="warpladder", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            result = group.main(args=arguments, prog_name="warpladder", standalone_mode=False)
         sys.stdout.flush()
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "warpladder"
@@ -87,6 +95,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"{where}{error.strerror or error}", BAD_INPUT)
     return result if isinstance(result, int) else 0
+
+
+def _warn(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: object = None, line: str | None = None
+) -> None:
+    """A warning of ours as one line; those of libraries as Python shows them."""
+    if category is UserWarning:
+        _say(message, 0)
+    else:
+        click.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
 
 
 def _say(message: object, code: int) -> int:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,29 +11,31 @@ import click
 from click.core import ParameterSource
 
 from ..errors import RungError
-from .options import NETS, chosen_config, chosen_data, config_options, console, data_options, fitted, split_options
+from .options import chosen_config, chosen_data, config_options, data_options, fitted, net_argument, split_options
+from .record import Record, folder, shown, stoppable
 
 if TYPE_CHECKING:
     from ..rungs.base import Rung
 
-#: These name places on this machine and do not belong to a command that repeats the climb.
-_PLACES = ("data_dir", "out", "progress")
+#: These say where results go and what is shown meanwhile: a command that repeats the climb leaves them out.
+_ASIDE = ("out", "overwrite", "progress")
 
 
 @click.command()
-@click.argument("net_name", metavar="NET", type=click.Choice(tuple(NETS)))
+@net_argument()
 @data_options
 @split_options
 @click.option("--rungs", "rung_names", metavar="A,B,C", help="Rungs and peers to climb; all if not given.")
 @click.option("--peers/--no-peers", default=True, help="Time the programs of others too, where --rungs does not say.")
-@click.option("--repeats", type=int, default=5, show_default=True, help="Timed repetitions of each rung.")
-@click.option(
-    "--budget", type=float, default=20.0, show_default=True, help="Seconds that one repetition may take; of longer epochs a part is timed."
-)
+@click.option("--repeats", type=int, help="Timed repetitions of each rung; 5 if not given.")
+@click.option("--budget", type=float, help="Seconds that one repetition may take; of longer epochs a part is timed. 2 if not given.")
+@click.option("--quick", is_flag=True, help="A first look within a minute: 2 repetitions of half a second, no accuracy, no peak memory.")
+@click.option("--kept/--no-kept", default=True, help="Take proofs of identical code from earlier climbs, or prove all of it again.")
 @config_options
 @click.option(
     "--out", metavar="DIR", type=click.Path(path_type=Path), help="Where results.json and report.html go; runs/NET-D-TIME if not given."
 )
+@click.option("--overwrite", is_flag=True, help="Replace the climb that DIR holds.")
 @click.option("--progress/--no-progress", default=None, help="Say on stderr what is being done; on a terminal if not given.")
 @click.pass_context
 def climb(
@@ -45,19 +43,24 @@ def climb(
     net_name: str,
     rung_names: str | None,
     peers: bool,
-    repeats: int,
-    budget: float,
+    repeats: int | None,
+    budget: float | None,
+    quick: bool,
+    kept: bool,
     out: Path | None,
+    overwrite: bool,
     progress: bool | None,
     **options: Any,
 ) -> int:
     """Prove that every rung trains NET right, time the rungs beside each other, and say which is fastest and why.
 
-    A rung that fails the proof is not timed, and the exit code is 1. Settings that are not given are those of the net's report.
+    A rung that fails the proof is not timed, and the exit code is 1. Settings that are not given are those of the net's report. Ctrl-C
+    ends with what was found so far.
 
     \b
     Examples:
       warpladder climb mlp --data digits
+      warpladder climb cnn --data mnist --quick
       warpladder climb cnn --data mnist --rungs numpy,native,torch --epochs 1
     """
     data = chosen_data(options)
@@ -70,18 +73,19 @@ def climb(
         for rung in rungs:
             if reason := rung.unsupported(net, config):
                 raise RungError(f"{rung.name} cannot train {net.name} here: {reason}")
-    with _folder(out or Path("runs", f"{net_name}-{data.name}-{datetime.now():%Y%m%d-%H%M%S}")) as folder:
-        with _progress(progress) as told:
-            results = measure(net, data, config, rungs, epochs=config.epochs, repeats=repeats, budget=budget, progress=told)
-        results = replace(results, command=_again(ctx))
-        from ..report.page import write_page
-        from ..report.table import table
-
-        results.save(folder / "results.json")
-        write_page(results, folder / "report.html")
-    console().print(table(results))
-    click.echo(f"\nAll of it: {folder / 'results.json'}\nOpen this: {folder / 'report.html'}")
-    return 1 if any(rung.status in ("failed", "refused") for rung in results.rungs) else 0
+    repeats = (2 if quick else 5) if repeats is None else repeats
+    budget = (0.5 if quick else 2.0) if budget is None else budget
+    with stoppable(), folder(out, f"{net.name}-{data.name}", overwrite) as place:
+        record = Record(place)
+        how: dict[str, Any] = {"epochs": config.epochs, "repeats": repeats, "budget": budget, "quick": quick, "kept": kept}
+        try:
+            with shown(progress) as told:
+                results = measure(net, data, config, rungs, **how, command=_again(ctx), progress=told, found=record.note)
+        except BaseException as error:
+            record.rescue(error)
+            raise
+        record.end(results)
+    return 1 if any(rung.status in ("failed", "refused", "unjudged") for rung in results.rungs) else 0
 
 
 def _chosen(names: str | None, peers: bool) -> list[Rung]:
@@ -95,46 +99,18 @@ def _chosen(names: str | None, peers: bool) -> list[Rung]:
     return [find(name) for name in wanted]
 
 
-@contextmanager
-def _folder(path: Path) -> Iterator[Path]:
-    """Made before anything is measured, so that a place that cannot be written is an error at once; removed again if nothing came of it."""
-    path.mkdir(parents=True, exist_ok=True)
-    try:
-        yield path
-    except BaseException:
-        with suppress(OSError):
-            path.rmdir()
-        raise
-
-
-@contextmanager
-def _progress(wanted: bool | None) -> Iterator[Callable[[str, int, int], None] | None]:
-    """A bar on a terminal, lines where progress was asked for and there is none."""
-    terminal = sys.stderr.isatty()
-    if not (terminal if wanted is None else wanted):
-        yield None
-    elif not terminal:
-        yield lambda what, done, total: click.echo(f"{what} ({done} of {total})", err=True)
-    else:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        bar = Progress(TextColumn("{task.description:<32}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True)
-        with bar:
-            task = bar.add_task("starting")
-            yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
-
-
 def _again(ctx: click.Context) -> str:
-    """The command that repeats this climb, less what names places on this machine."""
-    words = ["warpladder", "climb", str(ctx.params["net_name"])]
+    """The command that repeats this climb, from the same folder on this machine."""
+    words = ["warpladder", "climb", *[str(ctx.params["net_name"])] * (ctx.params["net_name"] is not None)]
     for parameter in ctx.command.params:
         name, value = parameter.name, ctx.params.get(parameter.name or "")
         given = name is not None and ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE
-        if not isinstance(parameter, click.Option) or not given or name in _PLACES:
+        if not isinstance(parameter, click.Option) or not parameter.expose_value or not given or name in _ASIDE:
             continue
         if parameter.is_flag:
             words.append(parameter.opts[0] if value else parameter.secondary_opts[0])
         else:
             words += [parameter.opts[0], "x".join(map(str, value)) if isinstance(value, tuple) else str(value)]
+    if ctx.params.get("data_name") == "csv" and "--data-dir" not in words:  # a table of one's own is nowhere else
+        words += ["--data-dir", os.environ.get("WARPLADDER_DATA", "")]
     return shlex.join(words)

@@ -1,4 +1,4 @@
-"""`warpladder data`: the data sets, or one of them: fetched, checked, and what is in it."""
+"""`warpladder data`: the data sets; one of them, checked, and what is in it; or some of them, fetched."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import DataError
 from .options import console, dims
 
 if TYPE_CHECKING:
@@ -14,33 +15,55 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("name", required=False)
-@click.option("--data-dir", metavar="DIR", type=click.Path(path_type=Path), help="Folder with the data set's files; nothing is downloaded.")
-def data(name: str | None, data_dir: Path | None) -> None:
-    """Show the data sets, or fetch and check one and say what is in it.
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--fetch", is_flag=True, help="Download the sets named, or 'all' of them, to have them without a network.")
+@click.option(
+    "--data-dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder with the data set's files, and nothing is downloaded; with --fetch, where they go.",
+)
+def data(names: tuple[str, ...], fetch: bool, data_dir: Path | None) -> int:
+    """Show the data sets; check one and say what is in it; or fetch some for a machine without a network.
 
     \b
     Examples:
       warpladder data
       warpladder data mnist
       warpladder data csv --data-dir digit-recognizer
+      warpladder data --fetch all --data-dir class-data
     """
+    if fetch:
+        return _fetch(names, data_dir)
+    if not names:
+        _overview()
+    for name in names:
+        _details(name, data_dir)
+    return 0
+
+
+def _overview() -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from ..data import SOURCES, load
+    from ..data import SOURCES
 
-    if name is None:
-        table = Table(box=SIMPLE_HEAD)
-        table.add_column("name", no_wrap=True)
-        table.add_column("what it is", ratio=1)
-        table.add_column("comes from", no_wrap=True)
-        for source in SOURCES:
-            table.add_row(
-                source.name, source.about, "download" if source.remote else "scikit-learn" if source.name == "digits" else "your files"
-            )
-        console().print(table)
-        return
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("name", no_wrap=True)
+    table.add_column("what it is", ratio=1)
+    table.add_column("comes from", no_wrap=True)
+    for source in SOURCES:
+        whence = "download" if source.remotes else "scikit-learn" if source.name == "digits" else "your files"
+        table.add_row(source.name, source.about, whence)
+    console().print(table)
+
+
+def _details(name: str, data_dir: Path | None) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from ..data import load
+
     found = load(name, data_dir=data_dir)
     table = Table(title=f"{name}: samples of {dims(found.in_shape)}, {found.classes} classes", box=SIMPLE_HEAD)
     table.add_column("part")
@@ -51,6 +74,32 @@ def data(name: str | None, data_dir: Path | None) -> None:
     for part, x, y in (("train", found.train_x, found.train_y), ("test", found.test_x, found.test_y)):
         table.add_row(part, f"{len(x):,}", f"{x.nbytes:,}", _values(x), _counts(y, found.classes))
     console().print(table)
+
+
+def _fetch(names: tuple[str, ...], data_dir: Path | None) -> int:
+    """Fetch one set after the other; a set that cannot be fetched does not keep the others from it."""
+    from ..data import SOURCES, download
+
+    remote = [source.name for source in SOURCES if source.remotes]
+    if not names:
+        raise click.UsageError(f"--fetch wants names, of {', '.join(remote)}, or all", click.get_current_context())
+    failed, folder = 0, None
+    for name in dict.fromkeys(each for asked in names for each in (remote if asked == "all" else [asked])):
+        if name == "digits":
+            click.echo("digits: comes with scikit-learn, there is nothing to fetch")
+            continue
+        try:
+            paths = download(name, data_dir)
+        except DataError as error:
+            click.echo(f"warpladder: {error}", err=True)
+            failed += 1
+            continue
+        size = sum(path.stat().st_size for path in paths)
+        click.echo(f"{name}: {len(paths)} file{'s' * (len(paths) > 1)}, {size / 1e6:,.1f} MB, sums right, in {paths[0].parent}")
+        folder = paths[0].parent.parent
+    if failed == 0 and folder is not None:
+        click.echo(f"For a machine without a network: copy {folder} there, and name the copy with --data-dir or WARPLADDER_DATA")
+    return 2 if failed else 0
 
 
 def _values(x: np.ndarray) -> str:

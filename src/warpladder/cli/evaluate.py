@@ -23,11 +23,11 @@ def evaluate(checkpoint: Path, rung: str | None, **options: Any) -> None:
       warpladder evaluate mlp.safetensors --data mnist
     """
     from ..checkpoint import load
-    from ..train import restore, score
+    from ..train import Run, restore, score
     from ..trainers.base import check_fit
 
     trained = load(checkpoint)
-    data = chosen_data(options)
+    data = Run(trained).fit_to(chosen_data(options, standardize=bool(trained.data.mean)))
     check_fit(trained.net, data)
     with restore(trained, rung) as trainer:
         start = perf_counter()

@@ -8,6 +8,7 @@ import click
 
 from ..config import DEVICES
 from ..errors import ConfigError, DeviceError
+from .keeping import check_place, overwrite_option
 from .options import console
 
 
@@ -19,7 +20,8 @@ from .options import console
     "--device", type=click.Choice(DEVICES), help="Run the kernels on the CPU: that shows that they are right, not how fast they are."
 )
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write all samples as JSON.")
-def gemm(sizes: tuple[int, ...], device: str | None, out: Path | None) -> None:
+@overwrite_option
+def gemm(sizes: tuple[int, ...], device: str | None, out: Path | None, overwrite: bool) -> None:
     """Climb the ladder of matrix products: each level a kernel with one more idea, proven, timed, and set against what its loads allow.
 
     \b
@@ -34,6 +36,8 @@ def gemm(sizes: tuple[int, ...], device: str | None, out: Path | None) -> None:
     from ..gemm.levels import LEVELS
     from ..trainers.kernelwise.where import open_device, why_not_on
 
+    if out is not None:
+        check_place(out, overwrite)
     if wrong := [size for size in sizes if size < 4 or size % 4]:
         raise ConfigError(f"--size wants multiples of 4, got {wrong[0]}")
     if reason := why_not_on(device):

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
 
 import click
 
-from ..nets import Flatten, Layer, Net
-from .options import NETS, console, dims
+from ..nets import Flatten, Layer, Net, Shape
+from .options import NETS, ShapeOf, console, dims, is_net_file, net_argument
 
 
 @click.command()
-@click.argument("net", required=False, type=click.Choice(tuple(NETS)), metavar="[NET]")
-def nets(net: str | None) -> None:
+@net_argument(required=False)
+@click.option("--shape", type=ShapeOf(), help="Shape of one sample; that of the net's report if not given, or what its file states.")
+def nets(net_name: str | None, shape: Shape | None) -> None:
     """Show the networks, or one layer by layer.
 
     \b
     Examples:
       warpladder nets
       warpladder nets cnn
+      warpladder nets --net mine.toml --shape 1x8x8
     """
-    if net is None:
+    if net_name is None:
         _overview()
+    elif is_net_file(net_name):
+        from ..netfile import load_net
+
+        _details(load_net(net_name, shape))
     else:
-        _details(NETS[net]())
-
-
-def describe(layer: Layer) -> str:
-    """A layer as a reader would write it: its name and the settings that are not the default."""
-    settings = {field.name: getattr(layer, field.name) for field in fields(layer) if getattr(layer, field.name) != field.default}  # type: ignore[arg-type]
-    return f"{type(layer).__name__}({', '.join(f'{name}={value}' for name, value in settings.items())})"
+        _details(NETS[net_name](*([] if shape is None else [shape])))
 
 
 def short(count: int) -> str:
@@ -45,10 +44,9 @@ def _overview() -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(
-        "net", box=SIMPLE_HEAD, caption="FLOPs of one sample: forward, and a whole training step. A net adapts to other image sizes."
-    )
-    table.add_column("layers", ratio=1)
+    table = Table(box=SIMPLE_HEAD, caption="FLOPs of one sample: forward, and a whole training step. A net adapts to other image sizes.")
+    table.add_column("net", no_wrap=True)
+    table.add_column("layers", ratio=1, overflow="fold")
     for head in ("parameters", "FLOPs", "training"):
         table.add_column(head, justify="right", no_wrap=True)
     for name in NETS:
@@ -71,7 +69,7 @@ def _details(net: Net) -> None:
         title=f"{net.name}: {dims(net.in_shape)} to {dims(net.out_shape)}, {type(net.loss).__name__}", box=SIMPLE_HEAD, show_footer=True
     )
     table.add_column("#", justify="right")
-    table.add_column("layer", "total", ratio=1)
+    table.add_column("layer", "total", ratio=1, overflow="fold")
     table.add_column("output", no_wrap=True)
     table.add_column("parameters", f"{net.param_count:,}", justify="right", no_wrap=True)
     table.add_column("FLOPs", short(net.flops), justify="right", no_wrap=True)
@@ -79,5 +77,5 @@ def _details(net: Net) -> None:
         in_shape, out_shape = net.shapes[index : index + 2]
         count = sum(math.prod(shape) for shape in layer.param_shapes(in_shape).values())
         cells = (f"{count:,}" if count else "", short(layer.flops(in_shape)) if layer.flops(in_shape) else "")
-        table.add_row(str(index), describe(layer), dims(out_shape), *cells)
+        table.add_row(str(index), str(layer), dims(out_shape), *cells)
     console().print(table)

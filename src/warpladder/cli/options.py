@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import fields
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from ..config import DEVICES, FEEDS, RECIPES, TrainConfig
+from ..errors import NetError
 from ..nets import ZOO, Net, Shape
 
 if TYPE_CHECKING:
@@ -49,6 +52,72 @@ class ShapeOf(click.ParamType):
             self.fail(f"wants whole numbers with x between them, as 3x32x32, got {value!r}", param, ctx)
 
 
+NETS: dict[str, Callable[..., Net]] = {make.__name__: make for make in ZOO}
+
+
+class NetName(click.Choice[str]):
+    """The name of a net that there is, or a file with one of the user's own."""
+
+    def __init__(self) -> None:
+        super().__init__(tuple(NETS))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not is_net_file(value):
+            try:
+                return super().convert(value, param, ctx)
+            except click.BadParameter as error:
+                file = next((name for name in (f"{value}.toml", f"{value}.py") if Path(name).is_file()), None)
+                more = f"did you mean the file, --net {file}?" if file else "a net of your own is a file: --net FILE.toml or FILE.py"
+                self.fail(f"{error.message.rstrip('.')}; {more}", param, ctx)
+        return str(value)
+
+
+def is_net_file(name: str) -> bool:
+    """Whether a net is named by a file: by an ending that one has, or a folder."""
+    return name.endswith((".toml", ".py")) or "/" in name or os.sep in name
+
+
+def net_argument(required: bool = True) -> Decorator:
+    """NET by name, or --net FILE: both reach the command as `net_name`, the name or the file's path; None where neither is given or required."""
+
+    def keep(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
+        ctx.meta[_OWN] = value
+
+    def one(ctx: click.Context, argument: click.Parameter, value: str | None) -> str | None:
+        own = ctx.meta[_OWN]
+        if value is not None and own is not None:
+            raise click.UsageError(f"there are two nets, {value} and --net {own}: leave one out", ctx)
+        if required and value is None and own is None:
+            raise click.MissingParameter(ctx=ctx, param=argument)
+        return own if value is None else value
+
+    def checked(command: Command) -> Command:
+        """Look for the file before anything is downloaded or computed for its net."""
+
+        @wraps(command)
+        def with_file(*arguments: Any, **options: Any) -> Any:
+            name = options["net_name"]
+            if name is not None and is_net_file(name) and not Path(name).is_file():
+                raise NetError(
+                    f"{name}: {'is a folder' if Path(name).is_dir() else 'there is no such file'}: --net wants a .toml or .py file"
+                )
+            return command(*arguments, **options)
+
+        return cast(Command, with_file)
+
+    return _together(
+        click.argument("net_name", metavar="NET" if required else "[NET]", required=False, type=NetName(), callback=one),
+        click.option(
+            "--net", metavar="FILE", type=NetName(), is_eager=True, expose_value=False, callback=keep,
+            help="A net of your own in place of NET: a .toml or .py file.",
+        ),
+        checked,
+    )  # fmt: skip
+
+
+_OWN = "warpladder.own net"
+
+
 def _together(*options: Decorator) -> Decorator:
     def decorate(command: Command) -> Command:
         for option in reversed(options):
@@ -74,6 +143,9 @@ data_options = _together(
 split_options = _together(
     click.option("--limit", metavar="N", type=int, help="Train on a seeded subset of N samples."),
     click.option("--validation", metavar="N", type=int, help="Split N training samples off, to validate with."),
+    click.option(
+        "--scale-features", is_flag=True, help="Give features, or channels, mean 0 and deviation 1; cells of a csv may then be any numbers."
+    ),
 )
 
 #: Every setting of `TrainConfig`; what is not given is None.
@@ -100,20 +172,31 @@ config_options = _together(
     ),
 )
 
-NETS: dict[str, Callable[..., Net]] = {make.__name__: make for make in ZOO}
-
 
 def fitted(name: str, data: Dataset) -> Net:
-    """The zoo's net of this name for this data set's samples and classes."""
+    """The zoo's net of this name, or the net in this file, for this data set's samples and classes."""
     shape = data.in_shape
+    if is_net_file(name):
+        from ..netfile import load_net
+
+        return load_net(name, shape, data.classes or 10)
     return NETS[name](shape) if name == "autoencoder" else NETS[name](shape, data.classes or 10)
 
 
 def chosen_config(net_name: str, options: dict[str, Any], base: TrainConfig | None = None) -> TrainConfig:
-    """`base`, or else the net's recipe, with the settings among the options that were given."""
+    """`base`, or else the net's recipe, with the settings among the options that were given.
+
+    A net from a file has no recipe: which settings it gets unasked is said on stderr.
+    """
     changes = {field.name: options[field.name] for field in fields(TrainConfig) if options.get(field.name) is not None}
     if changes.get("batch_size") == "full":
         changes["batch_size"] = None
+    if base is None and is_net_file(net_name):
+        base = TrainConfig()
+        told = {"--epochs": base.epochs, "--batch-size": base.batch_size, "--learning-rate": base.learning_rate}
+        unasked = [f"{option} {value}" for option, value in told.items() if option[2:].replace("-", "_") not in changes]
+        if unasked:
+            click.echo(f"{net_name} is trained with {', '.join(unasked)}, as nothing else was said", err=True)
     return (base or RECIPES[net_name]).but(**changes)
 
 
@@ -123,6 +206,8 @@ def chosen_data(options: dict[str, Any], **more: Any) -> Dataset:
 
     names = ("data_dir", "limit", "shape", "validation")
     asked = {name: options[name] for name in names if options.get(name) is not None}
+    if options.get("scale_features"):
+        asked["standardize"] = True
     return load(options["data_name"], seed=options.get("seed") or 0, **asked, **more)
 
 

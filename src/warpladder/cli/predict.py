@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from .keeping import check_place, overwrite_option, write
+
 
 @click.command()
 @click.argument("checkpoint", type=click.Path(path_type=Path))
@@ -18,11 +20,13 @@ import click
 @click.option(
     "--save", metavar="FILE", type=click.Path(path_type=Path), help="Write the net's outputs, logits or images, as a NumPy .npy file."
 )
+@overwrite_option
 @click.option("--rung", metavar="R", help="Rung or peer that computes; the one that trained if not given.")
-def predict(checkpoint: Path, input_file: Path, submission: Path | None, save: Path | None, rung: str | None) -> None:
+def predict(checkpoint: Path, input_file: Path, submission: Path | None, save: Path | None, overwrite: bool, rung: str | None) -> None:
     """Predict the samples in INPUT: a CSV table with or without labels, IDX images or a CIFAR-10 batch, gzipped or not.
 
-    Without --submission or --save the labels are printed, one a line.
+    Without --submission or --save the labels are printed, one a line: by name, where the training table had names. Features are
+    scaled as they were in training.
 
     \b
     Examples:
@@ -32,27 +36,31 @@ def predict(checkpoint: Path, input_file: Path, submission: Path | None, save: P
     import numpy as np
 
     from ..checkpoint import load
-    from ..checkpoint.atomic import write_atomically
     from ..data import write_submission
     from ..data.samples import load_samples
     from ..nets import CrossEntropyLoss
-    from ..train import restore
+    from ..train import Run, restore
     from ..train.scoring import slices
 
+    if save is not None:
+        check_place(save, overwrite, checkpoint, input_file)
+    if submission is not None:
+        check_place(submission, overwrite, checkpoint, input_file, *([] if save is None else [save]))
     trained = load(checkpoint)
     labels_wanted = isinstance(trained.net.loss, CrossEntropyLoss)
     if not labels_wanted and (submission is not None or save is None):
         raise click.UsageError(
             f"{trained.net.name} gives images, not labels: name a file for them with --save", click.get_current_context()
         )
-    x = load_samples(input_file, trained.net.in_shape)
+    model = Run(trained)
+    x, scale = model.seen(load_samples(input_file, trained.net.in_shape, numbers=bool(trained.data.mean)))
     with restore(trained, rung) as trainer:
-        outputs = np.concatenate([trainer.predict(x[first:last], trained.data.scale) for first, last in slices(trained.net, len(x))])
-    labels = outputs.argmax(axis=1) if labels_wanted else None
+        outputs = np.concatenate([trainer.predict(x[first:last], scale) for first, last in slices(trained.net, len(x))])
+    labels = model.classes_[outputs.argmax(axis=1)] if labels_wanted else None
     if save is not None:
         content = io.BytesIO()
         np.save(content, outputs, allow_pickle=False)
-        write_atomically(save, content.getvalue())
+        write(save, content.getvalue())
     if submission is not None and labels is not None:
         write_submission(submission, labels)
     if save is None and submission is None and labels is not None:

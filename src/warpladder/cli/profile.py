@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import NETS, chosen_config, chosen_data, config_options, console, data_options, fitted, split_options
+from ..report.columns import fitting
+from .keeping import check_place, overwrite_option
+from .options import chosen_config, chosen_data, config_options, console, data_options, fitted, net_argument, split_options
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,13 +18,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("net_name", metavar="NET", type=click.Choice(tuple(NETS)))
+@net_argument()
 @data_options
 @split_options
-@click.option("--rung", metavar="R", default="numpy", show_default=True, help="Rung or peer to take apart.")
+@click.option("--rung", metavar="R", default="numpy", show_default=True, help="Rung or peer to take apart, or a file with one.")
 @config_options
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write all of it as JSON.")
-def profile(net_name: str, rung: str, out: Path | None, **options: Any) -> None:
+@overwrite_option
+def profile(net_name: str, rung: str, out: Path | None, overwrite: bool, **options: Any) -> None:
     """Show where the time and the memory of one training step of NET go.
 
     Every part is run alone, many times over, and set against the least that it must do: floating-point operations at the peak of the
@@ -33,11 +36,14 @@ def profile(net_name: str, rung: str, out: Path | None, **options: Any) -> None:
       warpladder profile cnn --data mnist --rung naive
       warpladder profile mlp10 --data mnist --rung numpy --out profile.json
     """
-    from ..ladder import find
+    from ..ladder import find, outside
     from ..profile import profile as measure
 
-    data = chosen_data(options)
-    found = measure(find(rung), fitted(net_name, data), data, chosen_config(net_name, options))
+    if out is not None:
+        check_place(out, overwrite)
+    chosen = find(rung)
+    data = chosen_data(options).standardized()
+    found = measure(chosen, fitted(net_name, data), data, chosen_config(net_name, options))
     if out is not None:
         from ..profile.files import save
 
@@ -49,7 +55,7 @@ def profile(net_name: str, rung: str, out: Path | None, **options: Any) -> None:
         f"({found.flops / found.step_seconds / found.flops_per_second:.1%} of its {found.flops_per_second / 1e9:,.0f})"
     )
     if found.parts:
-        show.print(operations(found))
+        show.print(operations(found, show.width))
         show.print(
             f"Together {duration(found.parts_seconds)}; the step takes {duration(found.step_seconds)}. The difference is starting, waiting and "
             "what overlaps; alone, a part may also find its numbers in a cache."
@@ -57,9 +63,9 @@ def profile(net_name: str, rung: str, out: Path | None, **options: Any) -> None:
     else:
         show.print(found.reason)
     if any(part.kernels for part in found.parts):
-        show.print(launches(found))
+        show.print(launches(found, show.width))
     if found.tiles:
-        show.print(tiles(found))
+        show.print(tiles(found, show.width))
     if found.timeline:
         show.print(
             "\n".join(
@@ -67,49 +73,59 @@ def profile(net_name: str, rung: str, out: Path | None, **options: Any) -> None:
             )
         )
         show.print(f"{found.hidden:.0%} of the copying was hidden behind computing\n")
-    show.print(memory(found))
+    if found.spans:
+        show.print("Besides the steps: " + ", ".join(f"{what} {duration(seconds)}" for what, seconds in found.spans.items()) + "\n")
+    show.print(memory(found, show.width))
+    if not found.memory:
+        show.print("What the trainer holds is not known: its memory() says nothing")
+    if outside(chosen):
+        show.print(f"Nothing here is proven: 'warpladder climb' with --rungs {rung} proves that this rung trains right")
     if out is not None:
         click.echo(f"All of it: {out}")
 
 
-def operations(found: Profile) -> Table:
+def operations(found: Profile, width: int) -> Table:
     """Each operation, forward and backward: its time, its share, and what it reaches of the peaks."""
-    table = _table("Operations", "operation", "phase", "time", "share", "MFLOP", "MB", "GFLOP/s", "GB/s", "of floor")
+    rows = []
     for part in found.parts:
         least = part.floor.seconds(found.flops_per_second, found.bytes_per_second)
-        table.add_row(
-            part.name, part.phase, duration(part.seconds), _share(part, found), f"{part.floor.flops / 1e6:,.2f}", f"{part.floor.bytes / 1e6:,.2f}",
+        figures = (
+            duration(part.seconds), _share(part, found), f"{part.floor.flops / 1e6:,.2f}", f"{part.floor.bytes / 1e6:,.2f}",
             f"{part.floor.flops / part.seconds / 1e9:,.1f}", f"{part.floor.bytes / part.seconds / 1e9:,.1f}", f"{least / part.seconds:.0%}",
         )  # fmt: skip
-    return table
+        rows.append(((part.name, part.phase), figures))
+    groups = (("time", "share"), ("MFLOP", "MB"), ("GFLOP/s", "GB/s"), ("of floor",))
+    return fitting("Operations", ("operation", "phase"), groups, rows, width)
 
 
-def launches(found: Profile) -> Table:
+def launches(found: Profile, width: int) -> Table:
     """Each kernel: its launch, what it takes of a multiprocessor, and its share of the step."""
-    table = _table("Kernels", "kernel", "times", "time", "share", "blocks", "threads", "registers", "shared", "spilled", "occupancy")
+    rows = []
     for part in found.parts:
         for kernel in part.kernels:
-            times = kernel.name, str(kernel.launches), duration(kernel.seconds), f"{kernel.seconds / found.parts_seconds:.1%}"
+            figures = [str(kernel.launches), duration(kernel.seconds), f"{kernel.seconds / found.parts_seconds:.1%}"]
             shape = kernel.shape
             if shape is None:
-                table.add_row(*times, "(a library's)")
-                continue
-            table.add_row(
-                *times, "x".join(map(str, _trimmed(shape.grid))), "x".join(map(str, _trimmed(shape.block))), str(shape.registers),
-                f"{shape.shared + shape.static_shared:,}", str(shape.spilled), f"{shape.occupancy:.0%}",
-            )  # fmt: skip
-    return table
+                figures += ["(a library's)", *[""] * 5]
+            else:
+                figures += [
+                    "x".join(map(str, _trimmed(shape.grid))), "x".join(map(str, _trimmed(shape.block))), str(shape.registers),
+                    str(shape.spilled), f"{shape.shared + shape.static_shared:,}", f"{shape.occupancy:.0%}",
+                ]  # fmt: skip
+            rows.append(((kernel.name,), figures))
+    groups = (("times",), ("time", "share"), ("blocks", "threads"), ("registers", "spilled"), ("shared", "occupancy"))
+    return fitting("Kernels", ("kernel",), groups, rows, width)
 
 
-def tiles(found: Profile) -> Table:
+def tiles(found: Profile, width: int) -> Table:
     """Each product of matrices: the tiles and parts that it is cut into, and whether a tuner or the model chose them."""
-    table = _table("Products of matrices", "layers", "product", "samples", "tile", "terms", "parts", "chosen by")
+    rows = []
     for each in found.tiles:
-        chosen = "timing" if each.timed else "the model"
-        table.add_row(
-            ", ".join(map(str, each.layers)), each.product, f"{each.samples:,}", each.tile, f"{each.depth:,}", str(each.parts), chosen
-        )
-    return table
+        texts = ", ".join(map(str, each.layers)), each.product
+        figures = f"{each.samples:,}", each.tile, f"{each.depth:,}", str(each.parts), "timing" if each.timed else "the model"
+        rows.append((texts, figures))
+    groups = (("samples", "tile"), ("terms", "parts"), ("chosen by",))
+    return fitting("Products of matrices", ("layers", "product"), groups, rows, width)
 
 
 def chart(found: Profile, width: int) -> list[str]:
@@ -127,26 +143,12 @@ def chart(found: Profile, width: int) -> list[str]:
     return [*lines, f"{'':9}{duration(end - begin)} in all"]
 
 
-def memory(found: Profile) -> Table:
+def memory(found: Profile, width: int) -> Table:
     """Memory by component, and what a step moves between host and device."""
-    table = _table("Memory", "component", "MB")
-    for what, size in found.memory.items():
-        table.add_row(what, f"{size / 1e6:,.3f}")
-    table.add_row("this process in all (host)", f"{found.host_bytes / 1e6:,.1f}", style="dim")
-    for what, size in found.transfers.items():
-        table.add_row(f"{what}, each step", f"{size / 1e6:,.4f}", style="dim")
-    return table
-
-
-def _table(title: str, first: str, *others: str) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column(first, no_wrap=True)
-    for name in others:
-        table.add_column(name, justify="left" if name == "phase" else "right", no_wrap=True)
-    return table
+    rows = [((what,), (f"{size / 1e6:,.3f}",)) for what, size in found.memory.items()]
+    rows.append((("this process in all (host)",), (f"{found.host_bytes / 1e6:,.1f}",)))
+    rows += [((f"{what}, each step",), (f"{size / 1e6:,.4f}",)) for what, size in found.transfers.items()]
+    return fitting("Memory", ("component",), (("MB",),), rows, width)
 
 
 def _share(part: Part, found: Profile) -> str:

@@ -2,49 +2,96 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from ..config import RECIPES
-from .options import NETS, console
+from ..config import RECIPES, TrainConfig
+from ..nets import Net
+from .options import NETS, NetName, console, is_net_file
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from ..rungs.base import Rung
 
 
 @click.command()
+@click.argument("names", metavar="[RUNG]...", nargs=-1)
 @click.option(
-    "--net",
-    "net_name",
-    type=click.Choice(tuple(NETS)),
-    metavar="NET",
-    default="mlp",
-    show_default=True,
-    help="Which net to ask each rung about.",
+    "--net", "net_name", type=NetName(), metavar="NET", default="mlp", show_default=True, help="Which net to ask each rung about."
 )
-def rungs(net_name: str) -> None:
-    """Show the rungs and the peers, the idea of each, and whether it can train here.
+def rungs(names: tuple[str, ...], net_name: str) -> None:
+    """List the rungs and the peers, and whether each can train here; or say more of those that are named.
 
     \b
     Examples:
       warpladder rungs
       warpladder rungs --net autoencoder
+      warpladder rungs graph torch-gpu-graph
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
-    from rich.table import Table
+    from ..ladder import LADDER, PEERS, find
 
-    from ..ladder import LADDER, PEERS
-    from ..rungs.base import Rung
+    chosen = [find(name) for name in names]
+    if is_net_file(net_name):
+        from ..netfile import load_net
 
-    net = NETS[net_name]()
-    config = RECIPES[net_name]
-
-    def show(title: str, members: tuple[Rung, ...]) -> Table:
-        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-        table.add_column("name", no_wrap=True)
-        table.add_column("idea", ratio=3)
-        table.add_column(f"trains {net.name} here", ratio=2)
-        for rung in members:
-            table.add_row(rung.name, rung.idea, escape(rung.unsupported(net, config) or "yes"))
-        return table
-
+        net, config = load_net(net_name, (1, 28, 28)), TrainConfig()
+    else:
+        net, config = NETS[net_name](), RECIPES[net_name]
     out = console()
-    out.print(show("Rungs, in order", LADDER))
-    out.print(show("Peers: what others offer, timed beside the rungs", PEERS))
+    if chosen:
+        for rung in chosen:
+            _details(out, rung, net, config)
+        return
+    reasons = {rung: rung.unsupported(net, config) for rung in LADDER + PEERS}
+    numbers = {reason: str(number) for number, reason in enumerate(dict.fromkeys(filter(None, reasons.values())), start=1)}
+    for title, members in (("Rungs, in order", LADDER), ("Peers: what others offer, timed beside the rungs", PEERS)):
+        _list(out, title, f"trains\n{net.name}?", [(rung, numbers.get(reasons[rung] or "", "")) for rung in members])
+    if numbers:
+        out.print(
+            _why_not([(number, [rung.name for rung in reasons if reasons[rung] == reason], reason) for reason, number in numbers.items()])
+        )
+    out.print("The idea of one, and how it differs: warpladder rungs NAME", style="dim")
+
+
+def _list(out: Console, title: str, question: str, rows: list[tuple[Rung, str]]) -> None:
+    """A line for each rung: yes, or the number of the reason why not."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title, "bold"), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("name", no_wrap=True)
+    table.add_column("what it is", ratio=1, overflow="fold")
+    table.add_column(question, no_wrap=True)
+    for rung, number in rows:
+        table.add_row(rung.name, rung.title, f"no: {number}" if number else "yes", style="dim" if number else "")
+    out.print(table)
+
+
+def _why_not(reasons: list[tuple[str, list[str], str]]) -> Table:
+    """Each reason once, with its number, and below it who has it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 1), pad_edge=True)
+    for number, names, reason in reasons:
+        grid.add_row(Text(f"{number}.", "bold"), Text.assemble(reason, "\n", (", ".join(names), "dim"), "\n"))
+    return grid
+
+
+def _details(out: Console, rung: Rung, net: Net, config: TrainConfig) -> None:
+    """Everything that a rung says about itself."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    out.print(Text.assemble((rung.name, "bold"), f": {rung.title}"))
+    told = [rung.idea]
+    told += [f"Products in {rung.precision}."] if rung.precision != "float32" else []
+    told += [f"It differs: {deviation}." for deviation in rung.deviations]
+    told += [f"It follows {', '.join('--' + option.replace('_', '-') for option in rung.options)}."] if rung.options else []
+    reason = rung.unsupported(net, config)
+    told.append(f"It trains {net.name} here." if reason is None else f"It cannot train {net.name} here: {reason}")
+    out.print(Padding(Text("\n".join(told)), (0, 0, 1, 2)))

@@ -3,75 +3,132 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import NETS, chosen_config, chosen_data, config_options, console, data_options, fitted, percent, split_options
+from ..errors import Stopped, UnsavedError
+from .keeping import again, as_file_name, command, fresh_folder, overwrite_option
+from .options import chosen_config, chosen_data, config_options, console, data_options, fitted, net_argument, percent, split_options
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from ..train import Run
 
+SECONDS = 30.0  # between two checkpoints that nobody asked for
 ROWS = 25  # of a table of epochs; where there are more, some are left out
 
 
 @click.command()
-@click.argument("net_name", metavar="NET", type=click.Choice(tuple(NETS)))
+@net_argument()
 @data_options
 @split_options
 @click.option("--rung", metavar="R", help="Rung or peer that trains; numpy if not given, or that of the checkpoint.")
 @config_options
 @click.option(
-    "--checkpoint", metavar="FILE", type=click.Path(path_type=Path), help="Keep weights and progress in this file, after every epoch."
+    "--checkpoint",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Keep weights and progress in this file, after every epoch; in runs/NET-D-TIME, every half minute and at the end, if not given.",
 )
 @click.option("--checkpoint-every", metavar="N", type=int, help="Keep them every N steps too.")
-@click.option("--resume", metavar="FILE", type=click.Path(path_type=Path), help="Go on from this checkpoint, with its settings.")
+@click.option("--no-checkpoint", is_flag=True, help="Keep nothing.")
+@overwrite_option
+@click.option("--resume", metavar="FILE", type=click.Path(path_type=Path), help="Go on in this checkpoint, with its settings.")
+@click.option(
+    "--from",
+    "weights",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Begin with the weights of this checkpoint or safetensors state_dict of PyTorch, with new settings.",
+)
 @click.option("--progress/--no-progress", default=None, help="A bar on stderr; on a terminal if not given.")
+@click.pass_context
 def train(
+    ctx: click.Context,
     net_name: str,
     rung: str | None,
     checkpoint: Path | None,
     checkpoint_every: int | None,
+    no_checkpoint: bool,
+    overwrite: bool,
     resume: Path | None,
+    weights: Path | None,
     progress: bool | None,
     **options: Any,
 ) -> None:
     """Train NET, and score it on the test samples.
 
-    Settings that are not given are those of the net's report. Ctrl-C leaves a checkpoint from which --resume goes on, bit for bit.
+    Settings that are not given are those of the net's report. Ctrl-C leaves a checkpoint, from which --resume goes on, bit for bit, and
+    which it then replaces.
 
     \b
     Examples:
       warpladder train mlp --data mnist --rung native
       warpladder train cnn --data digits --epochs 20 --checkpoint cnn.safetensors
       warpladder train cnn --data digits --resume cnn.safetensors --epochs 30
+      warpladder train cnn --data digits --from cnn.safetensors --lr 0.001
     """
     from ..checkpoint import load
     from ..train import train as run_training
 
     before = None if resume is None else load(resume)
     config = chosen_config(net_name, options, None if before is None else before.config)
-    data = chosen_data(options | {"seed": config.seed})
+    scaled = options["scale_features"] or (before is not None and bool(before.data.mean))
+    data = chosen_data(options | {"seed": config.seed, "scale_features": scaled})
     net = fitted(net_name, data)
-    run = run_training(
-        net,
-        data,
-        config,
-        rung=rung,
-        checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every,
-        resume=resume,
-        progress=sys.stderr.isatty() if progress is None else progress,
-    )
+    with _place(ctx, net.name, data.name) as place:
+        try:
+            run = run_training(
+                net,
+                data,
+                config,
+                rung=rung,
+                checkpoint=place,
+                checkpoint_every=checkpoint_every,
+                checkpoint_seconds=None if checkpoint else SECONDS,
+                overwrite=overwrite,
+                resume=resume,
+                weights=weights,
+                progress=sys.stderr.isatty() if progress is None else progress,
+            )
+        except Stopped as stop:
+            if place is None:
+                raise
+            words = again(ctx, "data_name", "data_dir", "shape", "limit", "validation", "rung")
+            raise Stopped(f"{stop}: {command('train', net_name, *words, '--resume', str(place))}", stop.exit_code) from None
+        except UnsavedError as error:
+            _show(error.run, len(data.test_x))
+            raise
+    _show(run, len(data.test_x))
+    click.echo("Weights: not kept" if place is None else f"Weights: {place}")
+
+
+def _show(run: Run, samples: int) -> None:
     if run.history:
         console().print(_epochs(run))
     if run.test_loss is not None:
         accuracy = "" if run.test_accuracy is None else f", accuracy {percent(run.test_accuracy)}"
-        click.echo(f"Test: loss {run.test_loss:.4g}{accuracy}, {len(data.test_x):,} samples")
-    click.echo("The weights are not kept; --checkpoint FILE keeps them" if checkpoint is None else f"Weights: {checkpoint}")
+        click.echo(f"Test: loss {run.test_loss:.4g}{accuracy}, {samples:,} samples")
+
+
+@contextmanager
+def _place(ctx: click.Context, net: str, data: str) -> Iterator[Path | None]:
+    """The file that keeps the run: the one that is named, the one that is resumed, or a new one below runs/."""
+    named = ctx.params["checkpoint"]
+    if ctx.params["no_checkpoint"]:
+        if named or ctx.params["checkpoint_every"]:
+            raise click.UsageError("--no-checkpoint keeps nothing: leave out --checkpoint and --checkpoint-every, or it", ctx)
+        yield None
+    elif named or ctx.params["resume"]:
+        yield named or ctx.params["resume"]
+    else:
+        with fresh_folder(f"{net}-{data}", "name a file with --checkpoint, or keep nothing with --no-checkpoint") as folder:
+            yield folder / f"{as_file_name(net)}.safetensors"
 
 
 def _epochs(run: Run) -> Table:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
+from pathlib import Path
 
 from ..errors import DataError
 from . import cifar10, csv, digits, fashion, mnist
 from .arrays import arrays
 from .csv import write_submission
 from .dataset import Dataset, pixels
+from .fetch import fetch_all
 from .local import root
 from .source import Request, Source
+from .standard import Standard
 from .subset import split
 
 SOURCES: tuple[Source, ...] = (digits.SOURCE, mnist.SOURCE, fashion.SOURCE, cifar10.SOURCE, csv.SOURCE)
 NAMES: tuple[str, ...] = tuple(source.name for source in SOURCES)
 
-__all__ = ["NAMES", "SOURCES", "Dataset", "Source", "arrays", "load", "pixels", "split", "write_submission"]
+__all__ = [
+    "NAMES", "SOURCES", "Dataset", "Source", "Standard", "arrays", "download", "load", "pixels", "split", "write_submission",
+]  # fmt: skip
 
 
 def load(
@@ -28,6 +34,7 @@ def load(
     seed: int = 0,
     progress: bool = True,
     shape: tuple[int, ...] | None = None,
+    standardize: bool = False,
 ) -> Dataset:
     """Load a data set: from files at hand, else from the cache, else by download.
 
@@ -47,6 +54,9 @@ def load(
         Show the progress of downloads on stderr.
     shape : tuple of int or None
         Shape of one sample, for csv only.
+    standardize : bool
+        Train on (x - mean) / std of each feature, or of each channel of an image, taken from the rows that train. Cells of a
+        csv may then be any finite numbers. A checkpoint keeps mean and std, so that predictions take samples as files hold them.
 
     Raises
     ------
@@ -55,9 +65,47 @@ def load(
     """
     source = next((source for source in SOURCES if source.name == name), None)
     if source is None:
-        raise DataError(f"there is no data set {name!r}; there are {', '.join(NAMES)}")
+        near = get_close_matches(str(name).lower(), NAMES)
+        meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise DataError(f"there is no data set {str(name)[:40]!r}{meant}; there are {', '.join(NAMES)}")
+    if shape is not None and not (isinstance(shape, (tuple, list)) and all(isinstance(side, int) for side in shape)):
+        raise DataError(f"{name}: shape wants whole numbers such as (3, 32, 32), got {shape!r:.40}")
     if shape is not None and not source.takes_shape:
         raise DataError(f"{name}: the shape of its samples is known, so none can be stated")
     folder = root(data_dir) if name != "digits" else None
-    dataset = source.load(Request(folder, data_dir is not None, progress, shape))
-    return split(dataset, limit=limit, validation=validation, seed=seed)
+    dataset = source.load(Request(folder, data_dir is not None, progress, shape, standardize))
+    chosen = split(dataset, limit=limit, validation=validation, seed=seed)
+    return chosen.but(standard=Standard.fit(chosen.train_x)) if standardize else chosen
+
+
+def download(name: str, data_dir: str | os.PathLike[str] | None = None, *, progress: bool = True) -> list[Path]:
+    """Have the files of a data set here, to be used without a network: what is missing or damaged is downloaded, and every sum is checked.
+
+    Parameters
+    ----------
+    name : str
+        A data set that is downloaded.
+    data_dir : path or None
+        Where they go, into a folder of the data set's name: `load` finds them by the same `data_dir`, also in a copy of the folder
+        on another machine. It is made where it is missing. None is the user's cache folder.
+    progress : bool
+        Show the progress of downloads on stderr.
+
+    Returns
+    -------
+    list of Path
+
+    Raises
+    ------
+    DataError
+        The set needs no download; or no mirror serves a file; or the folder cannot be written.
+    """
+    source = next((source for source in SOURCES if source.name == name), None)
+    if source is None:
+        served = ", ".join(source.name for source in SOURCES if source.remotes)
+        raise DataError(f"there is no data set {name!r} to fetch; there are {served}")
+    if not source.remotes:
+        raise DataError(
+            f"{name}: {'comes with scikit-learn' if name == 'digits' else 'these are files of your own'}: there is nothing to fetch"
+        )
+    return fetch_all(name, source.remotes, folder=None if data_dir is None else Path(data_dir).expanduser() / name, progress=progress)

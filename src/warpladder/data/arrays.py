@@ -8,6 +8,10 @@ import numpy as np
 
 from ..errors import DataError
 from .dataset import Dataset
+from .foreign import to_numpy
+from .labels import names_in, numbered
+from .layout import looks_nhwc
+from .standard import Standard
 
 
 def arrays(
@@ -19,9 +23,11 @@ def arrays(
     valid_x: Any = None,
     valid_y: Any = None,
     scale: float | None = None,
+    standardize: bool = False,
+    layout: str | None = None,
     name: str = "arrays",
 ) -> Dataset:
-    """A data set from arrays, or what NumPy turns into arrays.
+    """A data set from arrays, or what NumPy turns into arrays: lists, tensors, data frames.
 
     Parameters
     ----------
@@ -29,18 +35,29 @@ def arrays(
         (samples, features), (samples, height, width) or (samples, channels, height, width). uint8 is
         kept as it is, floats become float32, other whole numbers must be 0 to 255 and become uint8.
     train_y, test_y, valid_y : array or None
-        (samples,) whole numbers from 0, or None for none.
+        (samples,) whole numbers from 0, names of classes, or None for none. Names become numbers in sorted order, and the
+        data set's `class_names`: a checkpoint keeps them, and predictions are given in them.
     scale : float or None
         What a network sees is x * scale; None takes 1/255 for bytes and 1 for floats.
+    standardize : bool
+        Train on (x - mean) / std of each feature, or of each channel of an image, taken from the training set. A checkpoint
+        keeps them, so that predictions take x as it is given here.
+    layout : {"NCHW", "NHWC"} or None
+        Where the channels of images (4 axes) are: "NHWC" moves them to the front. None takes them to be in front, and refuses
+        shapes that look otherwise.
     name : str
 
     Raises
     ------
     DataError
-        Where parts disagree, values are not finite, or shapes or types are none of these.
+        Where parts disagree, values are not finite, shapes or types are none of these, or images have their channels last.
     """
+    if layout not in (None, "NCHW", "NHWC"):
+        raise DataError(f"{name}: layout wants 'NCHW' or 'NHWC', got {layout!r:.40}")
+    if standardize and scale not in (None, 1):
+        raise DataError(f"{name}: standardize takes the place of a scale: leave out one of the two")
     parts = {"train": train_x, "test": test_x, "valid": valid_x}
-    pixels = {part: None if x is None else _pixels(name, part, x) for part, x in parts.items()}
+    pixels = {part: None if x is None else _pixels(name, part, x, layout, standardize) for part, x in parts.items()}
     kinds = {x.dtype for x in pixels.values() if x is not None}
     if pixels["train"] is None or pixels["test"] is None:
         raise DataError(f"{name}: a training and a test set are wanted")
@@ -48,24 +65,33 @@ def arrays(
         raise DataError(f"{name}: the parts mix bytes and floats, so one scale cannot serve them: give all in one type")
     if scale is None:
         scale = 1 / 255 if pixels["train"].dtype == np.uint8 else 1.0
-    if not (np.isfinite(scale) and scale > 0):
-        raise DataError(f"{name}: scale must be a finite number above 0, got {scale}")
-    labels = {part: None if y is None else np.asarray(y) for part, y in (("train", train_y), ("test", test_y), ("valid", valid_y))}
-    for part, y in labels.items():
-        if y is not None and y.ndim != 1:
-            raise DataError(f"{name}: {part} labels must have shape (samples,), got {y.shape}: give class numbers, not one-hot rows")
-        if y is not None and pixels[part] is None:
+    if not isinstance(scale, (int, float, np.number)) or not (np.isfinite(scale) and scale > 0):
+        raise DataError(f"{name}: scale must be a finite number above 0, got {scale!r:.40}")
+    given = (("train", train_y), ("test", test_y), ("valid", valid_y))
+    found = {part: to_numpy(y, f"{name}: {part} labels") for part, y in given if y is not None}
+    names = names_in(found["train"]) if "train" in found else ()
+    labels = {part: numbered(y, names, f"{name}: {part} labels") for part, y in found.items()}
+    for part in labels:
+        if pixels[part] is None:
             raise DataError(f"{name}: there are {part} labels, but no {part} samples")
-    return Dataset(name, pixels["train"], labels["train"], pixels["test"], labels["test"], float(scale), pixels["valid"], labels["valid"])
+    train_y, test_y, valid_y = (labels.get(part) for part in parts)
+    made = Dataset(name, pixels["train"], train_y, pixels["test"], test_y, float(scale), pixels["valid"], valid_y, names)
+    return made.but(standard=Standard.fit(made.train_x)) if standardize else made
 
 
-def _pixels(name: str, part: str, values: Any) -> np.ndarray:
-    x = np.asarray(values)
+def _pixels(name: str, part: str, values: Any, layout: str | None, standardize: bool) -> np.ndarray:
+    x = to_numpy(values, f"{name}: {part} samples")
     if x.ndim == 3:
         x = x[:, np.newaxis]
-    if x.dtype == np.uint8 or not x.size:
+    elif layout is None and looks_nhwc(x.shape):
+        raise DataError(
+            f"{name}: {part} samples have shape {x.shape}, which looks like NHWC (n, h, w, c): layout='NHWC' moves the channels, 'NCHW' insists"
+        )
+    elif layout == "NHWC" and x.ndim == 4:
+        x = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+    if x.dtype == np.uint8 or (not x.size and not np.issubdtype(x.dtype, np.floating)):
         return x
-    if np.issubdtype(x.dtype, np.floating):
+    if np.issubdtype(x.dtype, np.floating) or (standardize and np.issubdtype(x.dtype, np.integer)):
         with np.errstate(over="ignore"):
             x = x.astype(np.float32, copy=False)
         if not np.isfinite(x).all():

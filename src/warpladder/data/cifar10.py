@@ -98,4 +98,4 @@ def _dataset(train: list[np.ndarray], test: np.ndarray) -> Dataset:
     return Dataset("cifar10", x, y, test[:, 1:].reshape(-1, *SHAPE), test[:, 0].astype(np.int32), 1 / 255)
 
 
-SOURCE = Source("cifar10", "60,000 colour photographs, 3 x 32 x 32, 10 classes", load, remote=True)
+SOURCE = Source("cifar10", "60,000 colour photographs, 3 x 32 x 32, 10 classes", load, (REMOTE,))

@@ -1,10 +1,11 @@
-"""csv: tables of pixels as Kaggle's digit-recognizer has them, and the file of predictions it wants.
+"""csv: tables of pixels as Kaggle's digit-recognizer has them, or of features, and the file of predictions.
 
-The label stands first in train.csv. test.csv has the same columns, or lacks the label.
+The label, a whole number or a name, stands first in train.csv. test.csv has the same columns, or lacks the label.
 """
 
 from __future__ import annotations
 
+import csv
 import math
 import os
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 
 from ..errors import DataError
 from .dataset import Dataset
+from .labels import is_text, names_in, numbered
 from .local import find_all
 from .reader import opened
 from .source import Request, Source
@@ -21,6 +23,7 @@ from .table import Table, read_table
 FOLDERS = ("digit-recognizer", "csv", ".")
 _NAMES = (("train.csv", "mnist_train.csv", "fashion-mnist_train.csv"), ("test.csv", "mnist_test.csv", "fashion-mnist_test.csv"))
 _LIMIT = 2**32  # bytes of text, unpacked
+_MOST_CLASSES = 2**20
 
 
 def load(request: Request) -> Dataset:
@@ -31,45 +34,62 @@ def load(request: Request) -> Dataset:
     if paths is None:
         raise DataError(f"{request.root}: holds no train.csv and test.csv (plain or .gz), nor does digit-recognizer or csv below it")
     train, test = paths
-    return read(train, test, request.shape)
+    return read(train, test, request.shape, request.numbers)
 
 
-def read(train: Path, test: Path, shape: tuple[int, ...] | None = None) -> Dataset:
+def read(train: Path, test: Path, shape: tuple[int, ...] | None = None, numbers: bool = False) -> Dataset:
     """Read a labelled training table and a test table, labelled or not.
 
     Parameters
     ----------
     train, test : Path
-        Cells are whole numbers 0 to 255; a header is taken as such if its first cell is no number.
+        Cells are whole numbers 0 to 255; a header is taken as such if its first cell is no number. Labels may be names.
     shape : tuple of int or None
         Shape of one sample: (features,) or (channels, height, width). None makes square images
         (1, side, side) where the pixels of a row allow it, and (features,) otherwise.
+    numbers : bool
+        Cells are features in any finite numbers: float32 of scale 1, and no pictures unless a shape says so.
     """
-    train_table = _table(train)
-    features = train_table.cells.shape[1] - 1
+    train_table = _table(train, numbers)
+    features = train_table.columns - 1
     if features < 1:
         raise DataError(f"{train}: has a single column where a label and pixels are wanted")
     _check_label_first(train, train_table)
-    shape = _shape(train, features, shape)
-    test_table = _table(test)
-    columns = test_table.cells.shape[1]
-    if columns not in (features, features + 1):
-        raise DataError(f"{test}: has {columns} columns, {train} has {features + 1}: want as many, or one less without labels")
-    labelled = columns == features + 1
+    shape = (features,) if numbers and shape is None else _shape(train, features, shape)
+    test_table = _table(test, numbers)
+    if test_table.columns not in (features, features + 1):
+        raise DataError(f"{test}: has {test_table.columns} columns, {train} has {features + 1}: want as many, or one less without labels")
+    labelled = test_table.columns == features + 1
     if labelled:
         _check_label_first(test, test_table)
     elif test_table.header and "label" in _lower(test_table.header):
-        raise DataError(f"{test}: has a label and {columns - 1} pixels, but {train} has {features} pixels")
+        raise DataError(f"{test}: has a label and {test_table.columns - 1} pixels, but {train} has {features} pixels")
+    elif test_table.names is not None:
+        raise DataError(
+            f"{test}: column 1 holds names, {str(test_table.names[0])!r:.40} first, where {features} columns of numbers are wanted"
+        )
+    names = () if train_table.names is None else names_in(train_table.names)
 
-    def images(cells: np.ndarray) -> np.ndarray:
+    def samples(table: Table) -> np.ndarray:
+        cells = table.cells[:, table.cells.shape[1] - features :]
         return np.ascontiguousarray(cells).reshape(len(cells), *shape)
 
-    def labels(cells: np.ndarray) -> np.ndarray:
-        return cells[:, 0].astype(np.int32)
+    train_y = _labels(train, train_table, names)
+    test_y = _labels(test, test_table, names) if labelled else None
+    return Dataset("csv", samples(train_table), train_y, samples(test_table), test_y, 1.0 if numbers else 1 / 255, class_names=names)
 
-    train_x, train_y = images(train_table.cells[:, 1:]), labels(train_table.cells)
-    test_x = images(test_table.cells[:, int(labelled) :])
-    return Dataset("csv", train_x, train_y, test_x, labels(test_table.cells) if labelled else None, 1 / 255)
+
+def _labels(path: Path, table: Table, names: tuple[str, ...]) -> np.ndarray:
+    """(rows,) int32: the first column."""
+    if table.names is not None:
+        return numbered(table.names, names, f"{path}: labels")
+    if names:
+        raise DataError(f"{path}: labels are numbers, but in the training table they are names, {names[0]!r:.40} among them")
+    column = table.cells[:, 0]
+    if not ((column >= 0) & (column <= _MOST_CLASSES) & (column == np.floor(column))).all():
+        odd = column[~((column >= 0) & (column <= _MOST_CLASSES) & (column == np.floor(column)))][0]
+        raise DataError(f"{path}: the first column is the label: whole numbers from 0, or names; it holds {odd:g}")
+    return column.astype(np.int32)
 
 
 def write_submission(path: str | os.PathLike[str], labels: np.ndarray) -> None:
@@ -79,17 +99,18 @@ def write_submission(path: str | os.PathLike[str], labels: np.ndarray) -> None:
     ----------
     path : path
     labels : ndarray
-        (images,) whole numbers.
+        (images,) whole numbers, or names of classes.
     """
     labels = np.asarray(labels)
-    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
-        raise DataError(f"{path}: a submission wants whole numbers of shape (images,), got {labels.dtype} of shape {labels.shape}")
+    if labels.ndim != 1 or not (np.issubdtype(labels.dtype, np.integer) or is_text(labels)):
+        raise DataError(f"{path}: a submission wants names or whole numbers of shape (images,), got {labels.dtype} of shape {labels.shape}")
     target = Path(path)
     draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        with open(draft, "x", encoding="ascii", newline="\n") as file:
-            file.write("ImageId,Label\n")
-            file.writelines(f"{number},{label}\n" for number, label in enumerate(labels.tolist(), start=1))
+        with open(draft, "x", encoding="utf-8", newline="\n") as file:
+            table = csv.writer(file, lineterminator="\n")
+            table.writerow(("ImageId", "Label"))
+            table.writerows(enumerate(labels.tolist(), start=1))
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, target)
@@ -99,9 +120,9 @@ def write_submission(path: str | os.PathLike[str], labels: np.ndarray) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _table(path: Path) -> Table:
+def _table(path: Path, numbers: bool) -> Table:
     with opened(path, _LIMIT) as reader:
-        return read_table(reader)
+        return read_table(reader, names=True, numbers=numbers)
 
 
 def _lower(header: tuple[str, ...]) -> list[str]:

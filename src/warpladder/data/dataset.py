@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import DataError
+from ..show import as_html, as_text, dims
+from .standard import Standard
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dataset:
     """A training set, a test set and, if asked for, a validation set.
 
@@ -24,6 +26,10 @@ class Dataset:
         What a network sees is x * scale in float32: 1/255 for bytes, 1/16 for digits, 1 for floats.
     valid_x, valid_y : ndarray or None
         A part split off the training set.
+    class_names : tuple of str
+        What label 0, 1, ... is called; empty where labels are numbers.
+    standard : Standard or None
+        Means and deviations that `standardized` is going to apply: `train` and `climb` do so, and a checkpoint keeps them.
     """
 
     name: str
@@ -34,12 +40,18 @@ class Dataset:
     scale: float = 1.0
     valid_x: np.ndarray | None = None
     valid_y: np.ndarray | None = None
+    class_names: tuple[str, ...] = ()
+    standard: Standard | None = None
 
     def __post_init__(self) -> None:
         for part in ("train", "valid", "test"):
             x, y = getattr(self, part + "_x"), getattr(self, part + "_y")
-            if x is None:
+            if x is None and part == "valid":
                 continue
+            if not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray | None):
+                raise DataError(
+                    f"{self.name}: {part}_x and {part}_y must be NumPy arrays: wl.data.arrays makes a data set of anything else"
+                )
             if x.dtype not in (np.uint8, np.float32):
                 raise DataError(f"{self.name}: {part} pixels must be uint8 or float32, got {x.dtype}")
             if x.ndim not in (2, 4):
@@ -58,8 +70,31 @@ class Dataset:
                 if y.size and y.min() < 0:
                     raise DataError(f"{self.name}: {part} label {int(y.min())} is below 0")
                 object.__setattr__(self, part + "_y", np.ascontiguousarray(y, np.int32))
+        if self.class_names and max((int(y.max()) for y in self._labels()), default=0) >= len(self.class_names):
+            raise DataError(
+                f"{self.name}: there are {len(self.class_names)} names of classes, and labels above {len(self.class_names) - 1}"
+            )
         if len(self.train_x) == 0:
             raise DataError(f"{self.name}: the training set is empty")
+
+    def __repr__(self) -> str:
+        return as_text(*self._table())
+
+    def _repr_html_(self) -> str:
+        return as_html(*self._table())
+
+    def _table(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
+        """What is shown of it: title, heads, and a row for each part."""
+        sees = f"x * {self.scale:.4g}" if self.standard is None else "(x - mean) / std"
+        named = f" ({', '.join(self.class_names)!r:.60})" if self.class_names else ""
+        title = f"Dataset {self.name!r}: samples of {dims(self.in_shape)} {self.train_x.dtype}, {self.classes} classes{named}, a net sees {sees}"
+        rows: list[tuple[str, ...]] = []
+        for part in ("train", "valid", "test"):
+            x, y = getattr(self, part + "_x"), getattr(self, part + "_y")
+            if x is not None:
+                least, most = (f"{x.min():.4g}", f"{x.max():.4g}") if x.size else ("", "")
+                rows.append((part, "no labels" if y is None else "labelled", f"{len(x):,}", least, most))
+        return title, ("part", "labels", "samples", "least", "most"), rows
 
     @property
     def in_shape(self) -> tuple[int, ...]:
@@ -68,9 +103,22 @@ class Dataset:
 
     @property
     def classes(self) -> int:
-        """One more than the largest label of the labelled parts; 0 without labels."""
-        labels = [y for y in (self.train_y, self.valid_y, self.test_y) if y is not None and y.size]
-        return max((int(y.max()) + 1 for y in labels), default=0)
+        """Number of classes: of their names, or else one more than the largest label of the labelled parts; 0 without labels."""
+        return len(self.class_names) or max((int(y.max()) + 1 for y in self._labels()), default=0)
+
+    def _labels(self) -> list[np.ndarray]:
+        return [y for y in (self.train_y, self.valid_y, self.test_y) if y is not None and y.size]
+
+    def standardized(self) -> Dataset:
+        """The data set with every part standardised, as float32 of scale 1; itself where nothing was asked for.
+
+        A new array for each part: samples are converted once, and not wherever they are read.
+        """
+        if self.standard is None:
+            return self
+        apply = self.standard.apply
+        valid_x = None if self.valid_x is None else apply(self.valid_x)
+        return self.but(train_x=apply(self.train_x), test_x=apply(self.test_x), valid_x=valid_x, scale=1.0, standard=None)
 
     def but(self, **changes: object) -> Dataset:
         """A copy with these fields changed."""

@@ -29,4 +29,4 @@ def load(request: Request) -> Dataset:
     return load_files("fashion", FOLDERS, REMOTES, request)
 
 
-SOURCE = Source("fashion", "70,000 pictures of clothes, 28 x 28, 10 classes", load, remote=True)
+SOURCE = Source("fashion", "70,000 pictures of clothes, 28 x 28, 10 classes", load, REMOTES)

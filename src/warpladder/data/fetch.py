@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,17 +47,16 @@ def cache_folder(dataset: str) -> Path:
     return Path(pooch.os_cache("warpladder")) / dataset
 
 
-def fetch_all(dataset: str, remotes: Sequence[Remote], *, progress: bool = True) -> list[Path]:
-    """Paths of a data set's files in the cache; what is missing or damaged there is downloaded."""
+def fetch_all(dataset: str, remotes: Sequence[Remote], *, folder: Path | None = None, progress: bool = True) -> list[Path]:
+    """Paths of a data set's files in `folder`, or else the cache; what is missing or damaged there is downloaded."""
     with _display(progress) as display:
-        return [_fetch(dataset, remote, display) for remote in remotes]
+        return [_fetch(dataset, remote, folder or cache_folder(dataset), display) for remote in remotes]
 
 
-def _fetch(dataset: str, remote: Remote, display: Progress | None) -> Path:
+def _fetch(dataset: str, remote: Remote, folder: Path, display: Progress | None) -> Path:
     import pooch
     import requests
 
-    folder = cache_folder(dataset)
     troubles = []
     for number, url in enumerate(remote.urls, start=1):
         host = urlsplit(url).hostname or url
@@ -75,11 +74,14 @@ def _fetch(dataset: str, remote: Remote, display: Progress | None) -> Path:
         except ValueError:  # pooch's word for a sum that differs
             troubles.append(f"{host}: sent something else (wrong sha256)")
         except OSError as error:
-            raise DataError(f"{folder}: cannot be written ({error.strerror or error}): free some space there or give --data-dir") from None
+            raise DataError(f"{folder}: cannot be written ({error.strerror or error}): --data-dir names another folder") from None
         bar.remove()
+    with suppress(OSError):
+        folder.rmdir()  # made for nothing
     raise DataError(
-        f"{dataset}: {remote.name} could not be downloaded ({'; '.join(troubles)}). Three ways out: give a folder that holds the files "
-        "with --data-dir or WARPLADDER_DATA; get online and try again; or use --data digits, which is embedded"
+        f"{dataset}: {remote.name} could not be downloaded ({'; '.join(troubles)}). Three ways out: get online and try again; where there is a "
+        f"network, 'warpladder data --fetch {dataset} --data-dir FOLDER', and name a copy of that folder here with --data-dir or WARPLADDER_DATA; "
+        "or use --data digits, which is embedded"
     )
 
 

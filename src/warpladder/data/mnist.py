@@ -25,4 +25,4 @@ def load(request: Request) -> Dataset:
     return load_files("mnist", FOLDERS, REMOTES, request)
 
 
-SOURCE = Source("mnist", "70,000 handwritten digits, 28 x 28, 10 classes", load, remote=True)
+SOURCE = Source("mnist", "70,000 handwritten digits, 28 x 28, 10 classes", load, REMOTES)

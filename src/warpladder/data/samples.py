@@ -18,7 +18,7 @@ _LIMIT = 2**32  # bytes of text, unpacked
 _IDX_IMAGES = b"\x00\x00\x08\x03"
 
 
-def load_samples(path: str | os.PathLike[str], shape: tuple[int, ...]) -> np.ndarray:
+def load_samples(path: str | os.PathLike[str], shape: tuple[int, ...], numbers: bool = False) -> np.ndarray:
     """The samples of a file for a net that takes samples of this shape.
 
     Parameters
@@ -27,11 +27,13 @@ def load_samples(path: str | os.PathLike[str], shape: tuple[int, ...]) -> np.nda
         Plain or gzipped; content decides what it is. A label column of a table, the first one, is left out.
     shape : tuple of int
         Of one sample.
+    numbers : bool
+        Cells of a table may be any finite numbers.
 
     Returns
     -------
     ndarray
-        (samples, *shape) uint8.
+        (samples, *shape) uint8; float32 from a table of any numbers.
 
     Raises
     ------
@@ -45,9 +47,9 @@ def load_samples(path: str | os.PathLike[str], shape: tuple[int, ...]) -> np.nda
         elif shape == SHAPE and ".bin" in path.suffixes:
             x = parse_batch(reader.rest(), reader.name)[:, 1:]
         else:
-            table = read_table(reader)
+            table = read_table(reader, names=True, numbers=numbers)
             x = table.cells
-            if x.shape[1] == math.prod(shape) + 1:
+            if table.names is None and x.shape[1] == math.prod(shape) + 1:
                 if table.header and table.header[0].lower() != "label":
                     reader.fail(
                         f"has {x.shape[1]} columns where {x.shape[1] - 1} pixels are wanted, and the first is {table.header[0]!r}, not the label"

@@ -15,6 +15,8 @@ _SIGNATURES = (
     (b"\xff\xd8\xff", "a JPEG image"),
     (b"%PDF", "a PDF document"),
     (b"version https://git-lfs", "a Git LFS pointer (run: git lfs pull)"),
+    (b"\xff\xfe", "text in UTF-16 (save it as UTF-8)"),
+    (b"\xfe\xff", "text in UTF-16 (save it as UTF-8)"),
     (b"\x00\x00\x08\x01", "an IDX file of labels"),
     (b"\x00\x00\x08\x03", "an IDX file of images"),
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .dataset import Dataset
+from .fetch import Remote
 
 
 @dataclass(frozen=True)
@@ -23,20 +24,23 @@ class Request:
         Show the progress of downloads on stderr.
     shape : tuple of int or None
         Shape of one sample, where the files do not say it.
+    numbers : bool
+        Samples are features in any finite numbers, to be standardised: a table then is no picture.
     """
 
     root: Path | None = None
     explicit: bool = False
     progress: bool = True
     shape: tuple[int, ...] | None = None
+    numbers: bool = False
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set: its name, a line about it, whether it can be downloaded, and its loader."""
+    """A data set: its name, a line about it, its loader, and the files that are downloaded for it, if any."""
 
     name: str
     about: str
     load: Callable[[Request], Dataset]
-    remote: bool = False
+    remotes: tuple[Remote, ...] = ()
     takes_shape: bool = False

@@ -1,4 +1,4 @@
-"""Tables of whole numbers 0 to 255 in CSV, with an optional header.
+"""Tables in CSV with an optional header: whole numbers 0 to 255, or where they are asked for any numbers, and names of classes.
 
 Clean text is parsed block by block as arrays; a block with anything unusual in it is read again
 line by line, which accepts what is harmless (spaces, quotes, "7.0") and names the line otherwise.
@@ -6,30 +6,54 @@ line by line, which accepts what is harmless (spaces, quotes, "7.0") and names t
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 
+from .heading import NUMBER, counts_columns, is_header
 from .reader import Reader
 from .sniff import looks_like
 
 _BLOCK = 2**20
 _LONGEST_LINE = 2**20
+_LARGEST = float(np.finfo(np.float32).max)
 _NUMBER = re.compile(rb"\+?([0-9]{1,20})(?:\.0*)?")
 
 
 @dataclass(frozen=True)
 class Table:
-    """header : names of the columns, or None. cells : (rows, columns) uint8."""
+    """What a file holds.
+
+    header : names of the columns, or None.
+    cells : (rows, columns) uint8, or float32 where any numbers were asked for.
+    names : (rows,) str, the first column where it holds text: it is then not among the cells. None where it holds numbers.
+    """
 
     header: tuple[str, ...] | None
     cells: np.ndarray
+    names: np.ndarray | None = None
+
+    @property
+    def columns(self) -> int:
+        """Columns of the file."""
+        return self.cells.shape[1] + (self.names is not None)
 
 
-def read_table(reader: Reader) -> Table:
-    """Read a whole table; `DataError` names the line of the first cell that is no whole number 0 to 255."""
-    rows = _Rows(reader)
+def read_table(reader: Reader, *, names: bool = False, numbers: bool = False) -> Table:
+    """Read a whole table; `DataError` names the line of the first cell that is none of what is wanted.
+
+    Parameters
+    ----------
+    reader : Reader
+    names : bool
+        The first column may hold names of classes: text in every row.
+    numbers : bool
+        Cells may be any finite numbers, not only whole ones from 0 to 255.
+    """
+    rows = _Rows(reader, names, numbers)
     text = reader.read(_BLOCK).removeprefix(b"\xef\xbb\xbf")
     if not text.strip():
         reader.fail("is empty where a CSV table is wanted")
@@ -47,19 +71,24 @@ def read_table(reader: Reader) -> Table:
             rows.parse(text[end:] + b"\n")
             break
         text = text[end:] + more
+    rows.finish()
     if not rows.blocks:
         reader.fail("has a header but no rows")
-    return Table(rows.header, np.concatenate(rows.blocks))
+    return Table(rows.header, np.concatenate(rows.blocks), np.array(rows.names) if rows.named else None)
 
 
 class _Rows:
     """Collects rows. `line` is the number, from 1, of the next line to come."""
 
-    def __init__(self, reader: Reader) -> None:
-        self.reader = reader
+    def __init__(self, reader: Reader, may_name: bool, numbers: bool) -> None:
+        self.reader, self.may_name, self.numbers = reader, may_name, numbers
         self.header: tuple[str, ...] | None = None
-        self.columns = 0
+        self.columns = 0  # of cells: a column of names is not counted
         self.blocks: list[np.ndarray] = []
+        self.names: list[str] = []
+        self.named = False
+        self.doubtful: tuple[str, ...] | None = None  # the first row, where it is a header unless its name comes again
+        self.held = b""  # the first line, until the second one tells whether it is a header
         self.line = 1
 
     def parse(self, text: bytes) -> None:
@@ -67,31 +96,87 @@ class _Rows:
         if b"\r" in text:
             text = text.replace(b"\r\n", b"\n")
         if not self.columns:
-            text = self._start(text)
+            text = self._start(self.held + text, last=False)
         if not text:
             return
-        block = self._fast(text)
-        if block is None:
-            block = self._slow(text)
-        else:
-            self.line += len(block)
+        block = self._block(text)
         if len(block):
             self.blocks.append(block)
 
-    def _start(self, text: bytes) -> bytes:
+    def finish(self) -> None:
+        """After the last line."""
+        if self.held and (text := self._start(self.held, last=True)):
+            self.blocks.append(self._block(text))
+        if self.doubtful and len(self.names) > 1 and self.names[0] not in self.names[1:]:
+            self.header, self.names, self.blocks[0] = self.doubtful, self.names[1:], self.blocks[0][1:]
+
+    def _start(self, text: bytes, last: bool) -> bytes:
         """Count the columns of the first line that is not blank; take it away where it is a header."""
         blank = text[: len(text) - len(text.lstrip())]
         self.line += blank.count(b"\n")
         first, _, after = text[len(blank) :].partition(b"\n")
+        self.held = b""
         if not first:
             return b""
+        other = next((mark for mark in (b";", b"\t") if mark in first and b"," not in first), None)
+        if other is not None:
+            self.reader.fail(f"line {self.line} has {other.decode()!r} where commas are wanted between the cells")
         cells = [_bare(cell) for cell in first.split(b",")]
-        self.columns = len(cells)
-        if not cells[0] or _NUMBER.fullmatch(cells[0]):
+        whole = NUMBER if self.numbers else _NUMBER
+        if not cells[0] or whole.fullmatch(cells[0]):
+            self.columns = len(cells)
             return text[len(blank) :]
-        self.header = tuple(cell.decode("utf-8", "replace") for cell in cells)
+        second = [_bare(cell) for cell in after.lstrip().partition(b"\n")[0].split(b",")] if after.strip() else None
+        if self.may_name and second is None and not last:
+            self.held = text[len(blank) :]
+            return b""
+        self.named = self.may_name and len(cells) > 1 and (second is None or bool(second[0] and not NUMBER.fullmatch(second[0])))
+        self.columns = len(cells) - self.named
+        header = tuple(cell.decode("utf-8", "replace") for cell in cells)
+        if self.named and not is_header(cells, second):
+            self.doubtful = header if counts_columns(cells) else None
+            return text[len(blank) :]
+        self.header = header
         self.line += 1
         return after
+
+    def _block(self, text: bytes) -> np.ndarray:
+        """(lines, columns) of whole lines; names go to `names`."""
+        if self.named:
+            return self._named(text)
+        block = None if self.numbers else self._fast(text)
+        if block is None:
+            return self._slow(text)
+        self.line += len(block)
+        return block
+
+    def _named(self, text: bytes) -> np.ndarray:
+        rows: list[list[float]] = []
+        for line in text[:-1].split(b"\n"):
+            if line.strip():
+                name, *cells = line.split(b",")
+                self.names.append(self._name(_bare(name)))
+                rows.append(self._row(cells))
+            self.line += 1
+        return np.array(rows, self._dtype).reshape(-1, self.columns)
+
+    def _name(self, cell: bytes) -> str:
+        """A label that is text; all of them have to be."""
+        where = f"line {self.line}, column 1"
+        if not cell:
+            self.reader.fail(f"{where}: the cell is empty where the name of a class is wanted")
+        if NUMBER.fullmatch(cell):
+            self.reader.fail(
+                f"{where}: {cell[:40].decode()!r} is a number where a row before has a name: labels are all names or all numbers"
+            )
+        try:
+            return cell.decode("utf-8")
+        except UnicodeDecodeError:
+            self.reader.fail(f"{where}: {cell[:40]!r:.60} is not UTF-8: save the table as UTF-8")
+
+    @property
+    def _dtype(self) -> type:
+        return np.float32 if self.numbers else np.uint8
 
     def _fast(self, text: bytes) -> np.ndarray | None:
         """(lines, columns) uint8 where every cell is one to three digits, at most 255; None otherwise."""
@@ -118,29 +203,48 @@ class _Rows:
         return value.astype(np.uint8).reshape(lines, self.columns)
 
     def _slow(self, text: bytes) -> np.ndarray:
-        rows: list[list[int]] = []
+        rows: list[list[float]] = []
         for line in text[:-1].split(b"\n"):
             if line.strip():
                 rows.append(self._row(line.split(b",")))
             self.line += 1
-        return np.array(rows, np.uint8).reshape(-1, self.columns)
+        return np.array(rows, self._dtype).reshape(-1, self.columns)
 
-    def _row(self, cells: list[bytes]) -> list[int]:
-        where = f"line {self.line}"
+    def _row(self, cells: list[bytes]) -> list[float]:
         if len(cells) != self.columns:
-            self.reader.fail(f"{where} has {len(cells)} cells where the lines before it have {self.columns}")
+            found, before = len(cells) + self.named, self.columns + self.named
+            self.reader.fail(f"line {self.line} has {found} cells where the lines before it have {before}")
         values = []
         for number, cell in enumerate(map(_bare, cells)):
-            match = _NUMBER.fullmatch(cell)
-            if match and int(match[1]) <= 255:
-                values.append(int(match[1]))
-                continue
-            column = f"column {number + 1}" + (f" ({self.header[number][:40]!r})" if self.header else "")
-            if not cell:
-                self.reader.fail(f"{where}, {column}: the cell is empty where a whole number 0 to 255 is wanted")
-            shown = cell[:40].decode("utf-8", "replace")
-            self.reader.fail(f"{where}, {column}: {shown!r} is not a whole number 0 to 255")
+            value = _number(cell) if self.numbers else _whole(cell)
+            if value is None:
+                self._refuse(cell, number + self.named)
+            values.append(value)
         return values
+
+    def _refuse(self, cell: bytes, number: int) -> NoReturn:
+        """Say what is wrong with a cell; `number` counts columns from 0."""
+        wanted = "finite number" if self.numbers else "whole number 0 to 255"
+        column = f"column {number + 1}" + (f" ({self.header[number][:40]!r})" if self.header and number < len(self.header) else "")
+        if not cell:
+            self.reader.fail(f"line {self.line}, {column}: the cell is empty where a {wanted} is wanted")
+        what = f"line {self.line}, {column}: {cell[:40].decode('utf-8', 'replace')!r} is not a {wanted}"
+        if not self.numbers and _number(cell) is not None and number:
+            what += "; features in any numbers are taken where they are standardised (--scale-features, standardize=True)"
+        elif number and number == self.columns + self.named - 1 and cell[:1].isalpha():
+            what += ": if that is the label, put it into the first column"
+        self.reader.fail(what)
+
+
+def _whole(cell: bytes) -> int | None:
+    match = _NUMBER.fullmatch(cell)
+    return int(match[1]) if match and int(match[1]) <= 255 else None
+
+
+def _number(cell: bytes) -> float | None:
+    """A number that float32 can hold; None where the cell is none."""
+    value = float(cell) if NUMBER.fullmatch(cell) else math.inf
+    return value if abs(value) <= _LARGEST else None
 
 
 def _bare(cell: bytes) -> bytes:

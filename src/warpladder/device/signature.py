@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from ..errors import KernelError
 from .array import Array
 from .source import Source
-from .types import resolve
+from .types import has_pointers, members, resolve
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _INSIDE = r"(?:[^()]|\([^()]*(?:\([^()]*\)[^()]*)*\))*"  # anything, with two levels of parentheses in it
@@ -25,7 +26,8 @@ _KERNEL = re.compile(
     rf"(?P<middle>(?:[\w\s]|\({_INSIDE}\))*?)\b(?P<name>[A-Za-z_]\w*)\s*\((?P<parameters>{_INSIDE})\)\s*\{{"
 )
 _BOUNDS = re.compile(rf"__launch_bounds__\s*\((?P<inside>{_INSIDE})\)")
-_DECLARED = re.compile(rf"__global__(?:[\w\s]|\({_INSIDE}\))*?\w+\s*\({_INSIDE}\)\s*;")
+_DECLARED = re.compile(rf"__global__(?:[\w\s]|\({_INSIDE}\))*?(?P<name>[\w:]+)\s*(?P<given><[^;{{}}()]*>)?\s*\({_INSIDE}\)\s*;")
+_INSTANCE = re.compile(rf"\btemplate\s+(?=[^<;{{}}])[^;{{}}]*?(?P<name>[A-Za-z_][\w:]*)\s*(?P<given><[^;{{}}()]*>)\s*\({_INSIDE}\)\s*;")
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
 _SCOPE = re.compile(r"\bnamespace\s+(?P<name>\w+(?:\s*::\s*\w+)*)\s*\{|[{}]")
 
@@ -40,6 +42,7 @@ class Parameter:
     width : elements in one value of the type: 4 for float4.
     alignment : bytes that the address of such a value is a multiple of.
     pointer, const : whether it points to device memory, and only reads it.
+    members : of a struct or a vector that is passed by value, its numbers and pointers, "p.n" and "p.x", and where in it they lie, in bytes.
     """
 
     name: str
@@ -49,6 +52,12 @@ class Parameter:
     alignment: int
     pointer: bool
     const: bool
+    members: tuple[tuple[int, Parameter], ...] = ()
+
+    @property
+    def leaves(self) -> tuple[Parameter, ...]:
+        """What an argument is made of: the parameter itself, or its members."""
+        return tuple(member for _, member in self.members) or (self,)
 
     def __str__(self) -> str:
         return f"{'const ' if self.const and self.pointer else ''}{self.type}{'*' if self.pointer else ''} {self.name}"
@@ -69,13 +78,18 @@ class Signature:
         return f"{self.name}({', '.join(map(str, self.parameters))})"
 
     def pack(self, device: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments as a device takes them: addresses (int) for arrays, NumPy scalars for numbers. `KernelError` for what does not fit."""
+        """The arguments as a device takes them: addresses (int) for arrays, NumPy scalars for numbers and structs. `KernelError` for what does not fit.
+
+        A struct is given as a mapping of its members, {"n": 5, "size.x": 2, "x": array}.
+        """
         if len(arguments) != len(self.parameters):
             raise KernelError(f"kernel {self} takes {len(self.parameters)} arguments, got {len(arguments)}")
         return tuple(self._packed(device, p, a) for p, a in zip(self.parameters, arguments, strict=True))
 
     def _packed(self, device: Any, parameter: Parameter, argument: Any) -> Any:
         wrong = f"kernel {self.name}: {parameter} "
+        if parameter.members:
+            return self._struct(device, parameter, argument, wrong)
         if parameter.pointer:
             if argument is None:  # a null pointer, for what is optional
                 return 0
@@ -99,15 +113,60 @@ class Signature:
             raise KernelError(f"{wrong}cannot hold {argument}")
         return parameter.dtype.type(argument)
 
+    def _struct(self, device: Any, parameter: Parameter, argument: Any, wrong: str) -> np.void:
+        wanted = {member.name[len(parameter.name) + 1 :]: (offset, member) for offset, member in parameter.members}
+        if not isinstance(argument, Mapping) or argument.keys() != wanted.keys():
+            raise KernelError(f"{wrong}wants a mapping with {', '.join(wanted)}, got {argument!r}")
+        held = bytearray(parameter.dtype.itemsize * parameter.width)
+        for name, (offset, member) in wanted.items():
+            value = self._packed(device, member, argument[name])
+            content = (np.uint64(value) if member.pointer else value).tobytes()
+            held[offset : offset + len(content)] = content
+        return np.frombuffer(bytes(held), f"V{len(held)}")[0]
+
 
 def names(source: Source) -> list[str]:
     """The kernels of a source, in order, with their namespaces and without template arguments; `KernelError` for one that cannot be read."""
-    return [_qualified(match) for match in _kernels(source)]
+    found, unread = _kernels(source)
+    for reason in unread.values():
+        raise KernelError(reason)
+    return [_qualified(match) for match in found]
+
+
+def readable(source: Source) -> list[str]:
+    """As `names`, without the kernels that cannot be read."""
+    return [_qualified(match) for match in _kernels(source)[0]]
+
+
+def unreadable(source: Source) -> dict[str, str]:
+    """Kernels whose head cannot be read, as far as it can, and why each cannot be called."""
+    return _kernels(source)[1]
+
+
+def span(source: Source, name: str) -> tuple[int, int]:
+    """Where in the text of a source a kernel that can be read begins, and where its body opens."""
+    match = next(match for match in _kernels(source)[0] if _qualified(match) == name)
+    return match.start(), match.end() - 1
+
+
+def instantiated(source: Source) -> list[str]:
+    """Instances of template kernels that a source names itself, by `template __global__ void k<float>(float*);` or on a line `// instance:`."""
+    known = templates(source)
+    found = [(match["name"], " ".join(match["given"].split())) for match in _INSTANCE.finditer(code(source))]
+    explicit = [full + given for name, given in found for full in known if full == name or full.endswith(f"::{name}")]
+    return list(dict.fromkeys([*explicit, *source.instances]))
+
+
+def bounds(source: Source, name: str) -> str:
+    """What `Signature.bounds` is, for a kernel whose parameters are not asked for."""
+    plain, _, given = name.partition("<")
+    match = next(match for match in _kernels(source)[0] if _qualified(match) == plain.strip())
+    return _bounds(match, given.rpartition(">")[0])
 
 
 def templates(source: Source) -> dict[str, str]:
     """The kernels of a source that are templates, as `names` has them, and their template parameters: "int TILE, typename T"."""
-    return {_qualified(match): " ".join(match["template"].split()) for match in _kernels(source) if match["template"] is not None}
+    return {_qualified(match): " ".join(match["template"].split()) for match in _kernels(source)[0] if match["template"] is not None}
 
 
 def signature(source: Source, name: str) -> Signature:
@@ -117,9 +176,13 @@ def signature(source: Source, name: str) -> Signature:
     """
     plain, _, given = name.partition("<")
     plain = plain.strip()
-    found = {_qualified(match): match for match in _kernels(source) if plain in (match["name"], _qualified(match))}
+    read, unread = _kernels(source)
+    found = {_qualified(match): match for match in read if plain in (match["name"], _qualified(match))}
+    if not found and plain in unread:
+        raise KernelError(unread[plain])
     if not found:
-        raise KernelError(f"{source.path} has no kernel {plain!r}; it has {', '.join(names(source)) or 'none'}")
+        there = ", ".join([*map(_qualified, read), *unread])
+        raise KernelError(f"{source.path} has no kernel {plain!r}; it has {there or 'none'}")
     if len(found) > 1 and plain not in found:
         raise KernelError(f"{source.path} has several kernels {plain!r}: {', '.join(found)}")
     full = plain if plain in found else next(iter(found))
@@ -134,21 +197,29 @@ def signature(source: Source, name: str) -> Signature:
 
 
 def code(source: Source) -> str:
-    """The text without comments; every line stays where it is."""
-    return _COMMENT.sub(lambda match: " " + "\n" * match[0].count("\n"), source.text)
+    """The text with blanks for comments; every letter stays where it is."""
+    return _COMMENT.sub(_blanks, source.text)
 
 
-def _kernels(source: Source) -> list[re.Match[str]]:
-    text = _DIRECTIVE.sub(lambda match: "\n" * match[0].count("\n"), code(source))
+def _blanks(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match[0])
+
+
+@cache
+def _kernels(source: Source) -> tuple[list[re.Match[str]], dict[str, str]]:
+    """The kernels' heads, and those that cannot be read, each with the reason."""
+    text = _DIRECTIVE.sub(_blanks, code(source))
     found = [match for match in _KERNEL.finditer(text) if re.search(r"\bvoid\b", text[match.start() : match.start("name")])]
+    unknown = {}
     known = {match.start() + match[0].index("__global__") for match in found} | {match.start() for match in _DECLARED.finditer(text)}
     for unread in re.finditer(r"\b__global__\b", text):
         if unread.start() not in known:
             line = " ".join(text[unread.start() :].partition("{")[0].split())
-            raise KernelError(
+            name = re.search(r"(\w+)\s*\(", line.replace("__launch_bounds__", ""))
+            unknown[name[1] if name else line[:80]] = (
                 f"{source.path.name}: cannot read the kernel '{line[:80]}': its name and parameters must stand there without macros"
             )
-    return found
+    return found, unknown
 
 
 def _qualified(match: re.Match[str]) -> str:
@@ -216,6 +287,13 @@ def _parameter(text: str, instead: Mapping[str, str], source: Source, kernel: st
         raise KernelError(
             f"{where}the type of '{shown}' is neither a number's nor a struct of numbers, or pointer to one, so it cannot be passed"
         )
-    if (kind.width > 1 or kind.dtype.names) and not pointer:
-        raise KernelError(f"{where}'{shown}' can only be passed as a pointer")
-    return Parameter(match["name"], name, kind.dtype, kind.width, kind.alignment, pointer, "const" in pointed.split())
+    if pointer and has_pointers(kind):
+        raise KernelError(f"{where}'{shown}' points to structs with pointers in them, of which no array can be made; pass one by value")
+    const = "const" in pointed.split()
+    if pointer:
+        return Parameter(match["name"], name, kind.dtype, kind.width, kind.alignment, True, const)
+    inside = []
+    for part in members(kind):
+        taken = part.type, part.kind.dtype, part.kind.width, part.kind.alignment, part.pointer, part.const
+        inside.append((part.offset, Parameter(match["name"] + part.path, *taken)))
+    return Parameter(match["name"], name, kind.dtype, kind.width, kind.alignment, False, const, tuple(inside))

@@ -111,11 +111,11 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 def _inlined(path: Path, seen: list[Path], asked: str) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # with or without a byte order mark
     except OSError as error:
         raise KernelError(f"{path}{asked}: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise KernelError(f"{path}{asked} is not a text file in UTF-8") from None
+        raise KernelError(f"{path}{asked} is not a text file in UTF-8: save it as one") from None
 
     def replace(match: re.Match[str]) -> str:
         line = text.count("\n", 0, match.start()) + 1

@@ -18,19 +18,40 @@ import numpy as np
 class Type:
     """One C type.
 
-    dtype : of one element, as arrays have it.
+    dtype : of one element, as arrays have it; a pointer in a struct is a uint64.
     width : how many elements make one value: 4 for float4.
     alignment : bytes that a value's address is a multiple of.
+    members : of a struct, numbers and pointers, those of inner structs, vectors and arrays among them.
     """
 
     dtype: np.dtype
     width: int = 1
     alignment: int = 1
+    members: tuple[Member, ...] = ()
 
     @property
     def size(self) -> int:
         """Bytes of one value."""
         return self.dtype.itemsize * self.width
+
+
+@dataclass(frozen=True)
+class Member:
+    """A number or a pointer in a struct.
+
+    path : ".n", ".size.x", ".taps[2]".
+    offset : in bytes, from the beginning of the struct.
+    type : as in the source, without const; of a pointer what it points to.
+    kind : of the number, or of what is pointed to.
+    pointer, const : whether it is a pointer, and to what nobody writes.
+    """
+
+    path: str
+    offset: int
+    type: str
+    kind: Type
+    pointer: bool = False
+    const: bool = False
 
 
 def _plain(dtype: Any, width: int = 1) -> Type:
@@ -49,7 +70,12 @@ _VECTORS: dict[str, Any] = {
 }  # fmt: skip
 BUILT_IN: dict[str, Type] = {name: _plain(dtype) for name, dtype in _NAMES.items()}
 BUILT_IN |= {f"{name}{width}": _plain(dtype, width) for name, dtype in _VECTORS.items() for width in (1, 2, 3, 4)}
-BUILT_IN |= {"half2": _plain(np.float16, 2), "__half2": _plain(np.float16, 2), "__nv_bfloat162": _plain(np.uint16, 2)}
+BUILT_IN |= {
+    "dim3": _plain(np.uint32, 3),
+    "half2": _plain(np.float16, 2),
+    "__half2": _plain(np.float16, 2),
+    "__nv_bfloat162": _plain(np.uint16, 2),
+}
 
 _WORDS = {"unsigned", "signed", "char", "short", "int", "long", "float", "double", "bool"}
 _ASIDE = re.compile(r"\b(?:const|volatile|struct|typename|__restrict__|__restrict|__grid_constant__)\b|\bstd::")
@@ -80,9 +106,17 @@ def resolve(name: str, code: str, instead: Mapping[str, str] | None = None) -> T
     Returns
     -------
     Type or None
-        None for what has no fixed layout that NumPy knows.
+        None for what has no fixed layout that NumPy knows. Structs may hold pointers, of which no array can be made.
     """
     return _resolve(name, code, dict(instead or {}), 0)
+
+
+def members(kind: Type) -> tuple[Member, ...]:
+    """The numbers and pointers that a value of a type is made of, for a value that is no single number; of float4 .x, .y, .z and .w."""
+    if kind.members or kind.width == 1:
+        return kind.members
+    one = Type(kind.dtype, 1, kind.dtype.itemsize)
+    return tuple(Member(f".{'xyzw'[i]}", i * kind.dtype.itemsize, str(kind.dtype), one) for i in range(kind.width))
 
 
 def _resolve(name: str, code: str, instead: Mapping[str, str], depth: int) -> Type | None:
@@ -123,13 +157,21 @@ def _struct(members: str, alignment: int, code: str, depth: int) -> Type | None:
     names: list[str] = []
     formats: list[Any] = []
     offsets: list[int] = []
+    inside: list[Member] = []
     end = 0
     for declaration in filter(None, (part.strip() for part in members.split(";"))):
         first, *others = declaration.split("=")[0].split(",")
         match = re.fullmatch(r"(?P<type>.*?)\s*\b(?P<first>\w+\s*(?:\[\s*\d+\s*\]\s*)*)", first, re.DOTALL)
-        kind = _resolve(match["type"], code, {}, depth + 1) if match else None
+        kind = _resolve(match["type"].partition("*")[0], code, {}, depth + 1) if match else None
         if match is None or kind is None:
             return None
+        target, pointer = kind, "*" in match["type"]
+        if match["type"].count("*") > 1 or (pointer and (others or has_pointers(target))):
+            return None
+        if pointer:
+            kind = _plain(np.uint64)
+        words = _ASIDE.sub(" ", match["type"].partition("*")[0]).split()
+        named = " ".join(words), pointer, "const" in match["type"].partition("*")[0].split()
         for text in (match["first"], *others):
             member = _MEMBER.fullmatch(text.strip())
             if member is None:
@@ -139,9 +181,27 @@ def _struct(members: str, alignment: int, code: str, depth: int) -> Type | None:
             names.append(member["name"])
             formats.append((kind.dtype, shape))
             offsets.append(end)
+            inside += _inside(member["name"], tuple(map(int, re.findall(r"\d+", member["sizes"]))), end, kind, target, named)
             end += np.dtype((kind.dtype, shape)).itemsize
             alignment = max(alignment, kind.alignment)
     if not names or len(set(names)) < len(names):
         return None
     size = -(-end // alignment) * alignment
-    return Type(np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size}), 1, alignment)
+    return Type(np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size}), 1, alignment, tuple(inside))
+
+
+def has_pointers(kind: Type) -> bool:
+    """Whether a value holds addresses, which no array of the host's can."""
+    return any(member.pointer for member in kind.members)
+
+
+def _inside(name: str, sizes: tuple[int, ...], offset: int, kind: Type, target: Type, named: tuple[str, bool, bool]) -> list[Member]:
+    """What one member of a struct adds to those of the struct: itself, or each number in it."""
+    out = []
+    for number, index in enumerate(np.ndindex(*sizes)):
+        path, at = f".{name}{''.join(f'[{i}]' for i in index)}", offset + number * kind.size
+        parts = () if named[1] else members(kind)
+        out += [Member(path + part.path, at + part.offset, part.type, part.kind, part.pointer, part.const) for part in parts]
+        if not parts:
+            out.append(Member(path, at, named[0], target, *named[1:]))
+    return out

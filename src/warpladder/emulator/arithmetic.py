@@ -93,6 +93,8 @@ def _value(node: ast.expr, values: Mapping[str, Number]) -> Number:
             if node.id not in values:
                 raise ConfigError(f"nothing says what {node.id} is" + (f"; there are {', '.join(values)}" if values else ""))
             found = values[node.id]
+        case ast.Attribute() | ast.Subscript() if ast.unparse(node) in values:  # a member of a struct
+            found = values[ast.unparse(node)]
         case ast.UnaryOp(op=ast.USub()):
             found = -_value(node.operand, values)
         case ast.UnaryOp(op=ast.UAdd()):

@@ -13,69 +13,32 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .. import errors
-from ..errors import WarpladderError
+from ..device.source import read
+from ..errors import KernelError, WarpladderError
 from . import asan
 from .describe import Description, packed
-from .hostcode import device_code, host_code
+from .faults import MODES, Outcome, Problem, found, refused
+from .hostcode import bodiless, device_code, host_code
 from .plan import plan
 from .sanitizers import translated
 
-MODES = ("check", "asan", "fast")
+#: Seconds that a launch may take in each mode.
+LIMIT = 60.0
 ORDERS = ("forward", "reverse", "random")
 
-Place = tuple[str, int]
 
-
-@dataclass(frozen=True)
-class Problem:
-    """One fault.
-
-    kind : race, out of bounds, ...: a heading.
-    message : what happened, by which threads, in a sentence.
-    places : file and line of each access that it takes, the later one first.
-    array : whose memory, "" where there is none.
-    kernel, launch : which kernel, and in which launch, counted from 1, it was first seen.
-    seen : what saw it: check, asan, forward, ...
-    count : how often.
-    """
-
-    kind: str
-    message: str
-    places: tuple[Place, ...]
-    array: str
-    kernel: str
-    launch: int
-    seen: tuple[str, ...]
-    count: int = 1
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of a check.
-
-    problems : each fault once.
-    remarks : what is worth knowing and no fault.
-    launches : how many were asked for.
-    ran : modes, and the orders of the fast one.
-    printed : what the kernels printed, in the first mode.
-    """
-
-    problems: tuple[Problem, ...]
-    remarks: tuple[str, ...]
-    launches: int
-    ran: tuple[str, ...]
-    printed: str
-
-
-def check(description: Description, modes: Sequence[str] = MODES, orders: Sequence[str] = ORDERS, seed: int = 0) -> Outcome:
-    """Run a description's launches.
+def check(
+    description: Description, modes: Sequence[str] = MODES, orders: Sequence[str] = ORDERS, seed: int = 0, limit: float = LIMIT,
+    ended: Callable[[str, tuple[Problem, ...]], None] | None = None,
+) -> Outcome:  # fmt: skip
+    """Run a description's launches. Ctrl-C ends it, and what was found until then is its outcome.
 
     Parameters
     ----------
@@ -85,55 +48,106 @@ def check(description: Description, modes: Sequence[str] = MODES, orders: Sequen
         In which threads and blocks run in the fast mode; the others run forward.
     seed : int
         Of random content and of the random order.
+    limit : float
+        Seconds that a launch may take in a mode; 0 for as long as it takes.
+    ended : callable, optional
+        Is called with a mode that has ended and with what it alone has found, in the thread that called `check`.
 
     Raises
     ------
     ConfigError, KernelError, DeviceError
-        Where the description does not fit, the source cannot be compiled, or there is no compiler.
+        Where the description does not fit, no launch can be made, the source cannot be compiled, or there is no compiler.
     """
     plan(description, device_code(description.source), seed)  # what is wrong with it is said before anything is compiled
+    finished: dict[str, Ended] = {}
+    stopped = False
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(len(modes)) as pool:
         leash, held = os.pipe()
-        runs = [
-            pool.submit(_child, Path(folder), leash, description, mode, tuple(orders) if mode == "fast" else ("forward",), seed)
+        jobs = {
+            mode: Job(Path(folder), leash, description, mode, tuple(orders) if mode == "fast" else ("forward",), seed, limit)
             for mode in modes
-        ]
+        }
+        runs = {pool.submit(job.run): mode for mode, job in jobs.items()}
         try:
-            finished = {mode: run.result() for mode, run in zip(modes, runs, strict=True)}
+            for run in as_completed(runs):
+                finished[runs[run]] = run.result()
+                if ended:
+                    ended(runs[run], found({runs[run]: finished[runs[run]].entries})[0])
+        except KeyboardInterrupt:
+            stopped = True
         finally:
             os.close(held)  # whatever still runs ends now
             wait(runs)
             os.close(leash)
-    ran = [mode for mode in modes if mode != "fast"] + [f"{order} order" for order in orders if "fast" in modes]
-    problems, remarks = _found({mode: entries for mode, (entries, _) in finished.items()})
-    return Outcome(problems, remarks, len(description.launches), tuple(ran), finished[modes[0]][1])
+        entries = {mode: finished[mode].entries if mode in finished else jobs[mode].written() for mode in modes}
+    whole = [mode for mode in modes if mode in finished]
+    ran = [mode for mode in whole if mode != "fast"] + [f"{order} order" for order in orders if "fast" in whole]
+    problems, remarks = found(entries)
+    without = tuple((kernel, why + _left_out(why, description.source)) for kernel, why in refused(entries))
+    if without and not problems and len(without) == len({launch.kernel for launch in description.launches}):
+        raise KernelError(without[0][1])
+    printed = finished[modes[0]].printed if modes[0] in finished else ""
+    return Outcome(problems, remarks, len(description.launches), tuple(ran), printed, without, stopped)
 
 
-def _child(
-    folder: Path, leash: int, description: Description, mode: str, orders: tuple[str, ...], seed: int
-) -> tuple[list[dict[str, Any]], str]:
-    """What a process of its own wrote down in this mode, and what it printed; raises the error that it could not go on from."""
-    job, result = folder / f"{mode}.json", folder / f"{mode}.jsonl"
-    job.write_text(json.dumps({"description": packed(description), "mode": mode, "orders": orders, "seed": seed}), encoding="utf-8")
-    environment = asan.environment() if mode == "asan" else None
-    command = [sys.executable, "-m", "warpladder.emulator.run", str(job), str(result)]
-    process = subprocess.run(command, stdin=leash, capture_output=True, text=True, errors="replace", env=environment)
-    entries = [json.loads(line) for line in result.read_text(encoding="utf-8").splitlines()] if result.is_file() else []
-    for entry in entries:
-        if "error" in entry:
-            kind = getattr(errors, entry["error"], WarpladderError)
-            raise kind(entry["message"] + _left_out(entry["message"], description.source))
-    if not entries or "end" not in entries[-1]:
-        entries.append(_death(process, mode))
-    return entries, process.stdout
+@dataclass(frozen=True)
+class Ended:
+    """What a process of its own wrote down, and what its kernels printed."""
+
+    entries: list[dict[str, Any]]
+    printed: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """One mode, to be run in a process of its own."""
+
+    folder: Path
+    leash: int
+    description: Description
+    mode: str
+    orders: tuple[str, ...]
+    seed: int
+    limit: float
+
+    def run(self) -> Ended:
+        """Run it to its end; raises the error that it could not go on from."""
+        job = {"description": packed(self.description), "mode": self.mode, "orders": self.orders, "seed": self.seed, "limit": self.limit}
+        asked = self.folder / f"{self.mode}.json"
+        asked.write_text(json.dumps(job), encoding="utf-8")
+        environment = asan.environment() if self.mode == "asan" else None
+        command = [sys.executable, "-m", "warpladder.emulator.run", str(asked), str(self._result)]
+        process = subprocess.run(command, stdin=self.leash, capture_output=True, text=True, errors="replace", env=environment)
+        entries = self.written()
+        for entry in entries:
+            if "error" in entry:
+                kind = getattr(errors, entry["error"], WarpladderError)
+                raise kind(entry["message"] + _left_out(entry["message"], self.description.source))
+        if not entries or "end" not in entries[-1]:
+            entries.append(_death(process, self.mode))
+        return Ended(entries, process.stdout)
+
+    def written(self) -> list[dict[str, Any]]:
+        """What it has written down so far; a line that is not whole yet is left out."""
+        if not self._result.is_file():
+            return []
+        lines = self._result.read_text(encoding="utf-8").splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    @property
+    def _result(self) -> Path:
+        return self.folder / f"{self.mode}.jsonl"
 
 
 def _left_out(message: str, path: Path) -> str:
     """Where the compiler misses a name: which function was taken for the host's, or which headers are not here."""
-    missing = re.search(r"[‘'](\w+)[’'] (?:was not declared|does not name a type|has not been declared)", message)
+    missing = re.search(r"[‘'](\w+)[’'] (?:was not declared|does not name a|has not been declared|is not a)", message)
+    bodies = bodiless(read(path).text, path.name) if missing else []
     host = host_code(path) if missing else ""
     if missing and re.search(rf"\b{missing[1]}\s*\(", host):
         return f"; {missing[1]} stands there without __device__, as a function of the host"
+    if bodies:
+        return f"; {', '.join(bodies)}"
     headers = re.findall(r"#\s*include\s*([<\"][^>\"]+[>\"])", host)
     return f"; {', '.join(headers)} {'was' if len(headers) == 1 else 'were'} left out" if headers else ""
 
@@ -144,52 +158,13 @@ def _death(process: subprocess.CompletedProcess[str], mode: str) -> dict[str, An
     if found:
         return {"kind": found[0], "message": found[1], "places": found[2], "array": ""}
     if process.returncode < 0:
-        how = f"the {mode} mode died of {signal.Signals(-process.returncode).name}, as a program does that uses memory which is not its own"
+        name = signal.Signals(-process.returncode).name
+        does = {
+            "SIGFPE": "divides a whole number by zero",
+            "SIGABRT": "gives up",
+            "SIGILL": "comes to an end that it should not reach",
+            "SIGKILL": "somebody ends, or that takes too much memory",
+        }
+        how = f"the {mode} mode died of {name}, as a program does that {does.get(name, 'uses memory which is not its own')}"
         return {"kind": "crash", "message": how, "places": [], "array": ""}
     raise RuntimeError(f"the {mode} mode ended with {process.returncode}:\n{process.stderr}")
-
-
-def _found(entries: dict[str, list[dict[str, Any]]]) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
-    """Every fault once, and remarks. What the fast mode shows is a consequence where another mode knows the cause."""
-    problems: list[Problem] = []
-    remarks: list[str] = []
-    for mode in MODES:
-        known = bool(problems)
-        running: dict[str, Any] = {"kernel": "", "launch": 0, "order": "forward"}
-        for entry in entries.get(mode, ()):
-            if "order" in entry:
-                running = entry
-            elif "remark" in entry:
-                remarks.append(entry["remark"])
-            elif "kind" in entry:
-                found = _problem(entry, running, mode)
-                if known and mode == "fast" and found.kind in ("order", "crash", "stopped"):
-                    remarks.append(f"The fast mode shows it: {found.message}")
-                else:
-                    _add(problems, found)
-    return tuple(_causes(problems)), tuple(dict.fromkeys(remarks))
-
-
-def _problem(entry: dict[str, Any], running: dict[str, Any], mode: str) -> Problem:
-    seen = f"{running['order']} order" if mode == "fast" else mode
-    places = tuple((file, line) for file, line in entry["places"])
-    return Problem(entry["kind"], entry["message"], places, entry["array"], running["kernel"], running["launch"], (seen,))
-
-
-def _add(problems: list[Problem], new: Problem) -> None:
-    """Count a fault that is there already: the same in the same lines, or seen in one of them by another mode."""
-    for position, old in enumerate(problems):
-        if (old.kernel, old.kind) != (new.kernel, new.kind):
-            continue
-        same = (old.array, set(old.places)) == (new.array, set(new.places)) and (old.places or old.message == new.message)
-        if same or (old.seen != new.seen and set(old.places) & set(new.places)):
-            seen = tuple(dict.fromkeys(old.seen + new.seen))
-            problems[position] = replace(old, seen=seen, count=old.count + (old.seen == new.seen))
-            return
-    problems.append(new)
-
-
-def _causes(problems: list[Problem]) -> list[Problem]:
-    """Without reads of what was not written yet only because of a race that is among them."""
-    races = {(p.kernel, p.array, place) for p in problems if p.kind == "race" for place in p.places}
-    return [p for p in problems if p.kind != "uninitialised" or not any((p.kernel, p.array, place) in races for place in p.places)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ class Asked:
     kernel : its name, with template arguments; "" for the only kernel of the source.
     grid, block : up to three sizes; shared : bytes.
     arguments : for parameters that are not called as the array or value that they get.
+    cooperative : whether all blocks run at the same time, so that the grid can wait for itself.
     """
 
     kernel: str
@@ -50,6 +51,7 @@ class Asked:
     block: tuple[Expression, ...]
     shared: Expression = 0
     arguments: Mapping[str, Expression] = field(default_factory=dict)
+    cooperative: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Description:
     values : numbers by name; each may use those before it.
     arrays : by name.
     expect : .npy files with what arrays must hold in the end.
+    constants : what __constant__ variables hold: a number, a list of numbers, or a fill as `Content` has it.
     """
 
     source: Path
@@ -67,6 +70,7 @@ class Description:
     values: Mapping[str, Expression] = field(default_factory=dict)
     arrays: Mapping[str, Content] = field(default_factory=dict)
     expect: Mapping[str, Path] = field(default_factory=dict)
+    constants: Mapping[str, Expression | Sequence[Number]] = field(default_factory=dict)
 
 
 def content(text: Expression, what: str) -> Content:
@@ -122,7 +126,9 @@ def read(path: Path) -> Description:
 
 def from_table(table: Mapping[str, Any], path: Path) -> Description:
     """What `read` found in the file; names of other files count from its folder."""
-    known = _only(table, {"source": str, "values": dict, "arrays": dict, "launch": list, "expect": dict}, f"{path.name}: it")
+    known = _only(
+        table, {"source": str, "values": dict, "arrays": dict, "launch": list, "expect": dict, "constants": dict}, f"{path.name}: it"
+    )
     source = path.parent / known["source"] if "source" in known else path.with_suffix(".cu")
     arrays = {name: content(text, f"{path.name}: array {name}") for name, text in known.get("arrays", {}).items()}
     arrays = {name: _beside(path, array) for name, array in arrays.items()}
@@ -137,17 +143,28 @@ def from_table(table: Mapping[str, Any], path: Path) -> Description:
         if name not in arrays or not isinstance(file, str) or not file.endswith(".npy"):
             raise ConfigError(f'{path.name}: expect wants NAME = "FILE.npy" for names of arrays, got {name} = {file!r}')
         expect[name] = path.parent / file
+    constants = {name: _constant(path, name, what) for name, what in known.get("constants", {}).items()}
     launches = tuple(_launch(entry, f"{path.name}: launch {number}") for number, entry in enumerate(known.get("launch", []), 1))
     if not launches:
         raise ConfigError(f"{path.name} describes no launch: it wants [[launch]] with kernel, grid and block")
-    return Description(source, launches, values, arrays, expect)
+    return Description(source, launches, values, arrays, expect, constants)
+
+
+def _constant(path: Path, name: str, what: Any) -> Any:
+    numbers = [what] if isinstance(what, (int, float)) else what
+    if isinstance(what, str):
+        return str(path.parent / what) if what.endswith(".npy") else what
+    if not isinstance(numbers, list) or not numbers or not all(isinstance(number, (int, float)) for number in numbers):
+        raise ConfigError(f"{path.name}: constant {name} wants a number, a list of numbers, a fill or a .npy file in quotes, got {what!r}")
+    return what
 
 
 def _launch(entry: Any, where: str) -> Asked:
     if not isinstance(entry, dict):
         raise ConfigError(f"{where} wants to be a table, [[launch]]")
     any_size = (int, str, list)
-    known = _only(entry, {"kernel": str, "grid": any_size, "block": any_size, "shared": (int, str), "arguments": dict}, where)
+    kinds = {"kernel": str, "grid": any_size, "block": any_size, "shared": (int, str), "arguments": dict, "cooperative": bool}
+    known = _only(entry, kinds, where)
     for name in ("grid", "block"):
         if name not in known:
             raise ConfigError(f"{where} has no {name}")
@@ -155,7 +172,7 @@ def _launch(entry: Any, where: str) -> Asked:
         if not isinstance(value, (str, int, float)):
             raise ConfigError(f"{where}: argument {name} wants the name of an array, a number or an expression, got {value!r}")
     grid, block = (sizes(known[name], f"{where}: {name}") for name in ("grid", "block"))
-    return Asked(known.get("kernel", ""), grid, block, known.get("shared", 0), known.get("arguments", {}))
+    return Asked(known.get("kernel", ""), grid, block, known.get("shared", 0), known.get("arguments", {}), known.get("cooperative", False))
 
 
 def _only(table: Mapping[str, Any], kinds: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -163,9 +180,9 @@ def _only(table: Mapping[str, Any], kinds: Mapping[str, Any], where: str) -> dic
     for name, value in table.items():
         if name not in kinds:
             raise ConfigError(f"{where} has an unknown entry {name!r}; there are {', '.join(kinds)}")
-        if not isinstance(value, kinds[name]) or isinstance(value, bool):
+        if not isinstance(value, kinds[name]) or (isinstance(value, bool) and kinds[name] is not bool):
             wanted = kinds[name] if isinstance(kinds[name], tuple) else (kinds[name],)
-            names = {str: "text", dict: "a table", list: "a list", int: "a number"}
+            names = {str: "text", dict: "a table", list: "a list", int: "a number", bool: "true or false"}
             raise ConfigError(f"{where}: {name} wants {' or '.join(names[kind] for kind in wanted)}, got {value!r}")
     return dict(table)
 
@@ -188,4 +205,5 @@ def unpacked(table: dict[str, Any]) -> Description:
         table["values"],
         {name: Content(tuple(entry["shape"]), entry["fill"], entry["type"]) for name, entry in table["arrays"].items()},
         {name: Path(path) for name, path in table["expect"].items()},
+        table["constants"],
     )

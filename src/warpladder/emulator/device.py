@@ -9,17 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from ..device import Array, Device, Event, Limits, Source, Stream
+from ..device import Array, Device, Event, Launch, Limits, Source, Stream
 from ..device import source as sources
 from ..device.signature import signature
 from ..errors import ConfigError, DeviceError, LaunchError, OutOfMemoryError
 from ..machine import cores
 from . import memory
-from .kernel import ORDERS, EmulatedKernel
+from .kernel import ORDERS, EmulatedKernel, EmulatedLaunch
 from .memory import Allocation
 from .module import function, runtime_of
-from .reports import Report
+from .reports import Report, read
 from .toolchain import MODES, compiler
+
+#: How often a launch is asked where it is.
+ASKED = 20
 
 
 class EmulatedEvent(Event):
@@ -65,6 +68,10 @@ class EmulatedDevice(Device):
         OS threads that share the blocks in the fast mode; None takes every core.
     collect : bool
         Keep what is found in `reports`, instead of raising `KernelError`.
+    watched : bool
+        `stuck` may be asked where a launch is that runs; in the fast mode shared memory begins as NaN and -1, not as what was left in it.
+    local : "", "zero" or "pattern"
+        What local variables without a value hold: whatever was there before, zeros, or rubbish that is always the same.
 
     Raises
     ------
@@ -78,8 +85,9 @@ class EmulatedDevice(Device):
     """
 
     def __init__(
-        self, mode: str = "fast", order: str = "forward", seed: int = 0, threads: int | None = None, collect: bool = False
-    ) -> None:
+        self, mode: str = "fast", order: str = "forward", seed: int = 0, threads: int | None = None, collect: bool = False,
+        watched: bool = False, local: str = "",
+    ) -> None:  # fmt: skip
         if mode not in MODES:
             raise ConfigError(f"the emulator has the modes {', '.join(MODES)}, and not {mode!r}")
         if order not in ORDERS:
@@ -91,7 +99,7 @@ class EmulatedDevice(Device):
             raise DeviceError(
                 "the asan mode needs the sanitizers in the process before Python starts: python -m warpladder.emulator.asan SCRIPT"
             )
-        self.mode, self.order, self.seed, self.collect = mode, order, seed, collect
+        self.mode, self.order, self.seed, self.collect, self.watched, self.local = mode, order, seed, collect, watched, local
         self.threads = (threads or cores()) if mode == "fast" else 1
         self.name = "the emulator"
         self.runtime = runtime_of(mode)
@@ -99,6 +107,7 @@ class EmulatedDevice(Device):
         self.stream = EmulatedStream()
         self.held: dict[str, int] = {}
         self.reports: list[Report] = []
+        self.adopted: dict[int, tuple[Array, int]] = {}
         self._kernels: dict[tuple[str, str], EmulatedKernel] = {}
 
     def kernel(self, path: Path | str | Source, name: str) -> EmulatedKernel:
@@ -106,7 +115,7 @@ class EmulatedDevice(Device):
         takes = signature(source, name)
         key = source.digest, takes.name
         if key not in self._kernels:
-            self._kernels[key] = EmulatedKernel(self, source, takes, function(source, takes.name, self.mode))
+            self._kernels[key] = EmulatedKernel(self, source, takes, function(source, takes.name, self.mode, self.local))
         return self._kernels[key]
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
@@ -151,6 +160,26 @@ class EmulatedDevice(Device):
             raise LaunchError(f"cannot copy {source.dtype} {source.shape} to {target.dtype} {target.shape}: they must be alike")
         memory.copy(target.address, source.address, target.nbytes)
         self.runtime.emu_copied(target.address, source.address, target.nbytes)
+
+    def unwritten(self, array: Array, element: int) -> tuple[int, int]:
+        """How many elements of so many bytes nobody has written in an array, and the first of them; only the check mode looks."""
+        first = ctypes.c_size_t(0)
+        count = self.runtime.emu_unwritten(array.address, array.nbytes, element, ctypes.byref(first))
+        return int(count), first.value
+
+    def stuck(self, launch: Launch) -> list[Report]:
+        """What was found in the launch that runs now, with the place where one of its threads is; nothing where none answers.
+
+        Another Python thread asks. It is for processes that end then: the launch itself cannot be ended.
+        """
+        assert isinstance(launch, EmulatedLaunch)
+        found: list[Report] = []
+        for _ in range(ASKED if self.watched else 0):
+            said = self.runtime.emu_stuck()
+            found = read(said.decode("utf-8", "replace"), launch.name, launch.kernel.function.library) if said else []
+            if found and found[0].locations[0][1]:
+                break  # in between it may be where no line is, on the way to the runtime
+        return found
 
     def new_stream(self) -> Stream:
         return EmulatedStream()

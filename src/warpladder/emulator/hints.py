@@ -11,4 +11,10 @@ HINTS = {
     "launch": "cut the work into more and smaller blocks. A GPU runs nothing then, and only cudaGetLastError() says so.",
     "order": "look for two threads that write the same element. Where it is meant (places handed out by an atomic counter), check one order only, with --order.",
     "wrong result": "where nothing else is found it is the arithmetic: print from one thread and compare with the sum by hand.",
+    "unfilled": "a program fills it with cudaMemcpyToSymbol; here [constants] in the TOML file or --constant NAME=WHAT says what it holds.",
+    "unwritten": "look at the guard and at the size of the grid; what is meant to stay as it is gets content (x=1000:zeros), an output that is not wanted null.",
+    "nothing written": "all threads have left early, or store where nobody looks: compare the guard with the numbers that the launch is given.",
+    "time limit": "look at what ends the loop in that line; a launch that is only slow wants smaller sizes here, or --timeout.",
+    "uninitialised local": "give the variable a value where it is declared: one way through the code reads it before any store.",
+    "trap": "an assert, __trap() or a division by zero has stopped the thread: print what the condition names, or check it on the host.",
 }

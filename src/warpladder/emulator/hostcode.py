@@ -17,6 +17,7 @@ from pathlib import Path
 from ..device import Source
 from ..device import source as sources
 from ..errors import KernelError
+from .text import bare, closing
 from .toolchain import compiler, why_not
 
 #: What the emulator has of the toolkit's headers.
@@ -32,13 +33,9 @@ DEVICE_HEADERS = re.compile(
 )
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"](?P<name>[^>"\n]+)[>"][^\n]*$', re.MULTILINE)
+#: Names of namespaces that only such headers have.
+_THEIRS = re.compile(r"\b(?:using\s+namespace|namespace\s+\w+\s*=)\s*(?:cooperative_groups|cub|nvcuda|cuda|cute|cutlass)\b[\w:\s]*;")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?:\([^)]*\))?(?P<body>(?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
-_ASIDE = re.compile(
-    r"//[^\n]*|/\*.*?\*/"  # comments
-    r"|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*"  # directives, with their further lines
-    r'|R"(?P<raw>[^()\\\s]*)\(.*?\)(?P=raw)"|"(?:\\.|[^"\\\n])*"|(?<![\w])\'(?:\\.|[^\'\\\n])+\'',  # strings and letters
-    re.DOTALL | re.MULTILINE,
-)
 _DIRECTIVE = re.compile(r"(^[ \t]*#(?:[^\n]*\\\n)*[^\n]*)|[^\n]", re.MULTILINE)
 _RUNTIME = re.compile(r"<<<|\bcuda[A-Z]\w*|\bcu(?:blas|dnn|fft|rand|sparse|solver)\w*|\bthrust\s*::")
 _DEVICE = re.compile(r"__global__|__device__|__constant__|__managed__|__shared__|\bconstexpr\b")
@@ -71,26 +68,37 @@ def without(text: str, file: str) -> str:
     Raises
     ------
     KernelError
-        Where a header is included that no emulator of ours can stand in for.
+        Where a header is included that no emulator of ours can stand in for, and nothing else is there. A kernel that needs one does not compile.
     """
+    missing = bodiless(text, file)
+    if missing and "__global__" not in text:
+        raise KernelError(f"{missing[0]}; put the kernels that do without it into a file of their own")
     there = _there(frozenset(match["name"] for match in _INCLUDE.finditer(text)))
-    text = _INCLUDE.sub(lambda match: _header(match, text, file, there), text)
-    bare = _ASIDE.sub(lambda match: _blank(match[0]), text)
+    text = _INCLUDE.sub(lambda match: _header(match, there), text)
+    if missing:
+        text = _THEIRS.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    plain = bare(text)
     marks = [match["name"] for match in _MACRO.finditer(text) if _DEVICE.search(match["body"])]
     device = re.compile("|".join([_DEVICE.pattern, *(rf"\b{name}\b" for name in marks)]))
     out = list(text)
-    for first, last in _host_parts(bare, device):
+    for first, last in _host_parts(plain, device):
         out[first:last] = _DIRECTIVE.sub(lambda match: match[1] or " ", text[first:last])
     return "".join(out)
 
 
-def _header(match: re.Match[str], text: str, file: str, there: frozenset[str]) -> str:
-    name = re.sub(r"\.(h|hpp|cuh|inl)$", "", match["name"])
-    if DEVICE_HEADERS.fullmatch(name):
-        raise KernelError(
-            f"{_place(text, match.start(), file)}: <{match['name']}> cannot be emulated; put the kernels that do without it into a file of their own"
-        )
-    host = HOST_HEADERS.fullmatch(name) and not (EMULATED / match["name"]).is_file()
+def bodiless(text: str, file: str) -> list[str]:
+    """The headers of a text that have no body here, each with its line."""
+    found = [match for match in _INCLUDE.finditer(text) if DEVICE_HEADERS.fullmatch(_plain(match["name"]))]
+    return [f"{_place(text, match.start(), file)}: <{match['name']}> cannot be emulated" for match in found]
+
+
+def _plain(header: str) -> str:
+    return re.sub(r"\.(h|hpp|cuh|inl)$", "", header)
+
+
+def _header(match: re.Match[str], there: frozenset[str]) -> str:
+    name = _plain(match["name"])
+    host = (HOST_HEADERS.fullmatch(name) and not (EMULATED / match["name"]).is_file()) or DEVICE_HEADERS.fullmatch(name)
     return "" if host or match["name"] not in there else match[0]
 
 
@@ -113,13 +121,9 @@ def _place(text: str, position: int, file: str) -> str:
     return f"{file}:{line + text.count(chr(10), start, position)}"
 
 
-def _blank(text: str) -> str:
-    return re.sub(r"[^\n]", " ", text)
-
-
-def _host_parts(bare: str, device: re.Pattern[str]) -> list[tuple[int, int]]:
-    """Where the host's declarations begin and end. `bare` is the text without comments, strings and directives."""
-    found = list(_declarations(bare))
+def _host_parts(plain: str, device: re.Pattern[str]) -> list[tuple[int, int]]:
+    """Where the host's declarations begin and end. `plain` is the text without comments, strings and directives."""
+    found = list(_declarations(plain))
     heads = [head for _, _, head in found if head and not device.search(head)]
     names = {match[1] for head in heads if (match := re.search(r"(\w+)\s*\(", head))}
     calls = re.compile(rf"\b(?:{'|'.join(sorted(names)) or '$^'})\s*\(")
@@ -131,29 +135,29 @@ def _host_parts(bare: str, device: re.Pattern[str]) -> list[tuple[int, int]]:
             return True
         return not _TYPE.match(declared) and (not re.search(r"\bconst\b", declared) or bool(calls.search(declared)))
 
-    return [(first, last) for first, last, head in found if host(bare[first:last], head)]
+    return [(first, last) for first, last, head in found if host(plain[first:last], head)]
 
 
-def _declarations(bare: str) -> Iterator[tuple[int, int, str]]:
+def _declarations(plain: str) -> Iterator[tuple[int, int, str]]:
     """Where each declaration at the top level or in a namespace begins and ends; of functions that are defined, what stands before the body."""
     position = 0
     while True:
-        begin, mark = re.compile(r"\S").search(bare, position), re.compile(r"[{};]").search(bare, position)
+        begin, mark = re.compile(r"\S").search(plain, position), re.compile(r"[{};]").search(plain, position)
         if begin is None or mark is None:
             return
         first = begin.start()
-        position, head = mark.end(), bare[first : mark.start()]
+        position, head = mark.end(), plain[first : mark.start()]
         if mark[0] == "}" or (mark[0] == "{" and re.search(r"\bnamespace\b[\w\s:]*$|\bextern\s*$", head)):
             continue  # a namespace ends or begins
         if mark[0] == "{" and _is_function(head):
-            position = _closing(bare, mark.start())
-            while member := re.compile(r"\s*(?:,[^{};]*)?\{").match(bare, position):  # what stood in the braces was a constructor's member
-                position = _closing(bare, member.end() - 1)
+            position = closing(plain, mark.start())
+            while member := re.compile(r"\s*(?:,[^{};]*)?\{").match(plain, position):  # what stood in the braces was a constructor's member
+                position = closing(plain, member.end() - 1)
             yield first, position, head
             continue
         while mark is not None and mark[0] == "{":  # struct, enum, initialiser: on until the semicolon
-            position = _closing(bare, mark.start())
-            mark = re.compile(r"[{};]").search(bare, position)
+            position = closing(plain, mark.start())
+            mark = re.compile(r"[{};]").search(plain, position)
         position = mark.end() if mark is not None and mark[0] == ";" else position
         yield first, position, ""
 
@@ -164,13 +168,3 @@ def _is_function(head: str) -> bool:
     return "(" in head and not re.search(
         r"\b(?:struct|class|union|enum)\s+(?:\w+\s*\([^()]*\)\s*)?\w*\s*(?::[^()]*)?$|=\s*$", without_templates
     )
-
-
-def _closing(bare: str, position: int) -> int:
-    """Just behind the brace that closes the one at `position`, or the end of the text."""
-    depth = 0
-    for brace in re.compile(r"[{}]").finditer(bare, position):
-        depth += 1 if brace[0] == "{" else -1
-        if depth == 0:
-            return brace.end()
-    return len(bare)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from ..device.signature import names, signature, templates
+from ..device.signature import bounds, readable, templates
 from ..device.source import Source
+from ..errors import KernelError
+from .constants import constants
+from .locals import FLAGS
+from .ptx import without_ptx
+from .refused import callable_part, without_kernels
 from .shared import rewritten
 from .toolchain import library, runtime
 
@@ -38,6 +44,7 @@ class Function:
     shared : bytes of the kernel's own static shared memory.
     bounds : threads in a block, at most.
     library : the file that it is in.
+    constants : address and bytes of the __constant__ variables in it that have no value of their own.
     """
 
     address: int
@@ -45,18 +52,46 @@ class Function:
     shared: int
     bounds: int
     library: Path
+    constants: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def function(source: Source, name: str, mode: str) -> Function:
-    """The kernel of this name, with its template arguments; all kernels of a source that are no templates are compiled together."""
+def function(source: Source, name: str, mode: str, local: str = "") -> Function:
+    """The kernel of this name, with its template arguments; all kernels of a source that are no templates are compiled together.
+
+    Where that fails it is compiled alone: a kernel that cannot be translated keeps none of its neighbours from being. `local` as `EmulatedDevice` has it.
+    """
     instance = "<" in name
-    together = (name,) if instance else tuple(n for n in names(source) if n not in templates(source))
-    path = library(_text(source, together), mode, source.path.name)
+    source = callable_part(source)
+    together = (name,) if instance else tuple(n for n in readable(source) if n not in templates(source))
+    extra = (f"-ftrivial-auto-var-init={local}", *FLAGS) if local else ()
+    try:
+        path = library(_text(source, together), mode, source.path.name, extra)
+    except KernelError:
+        plain = name.partition("<")[0]
+        alone = without_kernels(source, [other for other in readable(source) if other != plain])
+        if alone.text == source.text:
+            raise
+        source, together = alone, (name,)
+        path = library(_text(source, together), mode, source.path.name, extra)
     loaded = _load(path, mode)
     entry = loaded[f"emu_kernel_{together.index(name)}"]
     layout = ctypes.cast(loaded.emu_layout(), ctypes.POINTER(Layout))
     shared, bounds = _shared(layout.contents, name), loaded[f"emu_bounds_{together.index(name)}"]()
-    return Function(_address(entry), ctypes.addressof(layout.contents), shared, bounds, path)
+    return Function(_address(entry), ctypes.addressof(layout.contents), shared, bounds, path, _constants(loaded, constants(source)))
+
+
+def whole_text(source: Source, kernels: tuple[str, ...]) -> str:
+    """What the compiler gets of a source for these kernels, for questions about it."""
+    return _text(callable_part(source), kernels)
+
+
+def _constants(loaded: ctypes.CDLL, named: Iterable[str]) -> dict[str, tuple[int, int]]:
+    out = {}
+    for number, name in enumerate(named):
+        where = loaded[f"emu_constant_{number}"]
+        where.restype = ctypes.c_void_p
+        out[name] = where(), loaded[f"emu_constant_bytes_{number}"]()
+    return out
 
 
 def _text(source: Source, kernels: tuple[str, ...]) -> str:
@@ -64,8 +99,9 @@ def _text(source: Source, kernels: tuple[str, ...]) -> str:
     for number, name in enumerate(kernels):
         scope = name.partition("<")[0].rpartition("::")[0]
         exports += f"EMU_KERNEL({number}, {name})\n"
-        exports += f"EMU_BOUNDS({number}, {f'using namespace {scope};' if scope else ''}, {signature(source, name).bounds or 1024})\n"
-    return f'#include "emulator.h"\n{rewritten(source.text, str(source.path))}\n#line 1 "the list of kernels"\n{exports}EMU_MODULE\n'
+        exports += f"EMU_BOUNDS({number}, {f'using namespace {scope};' if scope else ''}, {bounds(source, name) or 1024})\n"
+    exports += "".join(f"EMU_CONSTANT({number}, {name})\n" for number, name in enumerate(constants(source)))
+    return f'#include "emulator.h"\n{without_ptx(rewritten(source.text, str(source.path)))}\n#line 1 "the list of kernels"\n{exports}EMU_MODULE\n'
 
 
 @cache
@@ -84,6 +120,10 @@ def runtime_of(mode: str) -> ctypes.CDLL:
     loaded.emu_allocate.argtypes = (ctypes.c_size_t, ctypes.c_uint)
     loaded.emu_free.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
     loaded.emu_written.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    loaded.emu_adopt.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint)
+    loaded.emu_unwritten.restype = ctypes.c_size_t
+    loaded.emu_unwritten.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t))
+    loaded.emu_stuck.restype = ctypes.c_char_p
     loaded.emu_copied.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
     return loaded
 

@@ -8,85 +8,53 @@ was running when a process dies is its last line. It dies when its standard inpu
 
 from __future__ import annotations
 
-import ctypes
 import json
 import math
 import os
+import signal
 import sys
 import threading
-from collections.abc import Callable
-from dataclasses import replace
+import traceback
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..device import Source
-from ..errors import LaunchError, WarpladderError
+from ..errors import WarpladderError
 from .compare import first_difference, rounding
 from .describe import Description, unpacked
-from .device import EmulatedDevice
 from .hostcode import device_code
-from .plan import Plan, plan
+from .limit import TimeLimit, quiet
+from .locals import comparable, suspected
+from .once import Once, Write
+from .plan import plan
+from .rubbish import compared
 
-Write = Callable[..., None]
 
-
-def run(description: Description, mode: str, orders: tuple[str, ...], seed: int, write: Write) -> None:
+def run(description: Description, mode: str, orders: tuple[str, ...], seed: int, limit: TimeLimit, write: Write) -> None:
     """Send the launches in a mode, once for each order of threads, and write down what is found; orders must agree."""
     source = device_code(description.source)
     results: dict[str, dict[str, np.ndarray]] = {}
     for order in orders:
         worked_out = plan(description, source, seed)
-        result = _once(worked_out, source, mode, order, seed, write)
+        once = Once(worked_out, source, mode, order, seed, limit, write)
+        result = once.run()
         if result is None:
             return
         results[order] = result
-        _quiet()
+        quiet()
     if mode != "fast":
         return
     longest = max((math.prod(shape) for shape, _ in worked_out.shapes.values()), default=1)  # no sum is likely to be longer
     for name, wanted in worked_out.expect.items():
-        _expect(name, results[orders[0]][name].reshape(-1), wanted.reshape(-1), longest, write)
+        if not once.refused:
+            _expect(name, results[orders[0]][name].reshape(-1), wanted.reshape(-1), longest, write)
     for name in worked_out.shapes:
         _agree(name, {order: result[name] for order, result in results.items()}, longest, write)
-
-
-def _once(worked_out: Plan, source: Source, mode: str, order: str, seed: int, write: Write) -> dict[str, np.ndarray] | None:
-    """One pass over the launches; gives what the arrays hold then, or None where a launch could not be made or finished."""
-    device = EmulatedDevice(mode=mode, order=order, seed=seed, collect=True)
-    device.limits = replace(device.limits, device="a GPU")  # for what is said of launches: the limits are one's
-    arrays = {}
-    for name, (shape, dtype) in worked_out.shapes.items():
-        held = worked_out.arrays[name]
-        arrays[name] = device.empty(shape, dtype, name)
-        if held is not None:
-            device.upload(arrays[name], held)
-        elif mode == "fast":
-            device.fill(arrays[name], 0xFF)  # the same rubbish in every order: NaN, -1
-    for number, planned in enumerate(worked_out.launches, 1):
-        write(launch=number, kernel=planned.signature.name, order=order)
-        arguments = [arrays[a] if isinstance(a, str) else a for a in planned.arguments]
-        kernel = device.kernel(source, planned.signature.name)
-        try:
-            launch = kernel.bind(planned.grid, planned.block, *arguments, shared=planned.shared)
-        except LaunchError as error:
-            write(kind="launch", message=str(error), places=[], array="")
-            return None
-        launch.send()
-        for report in device.reports:
-            write(kind=report.kind, message=report.message, places=report.locations, array=report.array)
-        if mode == "fast" and device.reports:
-            return None  # the launch was given up
-        device.reports.clear()
-    return {name: array.download() for name, array in arrays.items()}
-
-
-def _quiet() -> None:
-    """What kernels print is wanted once, not once for each order."""
-    ctypes.CDLL(None).fflush(None)
-    with open(os.devnull, "wb") as nothing:
-        os.dup2(nothing.fileno(), 1)
+    if suspected(source) and comparable():
+        compared(worked_out, source, seed, limit, write)
+    elif suspected(source):
+        write(remark="Whether a local variable is read that has no value was not looked at: g++ 12 or newer can tell")
 
 
 def _expect(name: str, found: np.ndarray, wanted: np.ndarray, longest: int, write: Write) -> None:
@@ -111,23 +79,32 @@ def _agree(name: str, results: dict[str, np.ndarray], longest: int, write: Write
             return
 
 
-def _end_with_the_parent() -> None:
-    sys.stdin.buffer.read()
+def _end_with_the_parent(limit: TimeLimit) -> None:
+    os.read(0, 1)  # not sys.stdin, whose lock Python wants when it ends
+    limit.stopped()
     os._exit(1)
 
 
 def main(job: str, result: str) -> None:
-    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    signal.signal(
+        signal.SIGINT, lambda *_: None
+    )  # Ctrl-C is the parent's, which reads what was found and ends this process; compilers keep theirs
     with Path(result).open("w", encoding="utf-8") as file:
 
         def write(**entry: Any) -> None:
             print(json.dumps(entry), file=file, flush=True)
 
         asked = json.loads(Path(job).read_text(encoding="utf-8"))
+        limit = TimeLimit(asked["limit"], write)
+        threading.Thread(target=_end_with_the_parent, args=(limit,), daemon=True).start()
         try:
-            run(unpacked(asked["description"]), asked["mode"], tuple(asked["orders"]), asked["seed"], write)
+            run(unpacked(asked["description"]), asked["mode"], tuple(asked["orders"]), asked["seed"], limit, write)
         except WarpladderError as error:
             write(error=type(error).__name__, message=str(error))
+        except Exception:  # nobody foresaw it: the parent shows it as it is
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
         write(end=True)
 
 

@@ -38,8 +38,9 @@ _RUNTIME_FLAGS = {"fast": (), "check": ("-DEMU_CHECK",), "asan": ("-DEMU_ASAN",)
 _CALLOUTS = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "--param=tsan-distinguish-volatile=1")
 _VOLATILE = re.compile(r"(?<!asm )(?<!asm)\bvolatile\b")
 _KERNEL_FLAGS = {
-    # Nothing that changes a result: no -ffast-math. Multiply-adds are fused, as nvcc fuses them.
-    "fast": ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math"),
+    # Nothing that changes a result: no -ffast-math. Multiply-adds are fused, as nvcc fuses them, which below -O2 is one of the expensive
+    # optimizations. -O3 takes two thirds more time to compile a kernel, and what it gains is a tenth of a long run.
+    "fast": ("-O1", "-fexpensive-optimizations", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fno-finite-loops"),
     "check": (
         "-DEMU_CHECK", "-O1", "-march=native", "-fno-math-errno", "-fno-trapping-math",
         *_CALLOUTS,
@@ -136,7 +137,7 @@ def runtime(mode: str) -> Path:
     return _made(name, [*command, f"-Wl,-soname,{name}"], "the emulator's own runtime")
 
 
-def library(text: str, mode: str, what: str) -> Path:
+def library(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> Path:
     """A source, ready for the compiler, as a shared library.
 
     Parameters
@@ -146,6 +147,8 @@ def library(text: str, mode: str, what: str) -> Path:
     mode : str
     what : str
         The kernel's file, for messages.
+    extra : tuple of str
+        Flags behind those of the mode.
 
     Raises
     ------
@@ -154,18 +157,28 @@ def library(text: str, mode: str, what: str) -> Path:
     """
     linked = runtime(mode)
     polls = _CALLOUTS if mode == "fast" and _VOLATILE.search(text) else ()  # a thread that waits must let others run
-    flags = [*_ALWAYS, "-fwhole-program", *_KERNEL_FLAGS[mode], *polls, f"-I{HEADERS}", f"-I{HEADERS / 'cuda'}"]
+    flags = [*_ALWAYS, "-fwhole-program", *_KERNEL_FLAGS[mode], *extra, *polls, f"-I{HEADERS}", f"-I{HEADERS / 'cuda'}"]
     name = f"{re.sub(r'[^A-Za-z0-9]+', '-', what)}-{mode}-{_key(mode, text, linked.name, *flags)}"
     if (folder() / f"{name}.so").is_file():
         return _used(folder() / f"{name}.so")
     # Compiled and linked in two steps: linking under -fsanitize=thread would bring the sanitizer's own runtime.
     # The object is this process's own: another one that makes the same library removes its own when it is done.
-    built = _made(f"{name}-{os.getpid()}-{threading.get_ident()}.o", [*flags, "-c", "-x", "c++", "-"], what, text)
+    command = [f"-I{_parsed_headers(*flags)}", *flags, "-c", "-x", "c++", "-"]
+    built = _made(f"{name}-{os.getpid()}-{threading.get_ident()}.o", command, what, text)
     sanitizers = ["-fsanitize=address,undefined"] if mode == "asan" else []
     try:
         return _made(f"{name}.so", ["-shared", str(built), str(linked), "-Wl,-rpath,$ORIGIN", *sanitizers], what)
     finally:
         built.unlink(missing_ok=True)
+
+
+@cache
+def _parsed_headers(*flags: str) -> Path:
+    """A folder that holds headers/emulator.h as the compiler keeps it, parsed: that is most of the time that a kernel takes to compile."""
+    made = _made(
+        f"headers-{_key(*flags)}/emulator.h.gch", [*flags, "-x", "c++-header", str(HEADERS / "emulator.h")], "the emulator's headers"
+    )
+    return made.parent
 
 
 @cache
@@ -200,7 +213,8 @@ def _made(name: str, arguments: list[str], what: str, text: str | None = None) -
     target = folder() / name
     if target.is_file():
         return _used(target)
-    handle, temporary = tempfile.mkstemp(suffix=".tmp", prefix=name[:40], dir=folder())
+    target.parent.mkdir(exist_ok=True)
+    handle, temporary = tempfile.mkstemp(suffix=".tmp", prefix=target.name[:40], dir=target.parent)
     os.close(handle)
     try:
         done = subprocess.run(
@@ -225,10 +239,10 @@ def _used(path: Path) -> Path:
 
 
 def _forget_old() -> None:
-    for path in folder().iterdir():
+    for path in sorted(folder().rglob("*"), reverse=True):  # what is in a folder first
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime > KEPT_SECONDS:
-                path.unlink()
+                path.rmdir() if path.is_dir() else path.unlink()
 
 
 def _first_error(said: str, what: str) -> str:

@@ -7,10 +7,10 @@ import math
 import weakref
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from cuda.bindings import driver as cuda
 
 from ..device import Kernel, Launch, Stream
+from ..device.arguments import laid_out
 from ..device.limits import Dim3
 from ..errors import LaunchError
 from .attributes import PORTABLE_CLUSTER
@@ -36,13 +36,7 @@ class GpuLaunch(Launch):
         self.device, self.function = kernel.device, kernel.function
         self.arguments = arguments  # keeps the arrays alive
         self._reference = weakref.ref(self)
-        # Each argument has eight bytes of its own, and the driver takes a pointer to each.
-        self._values = np.zeros((len(packed) + 1, 8), np.uint8)
-        for slot, value in zip(self._values, packed, strict=False):
-            content = (np.uint64(value) if isinstance(value, int) else value).tobytes()
-            slot[: len(content)] = np.frombuffer(content, np.uint8)
-        first = self._values.ctypes.data
-        self._pointers = (ctypes.c_void_p * (len(packed) + 1))(*(first + 8 * i for i in range(len(packed))))
+        self._values, self._pointers = laid_out(packed)  # the driver takes a pointer to each argument
         self.parameters = ctypes.addressof(self._pointers)
         self.configs: dict[Stream | None, Any] = {None: self._config(self.device.stream.handle)}
 

@@ -1,13 +1,16 @@
-"""`compiled`: numba.njit with a cache on disk that cannot go stale.
+"""`compiled`: numba.njit with a cache on disk that cannot go stale, and that a comment does not empty.
 
-numba keys its cache by the function's own source file; it does not notice a change in a function
-or constant that the compiled one imports. Here every state of the sources has a folder of its own,
-named by a hash of all modules that compiled code can reach, of numba and LLVM, and of the CPU.
+numba keys its cache by the text of the function's own source file and by the line where the function stands: it compiles again after an
+edit of a comment, and does not notice a change in a function or constant that the compiled one imports. Here every state of the sources has
+a folder of its own, named by a hash of what all modules that compiled code can reach say, without comments and docstrings, of numba and
+LLVM, and of the CPU; in it a function goes by its place among the module's functions.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import inspect
 import shutil
 import tempfile
 import threading
@@ -15,9 +18,12 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from .compiling import listen
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -43,6 +49,7 @@ def compiled(function: Callable | None = None, /, **options: Any) -> Any:
 
     if function is None:
         return lambda f: compiled(f, **options)
+    listen()
     folder = cache_folder()
     if folder is None:
         return numba.njit(**options)(function)
@@ -55,9 +62,47 @@ def compiled(function: Callable | None = None, /, **options: Any) -> Any:
         finally:
             settings.CACHE_DIR = before
     if kept := getattr(dispatcher, "_cache", None):  # absent under NUMBA_DISABLE_JIT
-        # Two processes that compile different signatures at once would give both the same file name, and one the other's code.
-        kept._cache_file._data_name_pattern = kept._cache_file._data_name_pattern.replace("{number", PROCESS + ".{number")
+        _name(kept, function)
+        kept.save_overload = _forgiving(kept.save_overload)
     return dispatcher
+
+
+def _name(kept: Any, function: Callable) -> None:
+    """Give a function's index a name that its line has no part in, and a stamp of what its file says: the folder does not know files of others."""
+    line, base, stamp = function.__code__.co_firstlineno, kept._impl.filename_base, kept._cache_file._source_stamp
+    with suppress(OSError):  # typed into a notebook, it has no file
+        lines, stamp = _file(inspect.getfile(function))
+        base = base.replace(f"-{line}.", f"-number{lines.index(line)}.") if line in lines else base
+    index = type(kept._cache_file)(cache_path=kept._cache_path, filename_base=base, source_stamp=stamp)
+    # Two processes that compile different signatures at once would give both the same file name, and one the other's code.
+    index._data_name_pattern = index._data_name_pattern.replace("{number", PROCESS + ".{number")
+    kept._cache_file = index
+
+
+def _forgiving(save: Callable[..., None]) -> Callable[..., None]:
+    """The same, but a disk that is full costs a warning and not the training."""
+
+    def save_if_possible(*arguments: Any) -> None:
+        try:
+            save(*arguments)
+        except OSError as error:
+            _warn_once(f"compiled code cannot be kept in {cache_folder()} ({error.strerror}): the next start compiles it again")
+
+    return save_if_possible
+
+
+@cache
+def _warn_once(message: str) -> None:
+    warnings.warn(message, stacklevel=2)
+
+
+@cache
+def _file(path: str) -> tuple[list[int], str]:
+    """The first line of every function of a file, decorators included, in order; and a hash of what the file says."""
+    source = Path(path).read_bytes()
+    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+    lines = sorted(min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) for node in functions)
+    return lines, hashlib.sha256(meaning(source)).hexdigest()
 
 
 @cache
@@ -88,9 +133,26 @@ def key() -> str:
     features = llvm.get_host_cpu_features().flatten()
     digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__} {llvm.get_host_cpu_name()} {features}".encode())
     for path in sorted(p for pattern in REACHABLE for p in PACKAGE.glob(pattern)):
-        source = path.read_bytes()
-        digest.update(f"{path.relative_to(PACKAGE).as_posix()} {len(source)}\n".encode() + source)
+        said = meaning(path.read_bytes())
+        digest.update(f"{path.relative_to(PACKAGE).as_posix()} {len(said)}\n".encode() + said)
     return digest.hexdigest()[:20]
+
+
+def meaning(source: bytes) -> bytes:
+    """What a module says to the compiler: its syntax tree, without comments, docstrings and places; of what does not parse, all of it."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return source
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and body and _is_text(body[0]):
+            node.body = body[1:]
+    return ast.dump(tree).encode()
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)
 
 
 def _prune(root: Path) -> None:

@@ -17,7 +17,7 @@ from ..nets import CrossEntropyLoss, Net
 from ..order import Order
 from ..params import initial
 from ..rungs.base import Rung
-from ..trainers.base import State, Trainer, check_fit
+from ..trainers.base import State, Trainer, check_fit, check_settings
 from ..trainers.kernelwise.trainer import KernelTrainer
 from ..trainers.layerwise import LayerwiseTrainer
 from . import kernels, layerwise
@@ -34,6 +34,7 @@ PATIENCE = 0.5  # seconds that whole steps are run in each round
 EPOCHS = 400  # in a round at most, where an epoch is one step
 
 WHOLE = "this rung is one program: its parts cannot be run alone"
+FOREIGN = "the trainer of this rung is its own: its parts are not known, so whole steps are timed, and the rest is what the trainer says of itself"
 
 
 def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile:
@@ -54,6 +55,7 @@ def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile
         The rung cannot train this net here.
     """
     check_fit(net, data)
+    check_settings(net, config, len(data.train_x))
     if reason := rung.unsupported(net, config):
         raise RungError(f"rung {rung.name!r} cannot train net {net.name!r}: {reason}")
     start = State(initial(net, config.seed), np.zeros(net.param_count, np.float32))
@@ -88,9 +90,10 @@ def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile
             transfers=_transfers(trainer, net, data, batch),
             timeline=lanes,
             hidden=hidden,
-            reason="" if parts else WHOLE,
+            reason="" if parts else WHOLE if rung.path is None else FOREIGN,
             machine=facts,
             tiles=tiles,
+            spans={name: float(seconds) for name, seconds in trainer.spans().items()},
         )
 
 

@@ -104,6 +104,7 @@ class Profile:
     hidden : the share of the copies' time during which something was computed.
     machine : what it was measured on.
     tiles : how products of matrices are cut into tiles, where the rung does that.
+    spans : seconds by named part (compile, upload, ...), where the trainer keeps count; of the whole profile, not of a step.
     """
 
     net: str
@@ -123,6 +124,7 @@ class Profile:
     reason: str = ""
     machine: dict[str, Any] = field(default_factory=dict)
     tiles: tuple[Tiles, ...] = ()
+    spans: dict[str, float] = field(default_factory=dict)
 
     @property
     def parts_seconds(self) -> float:

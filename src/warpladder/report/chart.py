@@ -3,52 +3,81 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from html import escape
 
 from ..results import Results, RungResult
 from . import words
 
-WIDTH, LEFT, RIGHT, TOP, ROW = 860, 110, 190, 44, 34  # in units of the view box; names stand left of the bars, times right of them
+BARS, TOP, ROW = 560, 44, 34  # in units of the view box; names stand left of the bars, times right of them
+LETTER = 7.6  # what a letter takes at most, on average over a label, in the chart's type
 
 
 def chart(results: Results) -> str:
-    """Times per epoch on a logarithmic scale. Bars begin at the floor, so that their length says how many times slower than it a rung is."""
+    """Times per epoch on a logarithmic scale.
+
+    A bar begins at its rung's own floor, so that its length says how many times slower than that the rung is. The floor of each unit that
+    rungs compute on stands as a line.
+    """
     timed = results.timed()
     if not timed:
         return ""
-    floor = results.net.train_flops * results.data.train / results.machine.fma_peak
-    times = [rung.timing.seconds_per_epoch for rung in timed if rung.timing]
-    low, high = math.log10(min(floor, *times)), math.log10(max(*times, floor))
+    floors = {rung.name: rung.floor_seconds or min(rung.timing.epochs) for rung in timed if rung.timing}
+    times = [epoch for rung in timed if rung.timing for epoch in rung.timing.epochs]
+    low, high = math.log10(min(*floors.values(), *times)), math.log10(max(*floors.values(), *times))
     low, high = low - 0.03 * (high - low) - 0.01, high + 0.01
-    height = TOP + ROW * len(timed) + 12
+    lines = _floors(results, timed)
+    head = TOP + 16 * (len(lines) - 1)
+    height = head + ROW * len(timed) + 12
+    left = 20 + LETTER * max(len(rung.name) for rung in timed)
+    right = 20 + LETTER * max(len(_label(rung, floors[rung.name])) for rung in timed)
+    width = round(left + BARS + right)
 
     def x(seconds: float) -> float:
-        return round(LEFT + (WIDTH - LEFT - RIGHT) * (math.log10(seconds) - low) / (high - low), 1)
+        return round(left + BARS * (math.log10(seconds) - low) / (high - low), 1)
 
-    out = [f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="Seconds per epoch of each rung, logarithmic">']
+    out = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="Seconds per epoch of each rung, logarithmic">']
     for tick in _ticks(low, high):
-        out.append(f'<line class="grid" x1="{x(tick)}" x2="{x(tick)}" y1="{TOP - 8}" y2="{height - 8}"/>')
-        if abs(x(tick) - x(floor)) > 30:
-            out.append(
-                f'<text class="tick" x="{x(tick)}" y="{TOP - 14}">{words.seconds(tick).replace(".00 ", " ").replace(".0 ", " ")}</text>'
-            )
+        out.append(f'<line class="grid" x1="{x(tick)}" x2="{x(tick)}" y1="{head - 8}" y2="{height - 8}"/>')
+        out.append(
+            f'<text class="tick" x="{x(tick)}" y="{head - 14}">{words.seconds(tick).replace(".00 ", " ").replace(".0 ", " ")}</text>'
+        )
+    for at, (unit, floor) in enumerate(lines):
+        out.append(f'<line class="floor" x1="{x(floor)}" x2="{x(floor)}" y1="{head - 8}" y2="{height - 8}"/>')
+        anchor = "start" if x(floor) < width / 2 else "end"
+        out.append(
+            f'<text class="tick floor {anchor}" x="{x(floor)}" y="{14 + 16 * at}">floor of {escape(unit)}: {words.seconds(floor)}</text>'
+        )
     for at, rung in enumerate(timed):
-        out += _bar(rung, x, x(floor), floor, TOP + ROW * at)
-    out.append(f'<line class="floor" x1="{x(floor)}" x2="{x(floor)}" y1="{TOP - 8}" y2="{height - 8}"/>')
-    out.append(f'<text class="tick floor" x="{x(floor)}" y="{TOP - 28}">floor {words.seconds(floor)}</text>')
+        out += _bar(rung, x, floors[rung.name], left, head + ROW * at)
     return "\n".join([*out, "</svg>"])
 
 
-def _bar(rung: RungResult, x: object, start: float, floor: float, y: float) -> list[str]:
-    assert rung.timing is not None and callable(x)
-    end = x(rung.timing.seconds_per_epoch)
+def _floors(results: Results, timed: list[RungResult]) -> list[tuple[str, float]]:
+    """Each unit that rungs compute on, and the time that the net's own arithmetic takes it at least."""
+    found: dict[str, float] = {}
+    for rung in timed:
+        peak = results.peak(rung)
+        if rung.timing is not None and peak is not None:
+            found.setdefault(words.unit_name(results, rung), results.net.train_flops * rung.timing.epoch_samples / peak)
+    return list(found.items())
+
+
+def _label(rung: RungResult, floor: float) -> str:
+    assert rung.timing is not None
+    time = rung.timing.seconds_per_epoch
+    over = f", {words.three(time / floor)}x its floor" if rung.floor_seconds else ""
+    return f"{words.seconds(time)}{'*' * rung.timing.scaled}{over}"
+
+
+def _bar(rung: RungResult, x: Callable[[float], float], floor: float, left: float, y: float) -> list[str]:
+    assert rung.timing is not None
+    start, end = x(floor), x(rung.timing.seconds_per_epoch)
     kind = "peer" if rung.peer else "rung"
-    label = f"{words.seconds(rung.timing.seconds_per_epoch)}{'*' * rung.timing.scaled}, {words.three(rung.timing.seconds_per_epoch / floor)}x the floor"
-    reach = x(max(rung.timing.epochs))
     lines = [
-        f'<text class="name" x="{LEFT - 10}" y="{y + 20}">{escape(rung.name)}</text>',
+        f'<text class="name" x="{left - 10:.1f}" y="{y + 20}">{escape(rung.name)}</text>',
         f'<rect class="{kind}" x="{min(start, end)}" y="{y + 5}" width="{max(abs(end - start), 1):.1f}" height="{ROW - 12}" rx="2"/>',
-        f'<text class="time" x="{max(end, reach) + 10}" y="{y + 20}">{escape(label)}</text>',
+        f'<text class="time" x="{max(end, x(max(rung.timing.epochs))) + 10}" y="{y + 20}">{escape(_label(rung, floor))}</text>',
     ]
     lines += [f'<circle class="sample" cx="{x(epoch)}" cy="{y + 16}" r="2.2"/>' for epoch in rung.timing.epochs]
     return lines

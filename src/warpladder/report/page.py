@@ -23,10 +23,11 @@ def write_page(results: Results, path: str | os.PathLike[str]) -> None:
 def page(results: Results) -> str:
     """The page's text."""
     title = f"{results.net.name} on {results.data.name}"
+    warnings = "".join(f'<p class="warning">{escape(text)}</p>' for text in words.warnings(results))
+    picture = _wide(chart(results)) + _reading(results) if results.timed() else ""
     sections = (
-        ("", f'<p class="conclusion">{escape(words.conclusion(results))}</p>'),
+        ("", f'{warnings}<p class="conclusion">{escape(words.conclusion(results))}</p>{picture}'),
         ("The climb", _climb(results) + _remarks(results)),
-        ("Time per epoch", f'<div class="wide">{chart(results)}</div>{_reading(results)}' if results.timed() else ""),
         ("Verdicts", _verdicts(results)),
         ("Every sample", _samples(results)),
         ("Net, data and settings", _settings(results)),
@@ -53,25 +54,30 @@ def page(results: Results) -> str:
 """
 
 
-def _table(heads: Iterable[str], rows: Iterable[tuple[str, Iterable[str]]], left: int = 1) -> str:
-    """A table of cells that are HTML already; the first `left` columns hold text, the others figures."""
+def _table(heads: Iterable[str], rows: Iterable[tuple[str, Iterable[str]]], text: tuple[int, ...] = (0,)) -> str:
+    """A table of cells that are HTML already; the columns of these numbers hold text, the others figures."""
 
     def cells(tag: str, values: Iterable[str]) -> str:
-        return "".join(f"<{tag}{' class=text' if at < left else ''}>{value}</{tag}>" for at, value in enumerate(values))
+        return "".join(f"<{tag}{' class=text' if at in text else ''}>{value}</{tag}>" for at, value in enumerate(values))
 
     lines = [f'<tr class="{kind}">{cells("td", values)}</tr>' for kind, values in rows]
-    return f'<div class="wide"><table><thead><tr>{cells("th", heads)}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+    return _wide(f"<table><thead><tr>{cells('th', heads)}</tr></thead><tbody>{''.join(lines)}</tbody></table>")
+
+
+def _wide(content: str) -> str:
+    """What a narrow screen shows a part of, and says so."""
+    return f'<p class="hint">There is more to the right: swipe.</p><div class="wide">{content}</div>'
 
 
 def _kind(results: Results, rung: RungResult) -> str:
     if rung.timing is None:
-        return "none" if rung.status == "unsupported" else "bad"
-    return "fastest" if rung is results.fastest(peers=True) else "peer" if rung.peer else "rung"
+        return "none" if rung.status == "missing" else "bad"
+    return "fastest" if rung is results.fastest(peers=True) and not results.disturbed else "peer" if rung.peer else "rung"
 
 
 def _climb(results: Results) -> str:
     rows = []
-    for rung in results.rungs:
+    for rung in words.shown(results):
         figures = [words.STATUS.get(rung.status, ""), "", ""]
         if rung.timing is not None:
             time = words.seconds(rung.timing.seconds_per_epoch) + "*" * rung.timing.scaled
@@ -84,10 +90,10 @@ def _climb(results: Results) -> str:
         ]
         figures += [words.error(rung), words.score(rung), f"{words.megabytes(rung.peak_rss_bytes)} MB" if rung.peak_rss_bytes else ""]
         rows.append(
-            (_kind(results, rung), [f"<b>{escape(rung.name)}</b>{' <i>peer</i>' * rung.peer}", escape(rung.idea), *map(escape, figures)])
+            (_kind(results, rung), [f"<b>{escape(rung.name)}</b>{' <i>peer</i>' * rung.peer}", *map(escape, figures), escape(rung.idea)])
         )
-    heads = ("rung", "idea", "time per epoch", "spread", "images per s", "over first", "over below", "of peak", "error")
-    return _table((*heads, SCORES.get(results.net.loss, "test"), "peak memory"), rows, 2)
+    heads = ("rung", "time per epoch", "spread", "images per s", "over first", "over below", "of peak", "error")
+    return _table((*heads, SCORES.get(results.net.loss, "test"), "peak memory", "idea"), rows, (0, 10))
 
 
 def _remarks(results: Results) -> str:
@@ -95,26 +101,29 @@ def _remarks(results: Results) -> str:
     lines.append(
         f"<li>The {SCORES.get(results.net.loss, 'test')} is that after {words.epochs(results.epochs)} from the initial weights.</li>"
     )
+    absent = words.absent(results)
+    lines += [f"<li><b>{escape(who)}</b>: {escape(why)}</li>" for who, why in absent]
+    lines += [f"<li>{escape(words.LISTED)}</li>"] * bool(absent)
     return f'<ul class="remarks">{"".join(lines)}</ul>'
 
 
 def _reading(results: Results) -> str:
-    machine = results.machine
+    units = {words.unit_name(results, rung): results.peak(rung) for rung in results.timed()}
+    peaks = ", ".join(f"{words.three(peak / 1e9)} GFLOP/s for {unit}" for unit, peak in units.items() if peak)
     text = (
-        f"Median of {results.repeats} repetitions in which the rungs took turns; dots are the repetitions; the scale is logarithmic. "
-        f"The floor is what the net's {results.net.train_flops * results.data.train / 1e9:,.1f} GFLOP per epoch would take if {machine.threads} "
-        f"thread{'s' * (machine.threads != 1)} did nothing but multiply and add, {words.three(machine.fma_peak / 1e9)} GFLOP/s as measured here. "
-        "A time below the floor of a rung's own arithmetic is refused."
+        f"Median of {results.repeats} repetition{'s' * (results.repeats != 1)}; dots are the repetitions; the scale is logarithmic. "
+        f"A floor is what the net's {results.net.train_flops * results.data.train / 1e9:,.1f} GFLOP per epoch would take a unit that did nothing "
+        f"but multiply and add: {peaks}. A time below the floor of a rung's own arithmetic is refused."
     )
     return f'<p class="note">{escape(text)}</p>'
 
 
 def _verdicts(results: Results) -> str:
     rows = []
-    for rung in results.rungs:
-        verdict, error, bound, reason = "not checked", "", "", rung.reason
+    for rung in words.shown(results):
+        verdict, error, bound, reason = words.proof(rung), "", "", rung.reason
         if rung.check is not None:
-            verdict, reason = "agrees" if rung.check.passed else "does not agree", rung.check.reason
+            reason = rung.check.reason
             error, bound = words.error(rung), "" if rung.check.bound is None else f"{rung.check.bound:.0e}"
         same = {None: "", True: "yes", False: "no"}[rung.same_bits]
         rows.append(
@@ -123,9 +132,16 @@ def _verdicts(results: Results) -> str:
                 [f"<b>{escape(rung.name)}</b>", verdict, error, bound, same, f'<span class="long">{escape(reason)}</span>'],
             )
         )
-    note = "Before it is timed each rung is checked against a float64 reference; after it, an untimed run of the same steps must end in the same bits."
+    note = (
+        "Before it is timed each rung is checked against a float64 reference; after it, an untimed run of its fastest repetition must end in the "
+        "same bits."
+    )
+    if any(rung.check and rung.check.kept for rung in results.rungs):
+        note += (
+            " A kept verdict is that of an earlier climb of the same code on the same data, with the same settings, libraries and machine."
+        )
     return f'<p class="note">{note}</p>' + _table(
-        ("rung", "verdict", "error", "bound", "same bits", '<span class="long">reason</span>'), rows, 2
+        ("rung", "verdict", "error", "bound", "same bits", '<span class="long">reason</span>'), rows, (0, 1)
     )
 
 
@@ -133,11 +149,16 @@ def _samples(results: Results) -> str:
     rows = []
     for rung in results.timed():
         assert rung.timing is not None
-        parts = (rung.build_seconds, rung.load_seconds, rung.first_seconds)
+        parts = (
+            rung.check.seconds if rung.check and not rung.check.kept else None,
+            rung.build_seconds,
+            rung.load_seconds,
+            rung.first_seconds,
+        )
         cells = [f"<b>{escape(rung.name)}</b>", *("" if part is None else words.seconds(part) for part in parts)]
         cells += [f"{rung.timing.steps:,} of {rung.timing.epoch_steps:,}", ", ".join(words.seconds(s) for s in rung.timing.seconds)]
         rows.append((_kind(results, rung), cells))
-    return _table(("rung", "build", "load", "first step", "steps a repetition, of an epoch", "repetitions"), rows) if rows else ""
+    return _table(("rung", "proof", "build", "load", "first step", "steps a repetition, of an epoch", "repetitions"), rows) if rows else ""
 
 
 def _settings(results: Results) -> str:
@@ -187,4 +208,6 @@ def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def _again(results: Results) -> str:
-    return f"<pre>{escape(results.command)}</pre>"
+    if results.command:
+        return f"<pre>{escape(results.command)}</pre>"
+    return '<p class="note">A program ran this climb, on data or rungs of its own: no command repeats it.</p>'

@@ -14,7 +14,11 @@ h2 { margin: 2.5rem 0 .6rem; font-size: 1.2rem; }
 .kind { margin: 0 0 .2rem; }
 .conclusion { font-size: 1.1rem; max-width: 52rem; }
 .remarks { padding-left: 1.1rem; }
+.warning { border-left: .25rem solid var(--bad); background: var(--card); padding: .6rem .9rem; max-width: 52rem; }
 .wide { overflow-x: auto; }
+.hint { display: none; margin: 0 0 .3rem; color: var(--soft); font-size: .8rem; }
+@media (max-width: 42rem) { .hint { display: block; } body { padding: 1.25rem .9rem 3rem; } h1 { font-size: 1.6rem; }
+  dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; } }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .4rem .6rem; text-align: right; vertical-align: top; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th { color: var(--soft); font-weight: 600; vertical-align: bottom; white-space: normal; }
@@ -36,6 +40,9 @@ svg .floor { stroke: var(--floor); stroke-dasharray: 4 3; }
 svg text.floor { stroke: none; fill: var(--floor); }
 svg .tick { text-anchor: middle; fill: var(--soft); font-size: 11.5px; }
 svg text.tick.floor { fill: var(--floor); }
+svg text.tick.start { text-anchor: start; }
+svg text.tick.end { text-anchor: end; }
+svg .time { paint-order: stroke; stroke: var(--paper); stroke-width: 5px; stroke-linejoin: round; }
 svg .name { text-anchor: end; font-weight: 600; }
 svg rect.rung { fill: var(--rung); }
 svg rect.peer { fill: var(--peer); }

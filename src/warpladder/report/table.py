@@ -1,4 +1,4 @@
-"""The results as a table for a terminal of 80 columns or more."""
+"""The results as a table for a terminal of 60 columns or more."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING
 
 from ..results import Results, RungResult
 from . import words
+from .columns import add_columns, cells
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+#: Columns that the idea and all figures side by side take at least.
+WIDE = 80
 
-def table(results: Results) -> Table:
-    """A rich table: a row for each rung and peer, remarks and the closing sentence below it."""
+
+def table(results: Results, width: int = WIDE) -> Table:
+    """A rich table for a terminal of this width: a row for each rung and peer that can train here, remarks and the closing sentence below."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    net, data = results.net, results.data
+    net, data, narrow = results.net, results.data, width < WIDE
     batch = results.config.get("batch_size") or "full"
     title = f"{net.name} on {data.name}: {data.train:,} samples, batch {batch}, tested after {words.epochs(results.epochs)}"
     out = Table(
@@ -30,16 +34,21 @@ def table(results: Results) -> Table:
         box=SIMPLE_HEAD,
         padding=0,  # the box puts a space between columns, and 80 columns have no room for more
     )
-    out.add_column("rung", no_wrap=True)
-    out.add_column("idea", ratio=1, min_width=12, overflow="fold")
-    for head in ("time per\nepoch", "images\nper s", "over\nfirst", "over\nbelow", "error", "test\n" + _score_name(results), "peak\nMB"):
-        out.add_column(head, justify="right", no_wrap=True)
-    fastest = results.fastest(peers=True)
-    for at, rung in enumerate(results.rungs):
-        style = "" if rung.timing else "red" if rung.status in ("failed", "refused") else "dim"
+    out.add_column("rung", no_wrap=not narrow, overflow="fold", ratio=1 if narrow else None)
+    if not narrow:
+        out.add_column("idea", ratio=1, min_width=12, overflow="fold")
+    score = "test\nMSE" if results.net.loss == "MSELoss" else "test\nacc."
+    groups = (("time per\nepoch", "images\nper s"), ("over\nfirst", "over\nbelow"), ("error",), (score, "peak\nMB"))
+    add_columns(out, groups, narrow)
+    fastest = None if results.disturbed else results.fastest(peers=True)
+    rungs = words.shown(results)
+    for at, rung in enumerate(rungs):
+        style = "" if rung.timing else "dim" if rung.status == "missing" else "red"
         style = "green" if rung is fastest else style
-        out.add_row(Text(_folded(rung.name), "bold"), Text(rung.title), *map(Text, _figures(results, rung)), style=style)
-        following = results.rungs[at + 1 : at + 2]
+        name = Text(_folded(rung.name), "bold")
+        about = [name.append(f"\n{rung.title}", "not bold")] if narrow else [name, Text(rung.title)]
+        out.add_row(*about, *map(Text, cells(groups, _figures(results, rung), narrow)), style=style)
+        following = rungs[at + 1 : at + 2]
         if following and following[0].peer and not rung.peer:
             out.add_section()
     return out
@@ -51,6 +60,13 @@ def _caption(results: Results) -> Text:
     out = Text(style="not italic not dim")
     for name, remark in words.remarks(results):
         out.append(f"{name}: ", "bold").append(f"{remark}\n")
+    absent = words.absent(results)
+    for who, why in absent:
+        out.append(f"{who}: ", "bold").append(f"{why}\n")
+    if absent:
+        out.append(f"{words.LISTED}\n")
+    for warning in words.warnings(results):
+        out.append(f"{warning}\n", "bold yellow")
     return out.append(words.conclusion(results), "bold")
 
 
@@ -59,13 +75,9 @@ def _folded(name: str) -> str:
     return "\n".join(textwrap.wrap(name, 13))
 
 
-def _score_name(results: Results) -> str:
-    return "MSE" if results.net.loss == "MSELoss" else "acc."
-
-
 def _figures(results: Results, rung: RungResult) -> list[str]:
     """The cells behind the idea."""
-    time, rate = words.STATUS.get(rung.status, ""), ""
+    time, rate = "\n".join(textwrap.wrap(words.STATUS.get(rung.status, ""), 8)), ""
     if rung.timing is not None:
         time = words.seconds(rung.timing.seconds_per_epoch) + ("*" if rung.timing.scaled else "")
         rate = words.count(rung.timing.samples_per_second)

@@ -55,17 +55,88 @@ def error(rung: RungResult) -> str:
     return "" if rung.check is None or rung.check.error is None else f"{rung.check.error:.0e}"
 
 
-#: Processors that others may keep busy on average before it is told: clocks of a hundredth of a second cannot tell much less.
-DISTURBED = 0.1
-
 #: A rung without a time, in the place of its time.
-STATUS = {"unsupported": "not here", "failed": "failed", "refused": "refused"}
+STATUS = {
+    "unsupported": "not here",
+    "failed": "failed",
+    "refused": "refused",
+    "unjudged": "cannot judge",
+    "missing": "not reached",
+}
+
+
+def shown(results: Results) -> list[RungResult]:
+    """The rungs that a table has rows for: all but those that cannot train here, of which `absent` speaks."""
+    return [rung for rung in results.rungs if rung.status != "unsupported"]
+
+
+def absent(results: Results) -> list[tuple[str, str]]:
+    """What cannot train here: who, and why, a line for each reason."""
+    reasons: dict[str, list[RungResult]] = {}
+    for rung in results.rungs:
+        if rung.status == "unsupported":
+            reasons.setdefault(rung.reason.rstrip("."), []).append(rung)
+    return [(_who(rungs), f"not here: {reason}.") for reason, rungs in reasons.items()]
+
+
+def _who(rungs: list[RungResult]) -> str:
+    """One or two by their names, more by their number."""
+    if len(rungs) < 3:
+        return " and ".join(rung.name for rung in rungs)
+    counts = (("rung", sum(not rung.peer for rung in rungs)), ("peer", sum(rung.peer for rung in rungs)))
+    return " and ".join(f"{number} {kind}{'s' * (number != 1)}" for kind, number in counts if number)
+
+
+#: Where to read more of what cannot train here.
+LISTED = "'warpladder rungs' lists what cannot train here, each with its reason."
+
+
+def proof(rung: RungResult) -> str:
+    """What became of a rung's proof, in a word or two."""
+    if rung.check is None:
+        return "not checked"
+    if not rung.check.passed:
+        return "cannot judge" if rung.status == "unjudged" else "does not agree"
+    return "agrees (kept)" if rung.check.kept else "agrees"
+
+
+def news(rung: RungResult) -> str:
+    """A line about a rung as soon as there is something to tell of it."""
+    if rung.timing is None:
+        return f"{rung.name:<14} {STATUS[rung.status]}: {rung.reason}"
+    time = seconds(rung.timing.seconds_per_epoch) + "*" * rung.timing.scaled
+    rate = count(rung.timing.samples_per_second)
+    made = rung.check.seconds if rung.check else None
+    kept = "proof kept" if rung.check and rung.check.kept else "proven" + ("" if made is None else f" in {seconds(made)}")
+    return f"{rung.name:<14} {time:>8} an epoch, {rate} images per s; {kept}, timed once so far"
+
+
+def unit(results: Results, rung: RungResult) -> str:
+    """The peak that a rung is measured by, and whose it is: the 207 GFLOP/s that 2 threads of the CPU can do."""
+    peak = results.peak(rung)
+    if peak is None:
+        return ""
+    whose, precision = _unit(results, rung)
+    return f"{three(peak / 1e9)} GFLOP/s that {whose} can do{precision}"
+
+
+def unit_name(results: Results, rung: RungResult) -> str:
+    """What a rung computes on: 2 threads of the CPU, or the NVIDIA H200 in bfloat16."""
+    return "".join(_unit(results, rung))
+
+
+def _unit(results: Results, rung: RungResult) -> tuple[str, str]:
+    """The unit, and on a GPU the precision that its peak is taken for."""
+    m = results.machine
+    if results.on_cpu(rung):
+        return f"{m.threads} thread{'s' * (m.threads != 1)} of the CPU", ""
+    return f"the {m.gpu.name if m.gpu else 'GPU'}", f" in {rung.precision}"
 
 
 def remarks(results: Results) -> list[tuple[str, str]]:
-    """What must be said beside the figures: a rung's name, and why it has no time, what was scaled, how a peer deviates."""
-    lines = []
-    for rung in results.rungs:
+    """What must be said beside the figures: of which rungs, and why they have no time, what was scaled, how peers deviate."""
+    told: dict[str, list[str]] = {}
+    for rung in shown(results):
         notes = [rung.reason] if rung.timing is None else []
         if rung.timing is not None and rung.timing.scaled:
             notes.append(f"seconds per epoch are scaled up from {rung.timing.steps:,} of its {rung.timing.epoch_steps:,} steps")
@@ -76,13 +147,24 @@ def remarks(results: Results) -> list[tuple[str, str]]:
         if rung.deviations:
             notes.append(f"it deviates: {'; '.join(rung.deviations)}")
         if notes:
-            lines.append((rung.name, "; ".join(note.rstrip(".") for note in notes) + "."))
-    others = max((rung.timing.disturbance for rung in results.timed() if rung.timing), default=0.0)
-    if others > DISTURBED:
-        lines.append(
-            ("disturbed", f"other processes kept up to {others:.2g} processors busy while rungs were timed: their times may be too long.")
+            told.setdefault("; ".join(note.rstrip(".") for note in notes) + ".", []).append(rung.name)
+    lines = [(", ".join(names), text) for text, names in told.items()]
+    return lines + [("note", f"{note.rstrip('.')}.") for note in results.notes]
+
+
+def warnings(results: Results) -> list[str]:
+    """What makes the figures less than they seem; it stands before them."""
+    out = []
+    if results.stopped:
+        left = [rung.name for rung in results.rungs if rung.status == "missing"]
+        without = f" Without a time: {', '.join(left)}." if left else ""
+        out.append(f"This climb did not come to its end: {results.stopped.rstrip('.')}.{without}")
+    if results.disturbed:
+        out.append(
+            f"Disturbed: other processes kept up to {results.disturbance:.2g} of {results.machine.cores} processors busy while rungs were "
+            "timed. These times may be too long, and their ratios say little: measure again on a quiet machine."
         )
-    return lines
+    return out
 
 
 def conclusion(results: Results) -> str:
@@ -90,6 +172,8 @@ def conclusion(results: Results) -> str:
     best = results.fastest(peers=True)
     if best is None:
         return "No rung was timed."
+    if results.disturbed:
+        return f"The least time of this disturbed run is that of {best.name}{', a peer' * best.peer}: {seconds(_per_epoch(best))} an epoch."
     timed = results.timed()
     first = next((r for r in timed if not r.peer), None)
     rival = min((r for r in timed if r.peer != best.peer), key=_per_epoch, default=None)
@@ -97,12 +181,11 @@ def conclusion(results: Results) -> str:
     for kind, other in (("the first rung", first), ("the fastest peer" if not best.peer else "the fastest rung", rival)):
         if other is not None and other is not best and not (kind == "the first rung" and other is rival):
             compared.append(f"{three(_per_epoch(other) / _per_epoch(best))} times as fast as {other.name}, {kind}")
-    text = f"{best.name}{', a peer,' * best.peer} is fastest: {seconds(_per_epoch(best))} an epoch"
+    text = f"{'So far ' * bool(results.stopped)}{best.name}{', a peer,' * best.peer} is fastest: {seconds(_per_epoch(best))} an epoch"
     text += f", {' and '.join(compared)}. " if compared else ". "
-    share, machine = results.share(best), results.machine
+    share = results.share(best)
     if share is not None:
-        peak = f"the {three(machine.fma_peak / 1e9)} GFLOP/s that {machine.threads} thread{'s' * (machine.threads != 1)} can do on this machine"
-        text += f"It computes at {percent(share)} of {peak}. Its idea: {best.idea.rstrip('.')}."
+        text += f"It computes at {percent(share)} of the {unit(results, best)}. Its idea: {best.idea.rstrip('.')}."
     return text
 
 

@@ -7,6 +7,7 @@ Seconds are wall-clock seconds, memory is in bytes, rates are per second. None m
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 from dataclasses import asdict, dataclass, field
@@ -18,8 +19,14 @@ from .reader import read, read_json, short
 #: Grows whenever a field is removed or changes its meaning, and when one is added that has no default for older files.
 SCHEMA = 1
 
-#: What became of a rung: timed; not able to train this net; failed the check or broke; or timed, but its time is not believed.
-STATUSES = ("timed", "unsupported", "failed", "refused")
+#: What became of a rung: timed; not able to train this net; failed the check or broke; timed, but its time is not believed; the check
+#: cannot judge it; or the climb ended before it came to this rung.
+STATUSES = ("timed", "unsupported", "failed", "refused", "unjudged", "missing")
+
+#: Results that others may spoil: processes that kept more than this share of the cores busy while the clock ran.
+DISTURBED = 0.1
+
+_LATER: dict[str, bool] = {"added later": True}
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ class Machine:
     commit: str | None
     dirty: bool | None
     load_average: float | None
-    gpu: Gpu | None = field(default=None, metadata={"added later": True})
+    gpu: Gpu | None = field(default=None, metadata=_LATER)
 
     def __post_init__(self) -> None:
         if not (1 <= self.fma_peak <= 1e30 and 1 <= self.bandwidth <= 1e30):
@@ -114,12 +121,17 @@ class DataFacts:
 
 @dataclass(frozen=True)
 class Checked:
-    """What the check against the float64 reference said: worst normwise relative error of an update, its bound, and a line."""
+    """What the check against the float64 reference said: worst normwise relative error of an update, its bound, and a line.
+
+    seconds : what the check took. kept : it was made in an earlier climb, of the same code on the same data with the same settings.
+    """
 
     passed: bool
     error: float | None
     bound: float | None
     reason: str
+    seconds: float | None = field(default=None, metadata=_LATER)
+    kept: bool = field(default=False, metadata=_LATER)
 
 
 @dataclass(frozen=True)
@@ -189,7 +201,8 @@ class RungResult:
     build_seconds, load_seconds, first_seconds : making the trainer (imports, compilation), taking the data, and the first steps.
     spans : the trainer's own account of such parts.
     same_bits : whether an untimed run of the timed steps ended in the same bits; None where it did not come to that.
-    flops : what the rung declares to compute for one sample's training. floor_seconds : an epoch of them at the machine's FMA peak.
+    flops : what the rung declares to compute for one sample's training. floor_seconds : an epoch of them at the peak of the unit that computes.
+    precision : what the rung computes products in, and what the peak of a GPU is taken for.
     test_loss, test_accuracy : after `trained_epochs` epochs from the initial weights; accuracy is None for a net without classes.
     peak_rss_bytes : largest resident set of a fresh process that holds such a data set and trains with this rung alone.
     held_bytes : what the trainer itself says it holds, by component.
@@ -216,6 +229,7 @@ class RungResult:
     test_accuracy: float | None = None
     peak_rss_bytes: int | None = None
     held_bytes: dict[str, int] | None = None
+    precision: str = field(default="float32", metadata=_LATER)
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
@@ -224,9 +238,13 @@ class RungResult:
             raise ResultsError(f"rung {self.name!r}: a timing belongs to the status 'timed' and to no other, got {self.status!r}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Results:
-    """A whole climb. `config` holds the fields of `TrainConfig`; `command` repeats the climb."""
+    """A whole climb, or as much of one as there is.
+
+    config : the fields of `TrainConfig`. command : repeats the climb; empty where no command can, as for arrays of a program's own.
+    stopped : why the climb is not whole; empty for one that came to its end. notes : what else must be known of the figures.
+    """
 
     schema: int
     created: str
@@ -238,6 +256,8 @@ class Results:
     epochs: int
     repeats: int
     rungs: tuple[RungResult, ...]
+    stopped: str = field(default="", metadata=_LATER)
+    notes: tuple[str, ...] = field(default=(), metadata=_LATER)
 
     def timed(self) -> list[RungResult]:
         """The rungs and peers that have a time, in order."""
@@ -259,10 +279,43 @@ class Results:
         return _seconds(ladder[at - 1]) / _seconds(rung) if at > 0 and not rung.peer else None
 
     def share(self, rung: RungResult) -> float | None:
-        """The rung's own FLOPs per second as a share of the machine's measured peak."""
-        if rung.timing is None or rung.flops is None:
+        """The rung's own FLOPs per second as a share of the peak of the unit that it computes on."""
+        return None if rung.timing is None or rung.floor_seconds is None else rung.floor_seconds / rung.timing.seconds_per_epoch
+
+    def peak(self, rung: RungResult) -> float | None:
+        """FLOP/s of the unit that the rung computes on, as its floor has it."""
+        if rung.timing is None or rung.flops is None or not rung.floor_seconds:
             return None
-        return rung.flops * rung.timing.samples_per_second / self.machine.fma_peak
+        return rung.flops * rung.timing.epoch_samples / rung.floor_seconds
+
+    def on_cpu(self, rung: RungResult) -> bool:
+        """Whether the rung's floor is that of the processor's vector units, whose peak the climb measured."""
+        peak = self.peak(rung)
+        return peak is None or math.isclose(peak, self.machine.fma_peak, rel_tol=1e-3)
+
+    @property
+    def disturbance(self) -> float:
+        """Processors that others kept busy, on average over the repetitions of the rung that suffered most."""
+        return max((rung.timing.disturbance for rung in self.timed() if rung.timing), default=0.0)
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether others kept so much of the machine busy that times and their ratios say little."""
+        return not self.disturbance <= DISTURBED * self.machine.cores
+
+    def table(self) -> str:
+        """The table of the command line as text, as wide as the terminal: a row for each rung, remarks, and which is fastest."""
+        from ..report.plain import as_plain
+
+        return as_plain(self)
+
+    def __repr__(self) -> str:
+        return self.table()
+
+    def _repr_html_(self) -> str:
+        from ..report.plain import as_cell
+
+        return as_cell(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON file: the old one stays whole until the new one is on the disk."""

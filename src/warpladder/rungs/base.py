@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -34,7 +35,9 @@ class Rung:
     deviations : how a peer's training differs from ours where it cannot follow; empty for rungs.
     precision : what it computes products in, a name of `tolerance.PRECISIONS`; it is proven with that format's bounds.
     transforms : whether a library may compute its convolutions in Winograd's or Fourier's form, whose sums of whole numbers round too.
+    proof_flops : FLOPs of a step at most on which a climb proves it: a slow rung, whose code takes a batch sample by sample, is proven on cut batches.
     options : settings of `TrainConfig` that only some rungs have and that this one follows, among OPTIONS.
+    path : the file that a rung from outside was loaded from, as its user named it; None for those of warpladder.
     """
 
     name: str
@@ -46,3 +49,5 @@ class Rung:
     precision: str = "float32"
     transforms: bool = False
     options: tuple[str, ...] = ()
+    proof_flops: float = math.inf
+    path: str | None = None

@@ -20,4 +20,5 @@ RUNG = Rung(
     title="nested loops, compiled, one thread",
     idea="Every sum is the loop that its formula describes, compiled as it stands: no blocking, no vector instructions asked for, one core.",
     build=build,
+    proof_flops=1e8,
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..checkpoint import EpochLog, Score
 from .beginning import restore
 from .loop import train
-from .run import Run
+from .model import Model
+from .run import Run, load
 from .scoring import score
 
-__all__ = ["EpochLog", "Run", "Score", "restore", "score", "train"]
+__all__ = ["EpochLog", "Model", "Run", "Score", "load", "restore", "score", "train"]

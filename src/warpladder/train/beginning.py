@@ -1,51 +1,73 @@
-"""Where a run begins: at fresh weights, or at a checkpoint that belongs to it."""
+"""Where a run begins: at fresh weights, at given ones, or at a checkpoint that belongs to it."""
 
 from __future__ import annotations
 
 import os
+import warnings
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from ..checkpoint import Checkpoint, DataMark, differences, load
+from ..checkpoint import Checkpoint, DataMark, differences, flat_weights, load, read_weights
+from ..checkpoint.content import param_shapes
 from ..config import RECIPES, TrainConfig
 from ..data.dataset import Dataset
-from ..errors import CheckpointError, RungError
+from ..data.foreign import to_numpy
+from ..errors import CheckpointError, ConfigError, RungError
 from ..ladder import find
+from ..machine import cores
 from ..nets import Net
 from ..params import initial, slots, views
 from ..rungs.base import OPTIONS, Rung
-from ..trainers.base import State, Trainer, check_fit
+from ..trainers.base import State, Trainer, check_fit, check_settings
+from .scale import advice
 
 DEFAULT_RUNG = "numpy"
 
+#: Weights to begin with: a file's name, or named arrays.
+Weights = str | os.PathLike[str] | Mapping[str, Any]
+
 
 def begin(
-    net: Net, data: Dataset, config: TrainConfig | None, rung: str | Rung | None, resume: str | os.PathLike[str] | None
+    net: Net,
+    data: Dataset,
+    config: TrainConfig | None,
+    rung: str | Rung | None,
+    resume: str | os.PathLike[str] | None = None,
+    weights: Weights | None = None,
 ) -> tuple[Checkpoint, Rung]:
     """The checkpoint that a run starts from, and the rung that trains it.
 
     Raises
     ------
     CheckpointError
-        The file is missing, damaged, or of a run that differs in more than its length.
-    DataError, RungError
-        The data do not fit the net; the rung is unknown or cannot train it.
+        A file is missing, damaged, of a run that differs in more than its length, or of weights that do not fit the net.
+    ConfigError, DataError, OutOfMemoryError, RungError
+        The settings cannot be followed here; the data do not fit the net; it is too large; the rung is unknown or cannot train it.
     """
-    check_fit(net, data)
+    if resume is not None and weights is not None:
+        raise ConfigError("a run goes on from a checkpoint (resume) or begins anew with its weights (from): give one of them")
+    check_fit(net, data.but(standard=None))  # a trainer is loaded with the data set once it is standardised
+    if data.standard is None and (scale := advice(data)):
+        warnings.warn(f"{data.name}: {scale}", stacklevel=3)
     here = mark(data)
     if resume is None:
         chosen = _rung(rung or DEFAULT_RUNG)
         config = config or RECIPES.get(net.name, TrainConfig())
-        start = Checkpoint(net, config, here, chosen.name, params=views(net, initial(net, config.seed)))
+        check_settings(net, config, len(data.train_x))
+        start = Checkpoint(net, config, here, chosen.name, params=views(net, _weights(net, config, weights)))
     else:
         there = load(resume)
-        chosen = _rung(rung or there.rung)
+        chosen = _rung(rung) if rung is not None else _that_trained(there)
         config = config or there.config
         if unlike := differences(there, net, config, here):
-            raise CheckpointError(f"{os.fspath(resume)!r} belongs to another run: {'; '.join(unlike)}")
+            fits = param_shapes(net) == param_shapes(there.net)
+            way_out = "; its weights can begin a new run with settings of its own: --from FILE, in Python weights=FILE" if fits else ""
+            raise CheckpointError(f"{os.fspath(resume)!r} belongs to another run: {'; '.join(unlike)}{way_out}")
+        check_settings(net, config, len(data.train_x))
         config = config.but(**{name: None for name in _unknown(chosen, config) if getattr(config, name) == getattr(there.config, name)})
         finished = there.finished and there.epoch == config.epochs
         test = there.test if finished else None
@@ -60,10 +82,12 @@ def begin(
 
 def restore(checkpoint: Checkpoint, rung: str | Rung | None = None) -> Trainer:
     """A trainer that stands where a checkpoint does, to `predict` with or to `score`; without a name it is of the rung that trained."""
-    chosen = _rung(rung or checkpoint.rung)
-    if reason := chosen.unsupported(checkpoint.net, checkpoint.config):
+    chosen, config = _rung(rung) if rung is not None else _that_trained(checkpoint), checkpoint.config
+    if config.threads is not None and config.threads > cores():  # it was trained on a larger machine
+        config = config.but(threads=None)
+    if reason := chosen.unsupported(checkpoint.net, config):
         raise RungError(f"rung {chosen.name!r} cannot run net {checkpoint.net.name!r}: {reason}")
-    return chosen.build(checkpoint.net, checkpoint.config, to_state(checkpoint))
+    return chosen.build(checkpoint.net, config, to_state(checkpoint))
 
 
 def to_state(checkpoint: Checkpoint) -> State:
@@ -83,7 +107,18 @@ def mark(data: Dataset) -> DataMark:
         array = getattr(data, name)
         if array is not None:
             parts[name] = f"{array.dtype} {'x'.join(map(str, array.shape))} crc32 {zlib.crc32(array.data) if array.size else 0:08x}"
-    return DataMark(data.name, len(data.train_x), float(data.scale), parts)
+    standard = data.standard
+    mean, std = ((), ()) if standard is None else (standard.mean, standard.std)
+    return DataMark(data.name, len(data.train_x), float(data.scale), parts, data.class_names, mean, std)
+
+
+def _weights(net: Net, config: TrainConfig, given: Weights | None) -> np.ndarray:
+    """(param_count,) float32: drawn by the seed, or those that are given."""
+    if given is None:
+        return initial(net, config.seed)
+    if isinstance(given, Mapping):
+        return flat_weights(net, {name: to_numpy(array, str(name)) for name, array in given.items()})
+    return read_weights(given, net)
 
 
 def _unknown(rung: Rung, config: TrainConfig) -> list[str]:
@@ -93,3 +128,13 @@ def _unknown(rung: Rung, config: TrainConfig) -> list[str]:
 
 def _rung(rung: str | Rung) -> Rung:
     return rung if isinstance(rung, Rung) else find(rung)
+
+
+def _that_trained(checkpoint: Checkpoint) -> Rung:
+    try:
+        return find(checkpoint.rung)
+    except RungError:
+        raise RungError(
+            f"the checkpoint was trained by the rung {checkpoint.rung!r}, which is none of warpladder's: "
+            "name its file, as --rung ./mine.py, or another rung, as --rung numpy"
+        ) from None

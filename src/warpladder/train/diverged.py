@@ -18,6 +18,7 @@ from ..ops.base import Buffers
 from ..order import Order
 from ..params import slots, views
 from ..trainers.base import State, Trainer
+from .scale import advice as scale_advice
 from .scoring import cross_entropies, slices, squared_errors
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -57,14 +58,14 @@ def explain_step(trainer: Trainer, rung: str, data: Dataset, snapshot: Snapshot,
     )
 
 
-def explain_state(trainer: Trainer, state: State, epoch: int, step: int) -> str:
+def explain_state(trainer: Trainer, data: Dataset, state: State, epoch: int, step: int) -> str:
     """Which layer's numbers are not finite, though no loss has shown it."""
     for flat, kind in ((state.params, "holds"), (state.velocity, "has momentum that holds")):
         for slot in slots(trainer.net):
             bad = _bad(flat[slot.start : slot.stop])
             if bad is not None:
                 what = f"{_name(trainer.net, slot.layer)}: its {slot.name.partition('.')[2]} {kind} {bad}"
-                return f"training diverged in epoch {epoch + 1}, at step {step} or before: {what}; {_slower(trainer.config)}"
+                return f"training diverged in epoch {epoch + 1}, at step {step} or before: {what}; {_advice(trainer.config, data)}"
     raise AssertionError("the state is finite")
 
 
@@ -78,7 +79,7 @@ def explain_score(trainer: Trainer, rung: str, data: Dataset, part: str, epoch: 
 
 def _find(trainer: Trainer, rung: str, state: State, data: Dataset, part: str, rows: np.ndarray, loss: float) -> Fault:
     """The first fault, in the order of the layers, in the pass of these samples through the net."""
-    net, config = trainer.net, trainer.config
+    net, advice = trainer.net, _advice(trainer.config, data)
     x, y = getattr(data, part + "_x"), getattr(data, part + "_y")
     faults, total, worst, largest = [], 0.0, 0.0, 0.0
     for first, last in slices(net, len(rows)):
@@ -87,7 +88,7 @@ def _find(trainer: Trainer, rung: str, state: State, data: Dataset, part: str, r
         if not np.isfinite(entering).all():
             sample = some[np.argmin(np.isfinite(entering).reshape(len(some), -1).all(axis=1))]
             return Fault(-1, f"sample {sample} of the {part} part holds {_bad(entering)}", "mend the data")
-        found = _walk(net, config, state, entering)
+        found = _walk(net, state, entering, advice)
         if isinstance(found, Fault):
             faults.append(found)
             continue
@@ -97,12 +98,12 @@ def _find(trainer: Trainer, rung: str, state: State, data: Dataset, part: str, r
         return min(faults, key=lambda fault: fault.layer)
     kind = type(net.loss).__name__
     if not max(worst * len(rows), largest) * np.prod(net.out_shape) < LARGEST:
-        return Fault(len(net.layers), f"{kind} leaves the range of float32: the net's largest output is {largest:.3g}", _slower(config))
+        return Fault(len(net.layers), f"{kind} leaves the range of float32: the net's largest output is {largest:.3g}", advice)
     what = f"rung {rung!r} gives a loss of {loss}, but NumPy gives {total / len(rows):.6g} for the same weights and samples"
     return Fault(len(net.layers), what, "that is a fault of the rung, not of the settings: train on another one, and verify this one")
 
 
-def _walk(net: Net, config: TrainConfig, state: State, x: np.ndarray) -> np.ndarray | Fault:
+def _walk(net: Net, state: State, x: np.ndarray, advice: str) -> np.ndarray | Fault:
     """The net's output for x (n, *in_shape) float32, or the first layer that is at fault."""
     from ..ops.array import TABLE
 
@@ -114,13 +115,13 @@ def _walk(net: Net, config: TrainConfig, state: State, x: np.ndarray) -> np.ndar
         w, b = named.get(f"{index}.weight"), named.get(f"{index}.bias")
         for kind, values in (("weight", w), ("bias", b)):
             if values is not None and (bad := _bad(values)) is not None:
-                return Fault(index, f"{_name(net, index)}: the step before left {bad} in its {kind}", _slower(config))
+                return Fault(index, f"{_name(net, index)}: the step before left {bad} in its {kind}", advice)
         y = np.empty((len(x), *net.shapes[index + 1]), np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
             TABLE.layers[type(layer)](layer, Buffers(x, y, w=w, b=b)).forward(len(x))
         if (bad := _bad(y)) is not None:
             sizes = f"its largest input is {_largest(x):.3g}" + ("" if w is None else f" and its largest weight {_largest(w):.3g}")
-            return Fault(index, f"{_name(net, index)} gives {bad}: {sizes}", _slower(config))
+            return Fault(index, f"{_name(net, index)} gives {bad}: {sizes}", advice)
         x = y
     return x
 
@@ -139,6 +140,8 @@ def _largest(values: np.ndarray) -> float:
     return float(max(values.max(), -values.min()))
 
 
-def _slower(config: TrainConfig) -> str:
+def _advice(config: TrainConfig, data: Dataset) -> str:
+    """What to do where numbers grew too large."""
+    scale = scale_advice(data)
     clip = " or set a clip_value" if config.clip_value is None else ""
-    return f"lower the learning rate ({config.learning_rate:g} now){clip}"
+    return ("" if scale is None else f"{scale}, or ") + f"lower the learning rate ({config.learning_rate:g} now){clip}"

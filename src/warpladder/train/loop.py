@@ -6,25 +6,29 @@ import math
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ..checkpoint import Checkpoint, EpochLog, Score, Sums, check_writable, clean_leftovers, save
+from ..checkpoint import Checkpoint, EpochLog, Score, Sums, check_free, check_writable, clean_leftovers, save
 from ..config import TrainConfig
 from ..data.dataset import Dataset
-from ..errors import ConfigError, DivergedError, Stopped
+from ..errors import CheckpointError, ConfigError, DivergedError, Stopped, UnsavedError
 from ..nets import CrossEntropyLoss, Net
+from ..ops.compiling import compiling
 from ..order import Order
 from ..params import views
 from ..rungs.base import Rung
 from ..trainers.base import State, StepLog, Trainer
-from .beginning import begin, to_state
+from .asked import asked_config, asked_data, asked_net, asked_rung
+from .beginning import Weights, begin, to_state
 from .diverged import Snapshot, explain_score, explain_state, explain_step
 from .interrupt import Interrupt
+from .model import Model
 from .run import Run
 from .scoring import part_score
 
@@ -33,19 +37,25 @@ if TYPE_CHECKING:
 
     from .progress import Show
 
+T = TypeVar("T")
+
 CALL_SECONDS = 1.0  # a call of the trainer should take no longer, so that Ctrl-C and the progress bar stay alive
+WORTH_SAYING = 0.5  # seconds of compiling
 SNAPSHOT_SECONDS = 1.0  # between two copies of the state, from which a loss that is not finite is traced back
 
 
 def train(
-    net: Net,
-    data: Dataset,
+    net: Net | str,
+    data: Dataset | str,
     config: TrainConfig | None = None,
     *,
     rung: str | Rung | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
+    checkpoint_seconds: float | None = None,
+    overwrite: bool = False,
     resume: str | os.PathLike[str] | None = None,
+    weights: Weights | Model | None = None,
     progress: Progress | bool | None = None,
 ) -> Run:
     """Train a net.
@@ -56,9 +66,10 @@ def train(
 
     Parameters
     ----------
-    net : Net
-    data : Dataset
-        Stays as it is stored; nothing makes a float copy of it.
+    net : Net or str
+        A name, "mlp", is that net for the samples and classes of the data.
+    data : Dataset or str
+        A name, "digits", is loaded. It stays as it is stored; nothing makes a float copy of it, unless it is to be standardised.
     config : TrainConfig, optional
         By default the net's recipe (`config.RECIPES`) or, when resuming, the checkpoint's.
     rung : str or Rung, optional
@@ -68,9 +79,17 @@ def train(
         Keep a checkpoint in this file: at the end of every epoch, every `checkpoint_every` steps, and where training stops.
     checkpoint_every : int, optional
         Steps, counted over all epochs.
+    checkpoint_seconds : float, optional
+        Keep a checkpoint whenever so many seconds have passed, instead of at the end of every epoch. That of the run's end, or where it
+        stops, is always written.
+    overwrite : bool
+        Whether `checkpoint` may take the place of a file that is there, other than the one that is resumed.
     resume : path, optional
         Go on from this checkpoint; nothing is written to it unless `checkpoint` names it too. Net, data and settings must be
         its own; only epochs, log_every and threads may differ. A finished run comes back at once.
+    weights : path, mapping of arrays or Model, optional
+        Begin a new run with these weights, and no momentum, instead of drawing them by the seed: of a checkpoint, of a safetensors file of a
+        PyTorch `state_dict`, or named arrays or tensors, such as `module.state_dict()`. Nothing else is taken from the file.
     progress : bool or rich.progress.Progress, optional
         True shows a bar on stderr; a `Progress` gets a task in it.
 
@@ -81,10 +100,15 @@ def train(
 
     Raises
     ------
+    ArgumentError
+        An argument of another type, told with what is wanted.
     ConfigError, DataError, RungError
         Settings, data or rung do not fit.
     CheckpointError
-        The checkpoint to resume is missing, damaged or another run's; or one could not be written.
+        The checkpoint to resume is missing, damaged or another run's; weights do not fit the net; or a checkpoint could not be written, or
+        would take the place of another file.
+    UnsavedError
+        The run came to its end, and only its checkpoint could not be written: `error.run` is the run.
     DivergedError
         A loss or a weight stopped being finite: the message names layer, epoch and step, and what to do. No such state is ever saved.
     Stopped
@@ -98,12 +122,23 @@ def train(
         raise ConfigError("checkpoint_every says when to write a checkpoint, but no checkpoint file is given")
     if checkpoint is not None:
         check_writable(checkpoint)
+        if not overwrite:
+            check_free(checkpoint, resume)
         clean_leftovers(Path(checkpoint))
-    start, chosen = begin(net, data, config, rung, resume)
+    data = asked_data(data)
+    net = asked_net(net, data)
+    if config is not None:
+        asked_config(config, net)
+    if rung is not None:
+        rung = asked_rung(rung)
+    if isinstance(weights, Model):
+        weights = weights.state_dict()
+    start, chosen = begin(net, data, config, rung, resume, weights)
     if start.finished:
         if checkpoint is not None:
             save(checkpoint, start)
         return Run(start)
+    data = data.standardized()
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
         show: Show | None = None
@@ -114,10 +149,11 @@ def train(
             show = stack.enter_context(
                 bar(progress, interrupt, start.config.epochs, steps, accuracy=isinstance(net.loss, CrossEntropyLoss))
             )
+        stack.enter_context(compiling.told(None if show is None else show.say))
         trainer = stack.enter_context(chosen.build(net, start.config, to_state(start)))
         trainer.tuned, trainer.say = start.tuned, None if show is None else show.say
         trainer.load(data)
-        return _Loop(trainer, data, start, interrupt, show, checkpoint, checkpoint_every).to_the_end()
+        return _Loop(trainer, data, start, interrupt, show, checkpoint, checkpoint_every, checkpoint_seconds).to_the_end()
 
 
 class _Loop:
@@ -132,14 +168,16 @@ class _Loop:
         show: Show | None,
         path: str | os.PathLike[str] | None,
         every: int | None,
+        seconds: float | None,
     ) -> None:
         self.trainer, self.data, self.start, self.interrupt, self.show = trainer, data, start, interrupt, show
-        self.path, self.every = path, every
+        self.path, self.every, self.seconds = path, every, seconds
         self.config = start.config
         self.steps = self.config.steps(len(data.train_x))
         self.epoch, self.step, self.sums, self.history = start.epoch, start.step, start.sums, list(start.history)
         self.reach = 1  # steps that fit into CALL_SECONDS; the first call finds out
         self.saved: tuple[int, int] | None = None  # the place of the last checkpoint written
+        self.written = time.monotonic()  # when it was, or when the run began
 
     def to_the_end(self) -> Run:
         while self.epoch < self.config.epochs:
@@ -151,7 +189,10 @@ class _Loop:
                 self._close_epoch()
         end = replace(self._checkpoint(), finished=True, test=self._score("test"))
         if self.path is not None:
-            save(self.path, end)
+            try:
+                save(self.path, end)
+            except CheckpointError as error:
+                raise UnsavedError(str(error), Run(end)) from None
         if self.interrupt.signum is not None:
             raise self._stopped()
         return Run(end)
@@ -162,17 +203,16 @@ class _Loop:
         snapshot = Snapshot(order, self.step, self._state())
         while self.step < self.steps:
             first, last = self.step, self._next_stop()
-            began = time.perf_counter()
             with np.errstate(over="ignore", invalid="ignore"):
-                log = self.trainer.run(order, first, last)
-            seconds = time.perf_counter() - began
+                log, seconds = self._timed(self.trainer.run, order, first, last)
             self._look(log, first, snapshot)
             self.sums = self.sums.plus(log.loss, log.correct, log.size, seconds)
             self.step = last
             self.reach = max(1, int(CALL_SECONDS * (last - first) / max(seconds, 1e-9)))
             if self.show is not None:
                 self.show.steps(self.epoch + 1, self.step, self.sums)
-            if self.every is not None and self._steps_in_all() % self.every == 0 and self.step < self.steps:
+            asked = self.every is not None and self._steps_in_all() % self.every == 0
+            if self.step < self.steps and (asked or self._overdue()):
                 self._save()
             self._heed()
             if time.monotonic() - snapshot.taken > SNAPSHOT_SECONDS:
@@ -180,7 +220,7 @@ class _Loop:
 
     def _together(self) -> int:
         """Epochs that the next call takes: more than one where nothing is to be done between them, and their steps are few."""
-        if self.step or self.data.valid_x is not None or self.path is not None:
+        if self.step or self.data.valid_x is not None or (self.path is not None and self.seconds is None):
             return 1
         return min(self.config.epochs - self.epoch, min(self.reach, self.config.log_every) // self.steps)
 
@@ -188,10 +228,8 @@ class _Loop:
         """The next epochs in one call; each has an equal part of its time."""
         orders = [self._order(self.epoch + i) for i in range(count)]
         before = self._state()
-        began = time.perf_counter()
         with np.errstate(over="ignore", invalid="ignore"):
-            logs = self.trainer.run_epochs(orders)
-            seconds = time.perf_counter() - began
+            logs, seconds = self._timed(self.trainer.run_epochs, orders)
             bad = next((i for i, log in enumerate(logs) if not np.isfinite(log.loss).all()), None)
             if bad is not None:
                 self.trainer.set_state(before)
@@ -204,7 +242,17 @@ class _Loop:
         self._state()
         if self.show is not None:
             self.show.steps(self.epoch, self.steps, sums)
+        self._save_epoch()
         self._heed()
+
+    def _timed(self, work: Callable[..., T], *arguments: Any) -> tuple[T, float]:
+        """What the work gives, and its seconds without those in which code was compiled, or fetched from a cache: they are no part of an epoch."""
+        own, all_before, began = self.trainer.spans().get("compile", 0.0), compiling.seconds, time.perf_counter()
+        result = work(*arguments)
+        seconds, compiled = time.perf_counter() - began, compiling.seconds - all_before
+        if compiled > WORTH_SAYING and self.show is not None:
+            self.show.say(f"compiled in {compiled:.1f} s, which no epoch counts")
+        return result, max(seconds - max(compiled, self.trainer.spans().get("compile", 0.0) - own), 1e-9)
 
     def _look(self, log: StepLog, first: int, snapshot: Snapshot) -> None:
         """Stop where a loss is not finite; the log begins with step `first` of the snapshot's epoch."""
@@ -229,8 +277,7 @@ class _Loop:
     def _close_epoch(self) -> None:
         self._state()
         self._note_epoch(self.sums, self._score("valid"))
-        if self.path is not None:
-            self._save()
+        self._save_epoch()
         self._heed()
 
     def _note_epoch(self, sums: Sums, valid: Score | None) -> None:
@@ -257,7 +304,7 @@ class _Loop:
         """The trainer's state; a state that is not finite goes no further."""
         state = self.trainer.state()
         if not (np.isfinite(state.params).all() and np.isfinite(state.velocity).all()):
-            raise DivergedError(explain_state(self.trainer, state, self.epoch, self.step))
+            raise DivergedError(explain_state(self.trainer, self.data, state, self.epoch, self.step))
         return state
 
     def _checkpoint(self) -> Checkpoint:
@@ -276,7 +323,16 @@ class _Loop:
     def _save(self) -> None:
         if self.path is not None and self.saved != (self.epoch, self.step):
             save(self.path, self._checkpoint())
-            self.saved = (self.epoch, self.step)
+            self.saved, self.written = (self.epoch, self.step), time.monotonic()
+
+    def _save_epoch(self) -> None:
+        """The checkpoint at the end of an epoch, unless time decides and has not come."""
+        if self.seconds is None or self._overdue():
+            self._save()
+
+    def _overdue(self) -> bool:
+        """Whether time decides when checkpoints are written, and has come."""
+        return self.seconds is not None and time.monotonic() - self.written >= self.seconds
 
     def _heed(self) -> None:
         """Stop here if a signal asked for it."""

@@ -1,33 +1,48 @@
-"""`Run`: what training gives back."""
+"""`Run`: what training gives back, and what a checkpoint is when it is loaded."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 
-import numpy as np
-
-from ..checkpoint import Checkpoint, EpochLog, save
+from ..checkpoint import EpochLog
+from ..checkpoint import load as load_checkpoint
 from ..config import TrainConfig
-from ..nets import Net
+from ..show import as_html, as_text
+from .model import Model
+
+ROWS = 10  # of the table that a run is shown as: of more epochs some are left out
 
 
-@dataclass(frozen=True)
-class Run:
-    """A finished training run.
+@dataclass(frozen=True, repr=False, eq=False)
+class Run(Model):
+    """A training run: a `Model`, with the settings and the history of its training.
 
     Parameters
     ----------
     checkpoint : Checkpoint
-        Where the run ended; everything else is a view of it.
+        Where the run ended, or stood when it was kept; everything else is a view of it.
     """
 
-    checkpoint: Checkpoint
+    def __repr__(self) -> str:
+        return as_text(*self._table())
 
-    @property
-    def net(self) -> Net:
-        """What was trained."""
-        return self.checkpoint.net
+    def _repr_html_(self) -> str:
+        return as_html(*self._table())
+
+    def _table(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
+        """What is shown of it: title, heads, and a row for each epoch, some left out where there are many."""
+        history, mark = self.history, self.checkpoint.data
+        test = "" if self.test_loss is None else f"; test loss {self.test_loss:.4g}"
+        test += "" if self.test_accuracy is None else f", accuracy {self.test_accuracy:.2%}"
+        epochs = f"{self.checkpoint.epoch} of {self.config.epochs} epoch{'s' * (self.config.epochs != 1)}"
+        title = f"Run: net {self.net.name!r} on {mark.name!r} by the {self.rung} rung, {epochs}{test}"
+        columns = {"epoch": "epoch", "loss": "train_loss", "accuracy": "train_accuracy", "valid. loss": "valid_loss"}
+        columns |= {"valid. accuracy": "valid_accuracy", "seconds": "seconds"}
+        heads = [head for head, name in columns.items() if any(getattr(log, name) is not None for log in history)]
+        stride = -(-len(history) // ROWS)
+        shown = [log for log in history if log.epoch % stride == 0 or log in (history[0], history[-1])]
+        return title, tuple(heads), [tuple(_cell(head, getattr(log, columns[head])) for head in heads) for log in shown]
 
     @property
     def config(self) -> TrainConfig:
@@ -54,17 +69,28 @@ class Run:
         """Share of the test part whose largest logit is the label's, 0 to 1; None without labels."""
         return None if self.checkpoint.test is None else self.checkpoint.test.accuracy
 
-    @property
-    def params(self) -> dict[str, np.ndarray]:
-        """float32 weights under PyTorch's `state_dict` names."""
-        return dict(self.checkpoint.params)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the run as a checkpoint: a safetensors file that `torch` can read, and that `train(resume=path)` can go on from.
+def _cell(head: str, value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.2%}" if "accuracy" in head else f"{value:.4g}"
 
-        Raises
-        ------
-        CheckpointError
-            It could not be written.
-        """
-        save(path, self.checkpoint)
+
+def load(path: str | os.PathLike[str]) -> Run:
+    """Read a checkpoint: what `run.save`, `warpladder train --checkpoint` and `Model.save` write.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    Run
+        With `predict`, `predict_proba`, `score` and the history of its training.
+
+    Raises
+    ------
+    CheckpointError
+        The file is missing, damaged or no checkpoint: weights of PyTorch alone do not say what net they belong to, see `Model.from_state_dict`.
+    """
+    return Run(load_checkpoint(path))

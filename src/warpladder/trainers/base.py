@@ -14,13 +14,19 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from ..config import TrainConfig
-from ..errors import ConfigError, DataError
+from ..data.layout import nhwc_hint
+from ..errors import ConfigError, DataError, OutOfMemoryError
+from ..machine import cores, memory
 from ..nets import CrossEntropyLoss, Net
 from ..order import Order
 from ..plan import NetPlan
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
+
+
+#: Bytes that training holds for a parameter at least: the initial weights, the weights, gradients and momentum.
+HELD = 16
 
 
 @dataclass(frozen=True)
@@ -132,12 +138,39 @@ class Trainer(ABC):
 def check_fit(net: Net, dataset: Dataset) -> None:
     """Raise `DataError` where the dataset cannot train the net; every trainer's `load` calls it."""
     if dataset.in_shape != net.in_shape:
-        raise DataError(f"net {net.name!r} takes samples of shape {net.in_shape}, {dataset.name} has {dataset.in_shape}")
+        hint = nhwc_hint(dataset.train_x.shape, net.in_shape)
+        raise DataError(f"net {net.name!r} takes samples of shape {net.in_shape}, {dataset.name} has {dataset.in_shape}{hint}")
+    if dataset.standard is not None:
+        raise DataError(f"{dataset.name} is to be standardised before a trainer takes it: give dataset.standardized()")
     if isinstance(net.loss, CrossEntropyLoss):
         if dataset.train_y is None:
             raise DataError(f"net {net.name!r} needs labels and {dataset.name} has none")
         if dataset.classes > net.out_shape[0]:
             raise DataError(f"net {net.name!r} has {net.out_shape[0]} outputs, but {dataset.name} has labels up to {dataset.classes - 1}")
+
+
+def check_settings(net: Net, config: TrainConfig, samples: int) -> None:
+    """Raise where a training set of this size cannot be trained with these settings, or not on this machine.
+
+    Raises
+    ------
+    ConfigError
+        Every batch would be left out, or more threads are asked for than there are cores.
+    OutOfMemoryError
+        The net's weights alone are too large.
+    """
+    if config.drop_last and config.batch_size is not None and config.batch_size > samples:
+        raise ConfigError(
+            f"drop_last leaves out every sample: batch_size is {config.batch_size} and the training set has {samples}; take a batch of {samples} or less"
+        )
+    if config.threads is not None and config.threads > cores():
+        raise ConfigError(f"threads is {config.threads}, and this process may use {cores()} cores: give no more, or none for all of them")
+    least, there = HELD * net.param_count, memory()
+    if there is not None and least > there:
+        raise OutOfMemoryError(
+            f"net {net.name!r} has {net.param_count:,} parameters, whose training takes {least / 1e9:,.1f} GB at least, and this machine has "
+            f"{there / 1e9:,.1f} GB: make its layers smaller"
+        )
 
 
 def check_range(config: TrainConfig, order: Order, samples: int, first: int, last: int) -> None:

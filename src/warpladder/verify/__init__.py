@@ -11,22 +11,28 @@ import time
 import numpy as np
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
+from ..arguments import kind_of, wanted
 from ..config import TrainConfig
 from ..data.dataset import Dataset
+from ..errors import ArgumentError
 from ..nets import Net
 from ..tolerance import PRECISIONS
 from ..trainers.base import check_fit
 from .cases import Cases
 from .maker import NoSpecimen
 from .proof import REQUIRED, Build, Proof
-from .verdict import Ledger, Refuted, Row, Verdict, conclude
+from .verdict import Ledger, Refuted, Row, Verdict, cannot_judge, conclude
 
-__all__ = ["Row", "Verdict", "verify"]
+__all__ = ["Row", "Shared", "Verdict", "verify"]
+
+#: Cases of proofs of one net on one data set, by settings, seed, precision and whether convolutions are transformed.
+Shared = dict[tuple[TrainConfig, int, str, bool], Cases]
 
 
 def verify(
     build: Build, net: Net, config: TrainConfig, *,
     seed: int = 0, dataset: Dataset | None = None, bitwise: bool = True, precision: str = "float32", transforms: bool = False,
+    shared: Shared | None = None,
 ) -> Verdict:  # fmt: skip
     """Prove that what `build` makes trains this net with these settings, or say where it does not.
 
@@ -49,14 +55,19 @@ def verify(
     transforms : bool
         Whether it may compute convolutions in Winograd's or Fourier's form: a `Rung`'s `transforms`. Data on which only direct sums are exact
         are then replaced by data that keep clear of every switch, where there are any.
+    shared : dict or None
+        What earlier proofs of this net on this data set were made with, and this one too where it is passed: making it takes long. After a
+        proof that is not passed it is forgotten, because a trainer may have written into it.
 
     Returns
     -------
     Verdict
-        Whatever the trainer does, exceptions included, ends in a verdict.
+        Whatever the trainer does, exceptions included, ends in a verdict. Where the net offers no step to judge by, `judged` is False.
 
     Raises
     ------
+    ArgumentError
+        An argument is of another type.
     ValueError
         For a precision that is none of these.
     RungError
@@ -65,24 +76,37 @@ def verify(
         Where the net cannot be trained on `dataset`.
     """
     began = time.perf_counter()
+    if not callable(build):
+        raise ArgumentError(f"build wants what makes a trainer, got {kind_of(build)}: give wl.ladder.find(name).build")
+    wanted("net", net, Net, "a Net")
+    wanted("config", config, TrainConfig, "a TrainConfig")
+    if dataset is not None:
+        wanted("dataset", dataset, Dataset, "a Dataset")
     if precision not in PRECISIONS:
         raise ValueError(f"precision wants one of {', '.join(PRECISIONS)}, got {precision!r}")
     if dataset is not None:
         check_fit(net, dataset)
     ledger = Ledger()
     refuted: Refuted | None = None
-    rng = np.random.default_rng(seed)
+    key = config, seed, precision, transforms
+    cases = None if shared is None else shared.pop(key, None)
     try:
-        # the reference multiplies many small matrices: threads would only wait for each other
-        with ThreadpoolController().limit(limits=1, user_api="blas"):
-            cases = Cases(net, config, rng, dataset, precision, transforms)
-        proof = Proof(build, net, config, cases, rng, bitwise, ledger)
+        if cases is None:
+            # the reference multiplies many small matrices: threads would only wait for each other
+            with ThreadpoolController().limit(limits=1, user_api="blas"):
+                cases = Cases(net, config, np.random.default_rng(seed), dataset, precision, transforms)
+    except NoSpecimen as error:
+        return cannot_judge(str(error), time.perf_counter() - began)
+    try:
+        # numbers of its own, so that a proof is the same whether its cases were made for it or not
+        proof = Proof(build, net, config, cases, np.random.default_rng([seed, 1]), bitwise, ledger)
         try:
             proof.run()
         finally:
             proof.close()
     except Refuted as error:
         refuted = error
-    except NoSpecimen as error:
-        refuted = Refuted("specimens", str(error))
-    return conclude(ledger, REQUIRED, refuted, time.perf_counter() - began)
+    verdict = conclude(ledger, REQUIRED, refuted, time.perf_counter() - began)
+    if shared is not None and verdict.passed:
+        shared[key] = cases
+    return verdict

@@ -21,6 +21,7 @@ FULL = 97  # samples where the batch is the full training set
 FAR = 70_001  # samples of the far case where no data set says how many there are: more than 16 bits can count
 FAR_BYTES = 1 << 26  # of its pixels, at most
 FAR_ACTIVATIONS = 1 << 30  # bytes of activations and their gradients that a full batch may take there
+AT_ZERO = 64  # samples in a batch whose updates are judged at zero weights
 LEAST_RATE = 64.0  # at which updates are compared; or a higher power of two, at which they outweigh the weights
 
 
@@ -42,7 +43,9 @@ class Cases:
     """What a trainer is proven on.
 
     exact : two full batches and a partial one, computed without rounding ahead of the last switch; as `stored` where convolutions are transformed.
-    zeros : a state of zeros, at which all logits tie and no unit is active.
+    zeros : a few samples at a state of zeros, at which all logits tie and no unit is active.
+    ties : a full batch at that state, of which the log alone is judged: dy has two values a class there, sums of them cancel, and like terms
+        round alike, so that a long sum is inaccurate whoever computes it.
     floats : float32 samples, in the stored order, one sample more than a batch.
     stored : as `exact` in size; general bytes, or samples of the data set as they are.
     far : as many samples as the data set has, the step that takes the last of them and the last step of the epoch.
@@ -69,18 +72,20 @@ class Cases:
         part = (b * 3 // 5 | 1) if b > 2 else b - 1
         usual = (2 if make.distinct >= b else 1) * b + part
         bytes_like: Draw = Noise(net, np.uint8) if data is None else Samples(net, data)
-        quarters = Quarters(net, np.uint8, data)
+        # Samples that are hardly scaled are nearly all cut to the highest level: where their like terms round alike, noise takes their place.
+        quarters: list[Draw] = [Quarters(net, np.uint8, data), *([Quarters(net, np.uint8)] if data is not None else [])]
         far = self._order(self._far(data))
-        few = min(make.distinct, 8) if config.batch_size else None
-        screened: list[Draw] = [bytes_like, Noise(net, np.uint8), quarters]
-        exact = screened if transforms and any(isinstance(layer, Conv2d) for layer in net.layers) else [quarters]
+        screened: list[Draw] = [bytes_like, Noise(net, np.uint8), *quarters]
+        exact = screened if transforms and any(isinstance(layer, Conv2d) for layer in net.layers) else quarters
         long = screened if config.batch_size is None and ends_on_grid(net) else exact
 
         self.exact = make.case("exact", self._order(usual), exact)
-        self.zeros = make.case("zeros", self._order(b), [quarters], steps=[0], start=np.zeros(net.param_count))
+        nothing = np.zeros(net.param_count)
+        self.zeros = make.case("zeros", self._order(min(b, AT_ZERO)), quarters, steps=[0], start=nothing)
+        self.ties = make.case("ties", self._order(b), quarters, steps=[0], start=nothing, updates=False)
         self.floats = make.case("floats", self._order(b + 1, shuffle=False), [Noise(net, np.float32), Quarters(net, np.float32)])
         self.stored = make.case("stored", self._order(usual), screened)
-        self.far = make.case("far", far, long, steps=self._last_steps(far), distinct=few)
+        self.far = make.case("far", far, long, steps=self._last_steps(far))
         self.predicted, self.pools = make.pools((Noise(net, np.float32), bytes_like), 2 * b + 3)
 
     def _order(self, n: int, shuffle: bool = True) -> Order:
@@ -105,7 +110,7 @@ class Cases:
         return sorted({min(position // self.config.batch(order.n), last), last})
 
     def __iter__(self) -> Iterator[Case]:
-        return iter((self.exact, self.zeros, self.floats, self.stored, self.far))
+        return iter((self.exact, self.zeros, self.ties, self.floats, self.stored, self.far))
 
     def strong(self) -> TrainConfig:
         """The settings at a rate, a power of two, at which the update of every tensor outweighs the tensor."""

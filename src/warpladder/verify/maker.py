@@ -22,7 +22,7 @@ from ..trainers.reference import ReferenceTrainer
 from .draws import Draw
 from .specimens import Case, Pool, Specimen, truth
 from .switches import decided, on_grid, steady
-from .witness import fit, fit_coarsely, fit_to_predict, fit_to_predict_coarsely
+from .witness import fit_to_predict, fit_to_predict_coarsely, misfit, misfit_coarsely
 
 BATCH_FLOPS = 4e8  # of the reference, for each specimen: says how many distinct samples a batch has
 CANDIDATES = 64  # looked at for each screened sample wanted, before a net counts as too full of switches to screen
@@ -70,24 +70,31 @@ class Maker:
         steps: Sequence[int] | None = None,
         distinct: int | None = None,
         start: np.ndarray | None = None,
+        updates: bool = True,
     ) -> Case:
         """Follow a trajectory over some steps of an epoch, and give each batch samples that suit the state it meets.
 
         It begins at `start` (param_count,), or at initial weights at which every tensor moves, if there are any. The samples come
-        from the first of the draws that offers enough; those that stand in no such step are zeros.
+        from the first of the draws that offers enough; those that stand in no such step are zeros. Without `updates` the batches need to be fit
+        to judge a log by, and no more.
         """
         steps = range(self.config.steps(order.n)) if steps is None else steps
+        against = ""
         for draw in draws:
             for some, moving in self._starts() if start is None else [(start, False)]:
                 try:
-                    return self._case(name, order, draw, steps, distinct or self.distinct, some.astype(np.float64), moving)
+                    case = self._case(name, order, draw, steps, distinct or self.distinct, some.astype(np.float64), moving, updates)
+                    return replace(case, updates=updates)
                 except TooManySwitches:
+                    against = "hardly a sample keeps clear of every switch"
                     break
-                except Unfit:
-                    continue
-        raise NoSpecimen(f"{name} data: no samples were found for net {self.net.name!r} that are fit to judge a step by")
+                except Unfit as unfit:
+                    against = str(unfit)
+        raise NoSpecimen(f"{name} data: no samples were found for net {self.net.name!r} that are fit to judge a step by: {against}")
 
-    def _case(self, name: str, order: Order, draw: Draw, steps: Sequence[int], distinct: int, start: np.ndarray, moving: bool) -> Case:
+    def _case(
+        self, name: str, order: Order, draw: Draw, steps: Sequence[int], distinct: int, start: np.ndarray, moving: bool, updates: bool
+    ) -> Case:
         config, n = self.config, order.n
         batch = config.batch(n)
         x_all, y_all = np.zeros((n, *self.net.in_shape), draw.dtype), np.zeros(n, np.int32)
@@ -97,17 +104,18 @@ class Maker:
         for step in steps:
             positions = order.indices(step * batch, min((step + 1) * batch, n))
             for _ in range(REDRAWS):
-                specimen, data, good = self._specimen(state, step, len(positions), draw, distinct)
-                if good:
+                specimen, data, against = self._specimen(state, step, len(positions), draw, distinct, updates)
+                if not against:
                     break
             else:
-                raise Unfit
+                raise Unfit(against)
             x_all[positions] = data.train_x
             if data.train_y is not None:
                 y_all[positions] = data.train_y
             if not specimens:
-                if moving and not all(np.any(g) for g in views(self.net, specimen.gradient).values()):
-                    raise Unfit
+                still = [name for name, g in views(self.net, specimen.gradient).items() if not np.any(g)]
+                if moving and still:
+                    raise Unfit(f"{still[0]} does not move")
                 slope = float(specimen.gradient @ specimen.gradient)
                 rate = PROMISE * specimen.loss / slope if slope > 0 else 0.0
                 if config.momentum:
@@ -120,8 +128,8 @@ class Maker:
         labels = y if isinstance(self.net.loss, CrossEntropyLoss) else None
         return Dataset(name, x, labels, x[:1], None if labels is None else labels[:1], scale)
 
-    def _specimen(self, state: State, step: int, size: int, draw: Draw, distinct: int) -> tuple[Specimen, Dataset, bool]:
-        """A step from a state near this one, its batch as a data set, and whether it is fit to judge by."""
+    def _specimen(self, state: State, step: int, size: int, draw: Draw, distinct: int, updates: bool) -> tuple[Specimen, Dataset, str]:
+        """A step from a state near this one, its batch as a data set, and why it is not fit to judge by, empty where it is."""
         count = min(size, distinct)
         rounded, x, y = self._suited(state, count, draw)
         which = self.rng.permutation(np.concatenate([np.arange(count), self.rng.integers(0, count, size - count)]))
@@ -129,8 +137,8 @@ class Maker:
         specimen = Specimen(rounded, step, size, *truth(ReferenceTrainer(self.net, self.config, rounded), seen, y, counts))
         data = self._dataset("batch", x[which], y[which], draw.scale)
         if self.precision == "float32":
-            return specimen, data, size > distinct or fit(self.net, data, specimen)
-        return specimen, data, fit_coarsely(self.net, seen, y, counts, specimen, self.precision)
+            return specimen, data, misfit(self.net, data, specimen, updates)
+        return specimen, data, misfit_coarsely(self.net, seen, y, counts, specimen, self.precision, updates)
 
     def pools(self, draws: Sequence[Draw], most: int) -> tuple[State, tuple[Pool, ...]]:
         """A state, and samples of each kind, at most so many, to predict at it."""
@@ -207,6 +215,6 @@ class Maker:
         if coarse:
             clear = decided(self.net, ReferenceTrainer(self.net, self.config, rounded).activations(seen)[-1], self.precision)
             if np.count_nonzero(clear) < count:
-                raise Unfit
+                raise Unfit("too few samples have a largest logit that rounding cannot change")
             x, y = x[clear][:count], y[clear][:count]
         return rounded, x, y

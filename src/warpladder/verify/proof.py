@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import traceback
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,7 +47,7 @@ class Watched:
         except RungError:
             raise
         except Exception as error:
-            raise Refuted("crash", f"crash: {name} raised {type(error).__name__}: {error}") from error
+            raise Refuted("crash", f"crash: {name} raised {type(error).__name__}{_place(error)}: {error}") from error
 
     def load(self, dataset: Dataset) -> None:
         self._watch("load", self.trainer.load, dataset)
@@ -68,6 +70,13 @@ class Watched:
         return self._watch(f"predict of {len(x)} samples", self.trainer.predict, x, scale)
 
 
+def _place(error: Exception) -> str:
+    """Where in the file of the function that was called it happened, as " in mine.py, line 7"; empty where the call itself failed."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    own = [frame for frame in frames if frame.filename == frames[0].filename]
+    return f" in {Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""
+
+
 class Proof:
     """Proves one trainer on its cases; `run` raises `Refuted` at the first check that fails."""
 
@@ -85,6 +94,7 @@ class Proof:
         strong = self._make(cases.strong(), cases.exact.specimens[0].state)
         self._steps(strong, cases.exact, built=True)
         self._steps(strong, cases.zeros)
+        self._steps(strong, cases.ties)
         self._steps(strong, cases.floats)
         self._steps(strong, cases.stored, poisoned=True)
         self._steps(strong, cases.far)
@@ -127,10 +137,13 @@ class Proof:
                 trainer.set_state(specimen.state)
             log = trainer.run(case.order, specimen.step, specimen.step + 1)
             self._log(log, 1, where)
-            self._step(trainer, specimen, log, where)
+            self._told(specimen, log, where)
+            if case.updates:
+                self._moved(trainer, specimen, where)
 
-    def _step(self, trainer: Watched, specimen: Specimen, log: StepLog, where: str) -> None:
-        net, ledger, config = self.net, self.ledger, trainer.config
+    def _told(self, specimen: Specimen, log: StepLog, where: str) -> None:
+        """What a step logs."""
+        net, ledger = self.net, self.ledger
         ledger.holds("size", log.size[0] == specimen.size, f"size: the log has {log.size[0]} samples: {where}")
         correct = f"correct: the log has {log.correct[0]}, the reference {specimen.correct}: {where}"
         ledger.holds("correct", log.correct[0] == specimen.correct, correct)
@@ -141,6 +154,9 @@ class Proof:
             {"the batch": loss_bound(net, specimen.size, self.precision)},
         )
 
+    def _moved(self, trainer: Watched, specimen: Specimen, where: str) -> None:
+        """The update of every tensor, and its momentum."""
+        net, ledger, config = self.net, self.ledger, trainer.config
         before = specimen.state.params.astype(np.float64)
         after, (params, velocity) = self._state(trainer, where), specimen.after(config)
         update_sizes, velocity_sizes = specimen.sizes(config)

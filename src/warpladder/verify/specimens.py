@@ -47,12 +47,16 @@ class Specimen:
 
 @dataclass(frozen=True)
 class Case:
-    """A data set, an order of its samples, and specimens among the steps of that epoch."""
+    """A data set, an order of its samples, and specimens among the steps of that epoch.
+
+    updates : whether the parameters and the momentum after a step are judged, or what the step logs alone.
+    """
 
     name: str
     dataset: Dataset
     order: Order
     specimens: tuple[Specimen, ...]
+    updates: bool = True
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -35,6 +36,8 @@ class Verdict:
     """What `verify` says.
 
     passed : bool
+    judged : bool
+        False where no step was found by which anybody could be judged: such a trainer is neither right nor wrong, and has not passed.
     error, bound : float
         The normwise relative error that comes closest to its bound, or is furthest beyond; inf where the fault is no matter of size.
     reason : str
@@ -44,6 +47,8 @@ class Verdict:
     checks : dict
         How often each check was made, by name.
     seconds : float
+    judged : bool
+        False where no samples were found that are fit to judge by: neither passed nor refuted.
     """
 
     passed: bool
@@ -53,8 +58,11 @@ class Verdict:
     rows: tuple[Row, ...]
     checks: dict[str, int]
     seconds: float
+    judged: bool = True
 
     def __post_init__(self) -> None:
+        if self.passed and not self.judged:
+            raise ValueError("a verdict cannot pass where nothing could be judged")
         if self.passed and not (self.rows and self.checks and all(self.checks.values()) and self.error <= self.bound):
             raise ValueError("a verdict cannot pass on checks that were not made, or beyond its bound")
 
@@ -155,6 +163,11 @@ def excess(row: Row) -> float:
     """The error in units of its bound; NaN counts as infinite."""
     ratio = row.error / row.bound
     return ratio if ratio == ratio else float("inf")
+
+
+def cannot_judge(why: str, seconds: float) -> Verdict:
+    """The verdict where there is no step to judge by: not passed, and nothing found against the trainer."""
+    return Verdict(False, math.inf, 0.0, f"cannot judge: {why}", (), {}, seconds, judged=False)
 
 
 def conclude(ledger: Ledger, required: tuple[str, ...], refuted: Refuted | None, seconds: float) -> Verdict:

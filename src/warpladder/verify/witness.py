@@ -32,26 +32,37 @@ COARSE_RESERVE = (
 SETTINGS = TrainConfig(batch_size=None, learning_rate=0.0, momentum=0.5, shuffle=False)
 
 
-def fit(net: Net, dataset: Dataset, specimen: Specimen) -> bool:
-    """Whether float32 comes well within the bounds on this batch, a whole data set."""
+def misfit(net: Net, dataset: Dataset, specimen: Specimen, updates: bool = True) -> str:
+    """Where float32 does not come well within the bounds on this batch, a whole data set; empty where it does.
+
+    updates : False where only the bound of the loss counts.
+    """
     n = len(dataset.train_x)
     trainer = _witness(net, specimen.state.params)
     trainer.load(dataset)
     log = trainer.run(Order(0, 0, n, shuffle=False), 0, 1)
-    return _within(net, specimen, float(log.loss[0]), trainer.state().velocity, RESERVE, "float32")
+    return _beyond(net, specimen, float(log.loss[0]), trainer.state().velocity, RESERVE, "float32", updates)
 
 
-def fit_coarsely(net: Net, x: np.ndarray, y: np.ndarray, counts: np.ndarray, specimen: Specimen, precision: str) -> bool:
-    """The same for a coarser format, on a batch in which sample i of x (n, *in_shape) float64 occurs counts[i] times."""
+def misfit_coarsely(
+    net: Net, x: np.ndarray, y: np.ndarray, counts: np.ndarray, specimen: Specimen, precision: str, updates: bool = True
+) -> str:
+    """Where a coarser format does not, on a batch in which sample i of x (n, *in_shape) float64 occurs counts[i] times."""
     found = (truth(witness, x, y, counts) for witness in _coarse(net, specimen.state.params, precision))
-    return all(_within(net, specimen, loss, gradient, COARSE_RESERVE, precision) for loss, _, gradient in found)
+    beyond = (_beyond(net, specimen, loss, gradient, COARSE_RESERVE, precision, updates) for loss, _, gradient in found)
+    return next(filter(None, beyond), "")
 
 
-def _within(net: Net, specimen: Specimen, loss: float, gradient: np.ndarray, reserve: float, precision: str) -> bool:
+def _beyond(net: Net, specimen: Specimen, loss: float, gradient: np.ndarray, reserve: float, precision: str, updates: bool) -> str:
+    """The first bound into which the witness's error does not fit `reserve` times, in words; empty where it fits into all."""
     found, wanted = views(net, gradient), views(net, specimen.gradient)
-    limits = update_bounds(net, specimen.size, precision)
-    close = distance(np.array([loss]), np.array([specimen.loss])) * reserve <= loss_bound(net, specimen.size, precision)
-    return close and all(distance(found[name], wanted[name]) * reserve <= limit for name, limit in limits.items())
+    errors = {"the loss": (distance(np.array([loss]), np.array([specimen.loss])), loss_bound(net, specimen.size, precision))}
+    for name, limit in update_bounds(net, specimen.size, precision).items() if updates else ():
+        errors[f"the gradient of {name}"] = (distance(found[name], wanted[name]), limit)
+    for what, (error, limit) in errors.items():
+        if not error * reserve <= limit:
+            return f"plain {precision} code itself is off by {error:.1e} in {what}, more than 1/{reserve:g} of the bound of {limit:.1e}"
+    return ""
 
 
 def fit_to_predict(net: Net, x: np.ndarray, scale: float, params: np.ndarray, truth: np.ndarray) -> bool:

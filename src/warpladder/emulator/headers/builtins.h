@@ -42,6 +42,5 @@ inline void __nanosleep(unsigned) { emu_yield(); }
 #define __brkpt() ((void)0)
 #define __builtin_assume(condition) ((void)0)
 #define __assume(condition) ((void)0)
-#undef assert
-#define assert(condition) ((condition) ? (void)0 : emu_trap("assertion '" #condition "' failed", __FILE__, __LINE__))
+#include "cuda/assert.h"
 #define printf emu_printf

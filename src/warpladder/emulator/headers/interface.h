@@ -68,11 +68,13 @@ struct Layout {
     unsigned bytes;
 };
 
-// A pointer argument's array, as the checker knows it.
+// A pointer argument's array, or a __constant__ variable, as the checker knows it.
 struct View {
     uint64_t low, bytes;
     const char* name;
     uint32_t element, constant;  // bytes of an element; whether the kernel promises to write none
+    uint32_t symbol;             // whether it is a __constant__ variable
+    mutable uint32_t touched;    // 1 where a thread has read it, 2 where one has written to it, 3 for both: only a checked launch says so
 };
 
 struct Launch {
@@ -85,6 +87,8 @@ struct Launch {
     const View* view;
     const void* code;  // any address in the module: where its code and data lie
     void* reports;     // what went wrong, after the launch
+    uint32_t watched;  // whether somebody may ask where its threads are, and whether shared memory begins as rubbish
+    mutable uint32_t effects;  // 1 where a thread has written to global memory, 2 where one has printed: only a checked launch says so
 };
 
 // The thread that runs now on this OS thread. In a checked build kernels ask the runtime, which hides the access from the checker.
@@ -125,6 +129,7 @@ EMU_EXPORT void emu_yield();     // let others run
 EMU_EXPORT void emu_progress();  // what was waited for has happened
 
 EMU_EXPORT void emu_trap(const char* what, const char* file, int line) __attribute__((noreturn));
+EMU_EXPORT void emu_no_body(const char* what, const char* file, int line) __attribute__((noreturn));
 EMU_EXPORT int emu_printf(const char* format, ...) __attribute__((format(printf, 1, 2)));
 EMU_EXPORT long long emu_clock();
 

@@ -39,4 +39,7 @@ constexpr int most_threads(int threads, Others...) {
 #define EMU_ENTRY __attribute__((externally_visible))
 #define EMU_KERNEL(number, ...) EMU_EXPORT EMU_ENTRY void emu_kernel_##number(void** arguments) { emu::Call<(&__VA_ARGS__)>::run(arguments); }
 #define EMU_BOUNDS(number, names, ...) EMU_EXPORT EMU_ENTRY int emu_bounds_##number() { names return emu::most_threads(__VA_ARGS__); }
+#define EMU_CONSTANT(number, ...) \
+    EMU_EXPORT EMU_ENTRY void* emu_constant_##number() { return (void*)&__VA_ARGS__; } \
+    EMU_EXPORT EMU_ENTRY unsigned emu_constant_bytes_##number() { return sizeof(__VA_ARGS__); }
 #define EMU_MODULE EMU_EXPORT EMU_ENTRY const emu::Layout* emu_layout() { return &emu::layout; }

@@ -158,11 +158,21 @@ EMU_EXPORT void emu_trap(const char* what, const char* file, int line) {
     Thread& me = self();
     worker_of(me).fail({"trap", std::string(what) + " at {0}, by " + name_of(me), "", text(me.block->index), text(me.index), {{file, line}}});
 }
+// What g++ cannot translate, inline PTX: the kernel is not wrong, but nobody can tell here what it does.
+EMU_EXPORT void emu_no_body(const char* what, const char* file, int line) {
+    Thread& me = self();
+    worker_of(me).fail({"no body", std::string(what) + " at {0} has no body here; a version for the CPU can stand beside it, in #ifdef __CUDA_EMU__", "", text(me.block->index), text(me.index), {{file, line}}});
+}
+// As on a GPU what is printed beyond a megabyte is lost: a loop that prints for ever must not fill the memory.
 EMU_EXPORT int emu_printf(const char* format, ...) {
+    static std::atomic<size_t> printed{0};
+    worker_here->run->launch.effects |= 2;
+    if (printed > (1 << 20)) return -1;
     va_list values;
     va_start(values, format);
     int written = vprintf(format, values);
     va_end(values);
+    printed += size_t(std::max(written, 0));
     return written;
 }
 EMU_EXPORT long long emu_clock() { return std::chrono::steady_clock::now().time_since_epoch().count(); }

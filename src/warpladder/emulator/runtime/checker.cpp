@@ -41,7 +41,7 @@ void Checker::begin(Run& run) {
         const View& view = launch.view[i];
         Region region;
         region.low = view.low, region.high = view.low + view.bytes;
-        region.name = view.name, region.element = std::max(view.element, 1u), region.constant = view.constant;
+        region.name = view.name, region.element = std::max(view.element, 1u), region.constant = view.constant, region.symbol = view.symbol, region.view = &view;
         auto found = allocations.upper_bound(view.low);
         if (found == allocations.begin()) continue;
         Allocation& memory = (--found)->second;
@@ -163,6 +163,8 @@ void Checker::access(const void* pointer, size_t size, bool write, int atomic, c
         if (recent && address - recent->low < recent->high - recent->low) region = recent;
     if (!region) region = recent_[forgotten_++ % RECENT] = find(me, address);
     if (!region || address + size > region->high) outside(me, address, size, write, code);
+    if (region->view) region->view->touched |= write ? 2 : 1;
+    if (write && !region->shared) run_->launch.effects |= 1;
     remember(me, *region, address, size, write, atomic, code);
 }
 
@@ -190,6 +192,18 @@ void Checker::written(uintptr_t address, size_t bytes) {
     if (found == allocations.begin()) return;
     Allocation& memory = (--found)->second;
     memset(static_cast<unsigned char*>(memory.written->at()) + (address - memory.low), 1, bytes);
+}
+
+// How many elements of an array have no byte that anybody has written, and the first of them.
+size_t Checker::unwritten(uintptr_t address, size_t bytes, size_t element, size_t& first) {
+    auto found = allocations.upper_bound(address);
+    if (found == allocations.begin()) return 0;
+    Allocation& memory = (--found)->second;
+    const auto* written = static_cast<const unsigned char*>(memory.written->at()) + (address - memory.low);
+    size_t count = 0;
+    for (size_t at = 0; at < bytes; at += element)
+        if (!memchr(written + at, 1, std::min(element, bytes - at)) && count++ == 0) first = at / element;
+    return count;
 }
 
 void Checker::copied(uintptr_t to, uintptr_t from, size_t bytes) {

@@ -42,6 +42,7 @@ class Checker {
     void misaligned(const void* address, unsigned alignment, const std::string& type, Where where);
     void out_of_bounds(const std::string& what, Where where);
     void written(uintptr_t address, size_t bytes);
+    size_t unwritten(uintptr_t address, size_t bytes, size_t element, size_t& first);
     void copied(uintptr_t to, uintptr_t from, size_t bytes);
 
   private:

@@ -19,7 +19,7 @@ std::string Checker::thread_name(uint32_t thread) {
 }
 
 std::string Checker::element(const Region& region, uintptr_t address) {
-    std::string what = region.shared ? "shared array " : region.module ? "" : "array ";
+    std::string what = region.shared ? "shared array " : region.symbol ? "__constant__ " : region.module ? "" : "array ";
     if (region.module) return region.name;
     uintptr_t offset = address - region.low;
     if (region.element > 1 || region.high - region.low == 1) return what + region.name + ", element " + std::to_string(offset / region.element);
@@ -38,7 +38,8 @@ void Checker::race(Thread& me, Region& region, uintptr_t address, const Access& 
 }
 
 void Checker::unread(Thread& me, Region& region, uintptr_t address, uint32_t code) {
-    Report report = report_of(me, "uninitialised", here(me) + " reads " + element(region, address) + " at {0}, and nothing was ever written there", region.name);
+    std::string why = region.symbol ? ", which nobody has filled" : ", and nothing was ever written there";
+    Report report = report_of(me, region.symbol ? "unfilled" : "uninitialised", here(me) + " reads " + element(region, address) + " at {0}" + why, region.name);
     report.places = {in_code(*run_, code)};
     unread_.emplace(code, Unread{report, address, region.shared});
 }

@@ -118,6 +118,23 @@ EMU_EXPORT void emu_free(void* memory, [[maybe_unused]] size_t bytes) {
 #endif
 }
 
+// Memory of a module's own, a __constant__ variable, that counts as unwritten from now on.
+EMU_EXPORT void emu_adopt([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes, [[maybe_unused]] unsigned grain) {
+#ifdef EMU_CHECK
+    uintptr_t low = uintptr_t(memory);
+    checker.allocations[low] = {low, bytes, std::make_shared<Cells>(low, bytes, grain), std::make_unique<Lazy>(bytes)};
+#endif
+}
+
+// How many elements of an array nobody has written, and the first of them; 0 where nobody has looked.
+EMU_EXPORT size_t emu_unwritten([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes, [[maybe_unused]] size_t element, [[maybe_unused]] size_t* first) {
+#ifdef EMU_CHECK
+    return checker.unwritten(uintptr_t(memory), bytes, element, *first);
+#else
+    return 0;
+#endif
+}
+
 // The host has filled memory, or copied it with whatever was not written in it.
 EMU_EXPORT void emu_written([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes) {
 #ifdef EMU_CHECK

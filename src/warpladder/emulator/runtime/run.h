@@ -45,7 +45,7 @@ struct Run {
     Reports& reports;
     Gate gate;
     std::vector<unsigned> order;  // of the units, where it is not forward
-    std::atomic<unsigned> next{0}, idle{0}, active{0};
+    std::atomic<unsigned> next{0}, idle{0}, active{0}, ended{0};  // ended: units
     std::atomic<bool> failed{false};
 
     Run(const Launch& l, unsigned most, Reports& r)

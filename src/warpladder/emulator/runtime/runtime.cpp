@@ -7,5 +7,6 @@
 #include "findings.cpp"
 #include "launch.cpp"
 #include "polling.cpp"
+#include "watch.cpp"
 #include "worker.cpp"
 #include "sync.cpp"

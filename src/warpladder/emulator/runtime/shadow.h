@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "../headers/interface.h"
+
 namespace emu {
 
 // Memory that costs nothing until it is touched, and is zero then.
@@ -58,7 +60,8 @@ struct Region {
     uintptr_t low = 0, high = 0;
     const char* name = "";
     unsigned element = 1;
-    bool shared = false, constant = false, module = false;
+    bool shared = false, constant = false, module = false, symbol = false;
+    const View* view = nullptr;  // of arrays that a launch names
     std::shared_ptr<Cells> cells;
     unsigned char* written = nullptr;  // a byte for each byte of global memory, counted from written_low
     uintptr_t written_low = 0;

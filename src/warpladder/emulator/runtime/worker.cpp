@@ -9,6 +9,7 @@ thread_local Thread* current = nullptr;
 void Worker::work(Run& now) {
     run = &now;
     worker_here = this;
+    Watch watch(*this);
     ++now.active;
     idle = 0;
     fenv_t before;
@@ -28,6 +29,7 @@ void Worker::work(Run& now) {
                 resident = unfinished = 0;
                 seat_unit(now.order.empty() ? i : now.order[i]);
                 run_seated();
+                ++now.ended;
             }
         }
     }
@@ -71,6 +73,9 @@ void Worker::seat(Block& block, uint3 index, dim3 size, Cluster* group) {
     block.shared = block.memory.low();
     block.dynamic_offset = block.memory.dynamic_offset();
     block.dynamic_bytes = run->launch.dynamic_shared;
+#if !defined(EMU_CHECK) && !defined(EMU_ASAN)
+    if (run->launch.watched) memset(block.shared, 0xFF, block.dynamic_offset + block.dynamic_bytes);  // NaN and -1, whatever ran there before
+#endif
     checker.begin(block);
 }
 

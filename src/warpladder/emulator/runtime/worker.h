@@ -53,6 +53,14 @@ struct Worker {
 
 inline thread_local Worker* worker_here = nullptr;
 
+// As long as it lives, others may ask what the worker's OS thread is doing (watch.cpp).
+class Watch {
+  public:
+    explicit Watch(Worker& worker);
+    ~Watch();
+    Watch(const Watch&) = delete;
+};
+
 inline Thread& self() { return *current; }
 inline Block& block_of(Thread& me) { return *static_cast<Block*>(me.block); }
 inline uint32_t number_of(Thread& me) { return block_of(me).linear * block_of(me).count + me.linear + 1; }  // in the grid, from 1

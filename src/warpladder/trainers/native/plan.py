@@ -57,7 +57,11 @@ def fuse(net: Net) -> tuple[int, list[Node]]:
         if isinstance(layers[i], Flatten) and len(net.shapes[i]) == 1:
             i += 1  # nothing to do, and no boundary of its own
             continue
-        folded = layers[i] == Upsample2d(2) and isinstance(after, Conv2d) and after == Conv2d(after.out_channels, 3, 1, 1)
+        folded = (
+            layers[i] == Upsample2d(scale_factor=2)
+            and isinstance(after, Conv2d)
+            and after == Conv2d(out_channels=after.out_channels, kernel_size=3, stride=1, padding=1)
+        )
         i += folded
         index = i
         relu = isinstance(layers[i], (Linear, Conv2d)) and i + 1 < len(layers) and isinstance(layers[i + 1], ReLU)

@@ -1,0 +1,186 @@
+"""The course of a climb: who is proven, timed and repeated when, and what is told meanwhile.
+
+A rung is proven, warmed up and timed once before the next one is proven, so that its row is there early; the other repetitions are taken
+in turns. What no clock sees comes last: bits are compared, and beside that rungs are weighed in processes of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from time import perf_counter, sleep
+
+from .. import gpu, machine
+from ..ladder import LADDER
+from ..results import SCHEMA, DataFacts, Gpu, Machine, NetFacts, Results, RungResult
+from .contender import Contender, line
+from .footprint import Weighing
+from .kept import Kept
+from .task import Task
+
+SETTLE = 0.2  # seconds between two rungs: a library's idle threads may spin for a while, and would take the next rung's cores
+
+#: Rungs whose proof takes longest, because their own steps do: everybody else is proven before them.
+SLOW = LADDER[:1]
+
+#: Seconds that a proof may take, for the estimate of what is left, until one has been made.
+PROOF = 5.0
+
+#: Called with what is being done, how many parts of the climb are done, how many there are, and about how many seconds are left.
+Progress = Callable[[str, int, int, float], None]
+
+#: Called with the results so far, and the rung that has just got its first time or lost its chance of one, or None where there is no such news.
+Found = Callable[[Results, RungResult | None], None]
+
+
+@dataclass
+class Course:
+    """A climb under way.
+
+    command : repeats it. kept : proofs of earlier climbs, or None to prove everything.
+    last_start : seconds from the beginning after which no further rung is begun, or None. weigh : whether peak memory is measured.
+    """
+
+    task: Task
+    contenders: list[Contender]
+    command: str
+    kept: Kept | None = None
+    progress: Progress | None = None
+    found: Found | None = None
+    last_start: float | None = None
+    weigh: bool = True
+    notes: list[str] = field(default_factory=list)
+
+    def run(self) -> Results:
+        """Go all the way. Whatever ends it early, what was found is told before it ends."""
+        self.began = perf_counter()
+        self.doing = "measuring the machine"
+        self._say(self.doing)
+        self.machine = Machine(**machine.facts(self.task.config.threads))
+        try:
+            with ExitStack() as stack:
+                for each in self.contenders:
+                    stack.callback(each.close)
+                self._prove()
+                self._take_turns()
+                self._repeat(stack)
+        except BaseException as error:
+            why = line(str(error) or type(error).__name__) if isinstance(error, Exception) else "stopped"
+            self._tell(None, f"{why}, {self.doing}")
+            raise
+        self._say("done")
+        self._tell(None)
+        return self.results()
+
+    def results(self, stopped: str = "") -> Results:
+        """What is known so far."""
+        task, net, data = self.task, self.task.net, self.task.data
+        return Results(
+            schema=SCHEMA,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            command=self.command,
+            machine=self.machine,
+            net=NetFacts(net.name, net.in_shape, tuple(map(repr, net.layers)), type(net.loss).__name__, net.param_count, net.train_flops),
+            data=DataFacts(data.name, task.n, len(data.test_x), data.in_shape, str(data.train_x.dtype), data.classes),
+            config=asdict(task.config.but(epochs=task.epochs)),
+            epochs=task.epochs,
+            repeats=task.repeats,
+            rungs=tuple(each.result(self.machine.fma_peak, stopped) for each in self.contenders),
+            stopped=stopped,
+            notes=tuple(self.notes),
+        )
+
+    def _prove(self) -> None:
+        """Prove, warm up and time once, one rung after the other."""
+        for each in sorted(self.contenders, key=self._dear):
+            each.ask()
+            if each.alive and self.last_start is not None and perf_counter() - self.began > self.last_start:
+                each.give_up("missing", "a first look had no time left for it")
+            if not each.alive:
+                continue
+            for doing, work in (("proving", Contender.check), ("warming up", Contender.prepare)):
+                if each.alive:
+                    self._say(f"{doing} {each.rung.name}")
+                    work(each, self.kept)
+                    each.stage += 1
+            if each.alive:
+                self._time(each, 0)
+                self._measure()
+            self._tell(each)
+            for other in self.contenders:  # after the first row, for which nobody shall wait until torch is imported
+                other.ask()
+
+    def _dear(self, each: Contender) -> int:
+        """Sorts those with a kept proof first, and those whose proof takes longest last."""
+        return 0 if self.kept and self.kept.find(each.rung) else 2 if each.rung in SLOW else 1
+
+    def _take_turns(self) -> None:
+        """The other repetitions; then the times are doubted, with the highest peak that was measured."""
+        for number in range(1, self.task.repeats):
+            for each in self._alive():
+                self._time(each, number)
+            self._measure()
+            self._tell(None)
+        if any(each.peak for each in self.contenders):
+            self._ask_gpu()
+        for each in self._alive():
+            each.believe(self.machine.fma_peak)
+
+    def _time(self, each: Contender, number: int) -> None:
+        self._say(f"timing, round {number + 1} of {self.task.repeats}: {each.rung.name}")
+        sleep(SETTLE)
+        each.repeat(number)
+        each.stage += 1
+
+    def _measure(self) -> None:
+        """Measure the processor's peak again: the highest counts."""
+        self.machine = replace(self.machine, fma_peak=max(self.machine.fma_peak, machine.fma_peak(self.machine.threads)))
+
+    def _ask_gpu(self) -> None:
+        """Note what the GPU is; a peer may train on one that our own libraries cannot ask."""
+        try:
+            self.machine = replace(self.machine, gpu=Gpu(**gpu.facts()))
+        except Exception as error:
+            self.notes.append(line(f"what the GPU is could not be found out: {error}"))
+
+    def _repeat(self, stack: ExitStack) -> None:
+        """Compare bits, train for the accuracy, and meanwhile weigh those that were timed."""
+        task = self.task
+        scales = Weighing(task.net, task.data, task.config, at_a_time=max(1, min(4, machine.cores() // 2)))
+        stack.callback(scales.close)
+        timed = self._alive()
+        for each in timed if self.weigh else ():
+            scales.add(each.rung)
+        for each in timed:
+            self._say(f"repeating {each.rung.name}")
+            each.replay()
+            each.stage += 1
+            self._tell(None)
+        for each in timed if self.weigh else ():
+            self._say(f"weighing {each.rung.name}")
+            each.weighed(*scales.result(each.rung))
+
+    def _alive(self) -> list[Contender]:
+        return [each for each in self.contenders if each.alive]
+
+    def _say(self, doing: str) -> None:
+        self.doing = doing
+        if self.progress is None:
+            return
+        parts = self.task.repeats + 3
+        done = sum(each.stage if each.alive else parts for each in self.contenders)
+        self.progress(doing, done, parts * len(self.contenders), 0.0 if doing == "done" else self._left())
+
+    def _left(self) -> float:
+        """Estimated seconds to the end. Of a rung that was not probed yet its proof is taken for as long as the others', its steps for short."""
+        made = [each.found["check"].seconds for each in self.contenders if "check" in each.found and not each.found["check"].kept]
+        proof = sum(made) / len(made) if made else PROOF
+        return sum(each.left(proof, SETTLE) for each in self._alive())
+
+    def _tell(self, news: Contender | None, stopped: str = "") -> None:
+        """Tell whoever wants to know the results so far; they count as stopped until they are whole."""
+        if self.found is not None:
+            results = self.results(stopped or ("" if self.doing == "done" else f"still under way when this was written, {self.doing}"))
+            self.found(results, next((rung for rung in results.rungs if news and rung.name == news.rung.name), None))

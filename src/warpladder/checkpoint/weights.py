@@ -1,0 +1,124 @@
+"""Weights alone, to begin a new run with: from a checkpoint, or from a PyTorch `state_dict` in a safetensors file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import CheckpointError
+from ..nets import Net
+from .codec import VELOCITY, decode, unpack
+from .content import param_shapes
+from .file import read
+
+#: How safetensors calls the types that become float32, and NumPy's; bfloat16, which NumPy lacks, is the upper half of a float32.
+_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+
+_PICKLES = (b"\x80", b"PK\x03\x04")  # how the files of `torch.save` begin
+
+
+def read_weights(path: str | os.PathLike[str], net: Net) -> np.ndarray:
+    """The weights of a file, laid out for a net.
+
+    Parameters
+    ----------
+    path : path
+        A checkpoint, or a safetensors file of a PyTorch `state_dict`. Momentum in it is left out.
+    net : Net
+
+    Returns
+    -------
+    ndarray
+        (param_count,) float32, as `State.params`.
+
+    Raises
+    ------
+    CheckpointError
+        The file is missing, damaged or of another kind, or its names, shapes or numbers do not fit the net.
+    """
+    source, content = os.fspath(path), read(path)
+    if content.startswith(_PICKLES):
+        raise CheckpointError(
+            f"{source!r} is a pickle, which can run anything when it is read: write safetensors.torch.save_file(module.state_dict(), FILE) instead"
+        )
+    try:
+        found, document = unpack(content)
+    except CheckpointError as error:
+        raise CheckpointError(f"{source!r} {error}") from None
+    if document is not None:
+        return flat_weights(net, decode(content, source).params, source)
+    # a checkpoint that another program wrote again has lost its document, but its momentum is still there
+    tensors = {name: tensor for name, tensor in found.items() if not name.startswith(VELOCITY)}
+    return flat_weights(net, {name: _array(name, tensor, source) for name, tensor in tensors.items()}, source)
+
+
+def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict") -> np.ndarray:
+    """Named arrays as one flat buffer.
+
+    Parameters
+    ----------
+    net : Net
+    named : mapping
+        Arrays of numbers under the names of the `state_dict` of the equal `torch.nn.Sequential`, "0.weight", in any order.
+        One prefix that all names share, such as "module." of a wrapped model, is left out.
+    source : str
+        What error messages call the mapping: a file's path.
+
+    Returns
+    -------
+    ndarray
+        (param_count,) float32, a copy.
+
+    Raises
+    ------
+    CheckpointError
+        Names, shapes, types or numbers do not fit the net.
+    """
+    shapes = param_shapes(net)
+    given = _without_prefix(named, shapes.keys())
+    lacking = [name for name in shapes if name not in given]
+    beyond = [name for name in given if name not in shapes]
+    if lacking or beyond:
+        faults = [f"{what} {', '.join(names)!r:.80}" for what, names in (("lacks", lacking), ("has besides", beyond)) if names]
+        raise CheckpointError(
+            f"{source!r} does not fit net {net.name!r}: it {' and '.join(faults)}; names are those of the equal torch.nn.Sequential's state_dict"
+        )
+    parts = []
+    for name, shape in shapes.items():
+        array = np.asarray(given[name])
+        if array.shape != shape:
+            raise CheckpointError(f"{source!r} does not fit net {net.name!r}: {name} is {array.shape} there, the net's is {shape}")
+        if not np.issubdtype(array.dtype, np.floating):
+            raise CheckpointError(f"{source!r}: {name} holds {array.dtype} where floating-point numbers are wanted")
+        with np.errstate(over="ignore"):
+            values = array.astype(np.float32).ravel()
+        if not np.isfinite(values).all():
+            raise CheckpointError(f"{source!r}: {name} holds numbers that are not finite in float32")
+        parts.append(values)
+    return np.concatenate(parts) if parts else np.zeros(0, np.float32)
+
+
+def _array(name: str, tensor: Mapping[str, Any], source: str) -> np.ndarray:
+    """A tensor of a safetensors file."""
+    kind = tensor["dtype"]
+    if kind not in _TYPES:
+        raise CheckpointError(f"{source!r}: {name[:80]} has type {kind} where one of {', '.join(_TYPES)} is wanted")
+    array = np.frombuffer(tensor["data"], _TYPES[kind])
+    if kind == "BF16":
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    return array.reshape(tensor["shape"])
+
+
+def _without_prefix(named: Mapping[str, Any], wanted: Any) -> dict[str, Any]:
+    """The same under shorter names where every name begins with one prefix and the rest are names that are wanted."""
+    first = next(iter(wanted), "")
+    for name in named:
+        prefix = name.removesuffix(first)
+        if first and prefix != name and prefix and all(other.startswith(prefix) for other in named):
+            shorter = {other.removeprefix(prefix): value for other, value in named.items()}
+            if shorter.keys() & set(wanted):
+                return shorter
+    return dict(named)

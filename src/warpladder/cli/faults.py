@@ -1,0 +1,135 @@
+"""What a check found, printed: each fault with its lines of source and how it is usually mended."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .options import console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from ..emulator.faults import Outcome, Problem
+
+#: Lines that kernels print and that are shown.
+PRINTED = 20
+
+
+def show(outcome: Outcome) -> None:
+    """Print what came of a check: each fault, refused kernels, remarks, and in the last line how it ended."""
+    from rich.text import Text
+
+    out = console()
+    for number, problem in enumerate(outcome.problems, 1):
+        _show_problem(number, problem, out)
+    if outcome.printed:
+        lines = outcome.printed.splitlines()
+        more = f"\n... and {len(lines) - PRINTED:,} more lines" if len(lines) > PRINTED else ""
+        out.print(Text("Printed by the kernels:\n" + "\n".join(lines[:PRINTED]) + more + "\n"))
+    for kernel, why in outcome.refused:
+        said = why if why.startswith(f"kernel {kernel} ") else f"kernel {kernel}: {why}"
+        out.print(Text(f"refused: {said}", "bold yellow"), soft_wrap=True)
+    if outcome.refused:
+        out.print()
+    for remark in outcome.remarks:
+        out.print(_wrapped(f"Remark: {remark}.", out, ""))
+        out.print()
+    modes = [mode for mode in outcome.ran if not mode.endswith("order")]
+    orders = len(outcome.ran) - len(modes)
+    ran = " + ".join([*modes, *([count(orders, "order")] if orders else [])])
+    launches = count(outcome.launches, "launch")
+    problems = f"{count(len(outcome.problems), 'problem')} in {launches}"
+    if outcome.stopped:
+        out.print(f"stopped: {problems} until then{f', after {ran}' if ran else ', no mode was done'}", style="bold red")
+    elif outcome.problems:
+        out.print(f"{problems}: {ran}", style="bold red")
+    elif outcome.refused:
+        out.print(
+            f"not checked: {count(len(outcome.refused), 'kernel')}; no problem found in the others: {launches}, {ran}", style="bold yellow"
+        )
+    else:
+        out.print(f"no problem found: {launches}, {ran}", style="bold green")
+
+
+def _show_problem(number: int, problem: Problem, out: Console) -> None:
+    """A heading, what happened, the lines of source that it took, and how it is usually mended."""
+    from rich.text import Text
+
+    from ..emulator.hints import HINTS
+
+    on = f" on {problem.array}" if problem.array else ""
+    out.print(Text(f"{number}. ").append(problem.kind + on, "bold red").append(f", kernel {problem.kernel}"))
+    out.print(_wrapped(problem.message, out))
+    shown = _source(problem, out.width)
+    for line in [Text(), *shown, Text()] if shown else []:
+        out.print(line, no_wrap=True, crop=False)
+    if problem.kind in HINTS:
+        out.print(_wrapped(f"Usually: {HINTS[problem.kind]}", out), style="cyan")
+    if problem.places:
+        times = f"{problem.count:,} times, " if problem.count > 1 else ""
+        lines = (
+            f", also in line{'s' * (len(problem.also) > 1)} {_together(tuple(str(line) for _, line in sorted(problem.also)))}"
+            if problem.also
+            else ""
+        )
+        out.print(_wrapped(f"Seen {times}by {_together(problem.seen)}{lines}.", out), style="dim")
+    out.print()
+
+
+def _wrapped(text: str, out: Console, indent: str = "   ") -> Text:
+    from rich.text import Text
+
+    return Text(textwrap.fill(text, min(out.width, 120) - 1, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False))
+
+
+def _source(problem: Problem, width: int) -> list[Text]:
+    """The lines of source under their places, and below each marks where it touches the array."""
+    from rich.text import Text
+
+    places = list(dict.fromkeys(problem.places))
+    names = [f"{Path(file).name}:{line}" for file, line in places]
+    margin = max(map(len, names), default=0) + 5
+    shown = []
+    for (file, line), name in zip(places, names, strict=True):
+        text = _line(file, line)
+        marks = _marks(text, problem.array)
+        room = width - margin - 4
+        beyond = min(len(marks.rstrip()) - room + 1, marks.find("^"))
+        if beyond > 0:  # what matters stands on the right
+            text, marks = "\N{HORIZONTAL ELLIPSIS}" + text[beyond + 1 :], " " + marks[beyond + 1 :]
+        if len(text) > room:
+            text, marks = text[: room - 1] + "\N{HORIZONTAL ELLIPSIS}", marks[: room - 1]
+        shown.append(Text(f"{name:>{margin}} | ", "dim").append(text, "not dim"))
+        if marks.strip():
+            shown.append(Text(" " * margin + " | ", "dim").append(marks.rstrip(), "red not dim"))
+    return shown
+
+
+def _line(file: str, line: int) -> str:
+    """A line of a file, without the blanks around it; "" where it cannot be read."""
+    try:
+        return Path(file).read_text(encoding="utf-8").splitlines()[line - 1].expandtabs(4).strip()
+    except (OSError, UnicodeDecodeError, IndexError):
+        return ""
+
+
+def _marks(text: str, array: str) -> str:
+    """^ under every place of a line that names the array, with the index behind it; a blank elsewhere."""
+    marks = [" "] * len(text)
+    for match in re.finditer(rf"\b{re.escape(array)}\b(?:\s*\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\])*", text) if array else ():
+        marks[match.start() : match.end()] = "^" * len(match[0])
+    return "".join(marks)
+
+
+def _together(words: tuple[str, ...]) -> str:
+    """a, b and c."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def count(number: int, what: str) -> str:
+    """1 launch, 3 launches."""
+    return f"{number:,} {what}{'' if number == 1 else 'es' if what.endswith('ch') else 's'}"

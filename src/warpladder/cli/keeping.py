@@ -1,0 +1,93 @@
+"""Where a command keeps what it made: in a folder of its own, and never silently in place of another file."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+from ..errors import WarpladderError
+
+#: One word for all commands that write files.
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace files that are there already.")
+
+
+def as_file_name(name: str) -> str:
+    """The same with dashes for what file systems or shells do not like."""
+    return re.sub(r"[^\w.+-]+", "-", name).lstrip(".-") or "net"
+
+
+@contextmanager
+def fresh_folder(name: str, way_out: str) -> Iterator[Path]:
+    """A new folder runs/NAME-TIME, made at once, so that a place that cannot be written is an error now; removed again if nothing came of it.
+
+    The error says the way out.
+    """
+    path = Path("runs", f"{as_file_name(name)}-{datetime.now():%Y%m%d-%H%M%S}")
+    number = 1
+    while True:
+        folder = path if number == 1 else path.with_name(f"{path.name}-{number}")
+        try:
+            folder.mkdir(parents=True)
+            break
+        except OSError as error:
+            if not (isinstance(error, FileExistsError) and folder.is_dir()):
+                raise WarpladderError(f"{folder}: cannot be made ({error.strerror or error}): {way_out}") from None
+            number += 1
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):  # it holds something
+            folder.rmdir()
+
+
+def check_place(path: Path, overwrite: bool, *others: Path) -> None:
+    """Raise `WarpladderError` where a file cannot be written, is there already, or is one of the `others` that the command works with."""
+    for other in others:
+        if _same(path, other):
+            raise WarpladderError(f"{path}: is what the command works with: name another file")
+    if path.is_dir():
+        raise WarpladderError(f"{path}: is a folder: name a file in it")
+    if not path.parent.is_dir():
+        raise WarpladderError(f"{path}: there is no folder {path.parent}: make it first")
+    if not os.access(path.parent, os.W_OK):
+        raise WarpladderError(f"{path}: the folder {path.parent} cannot be written: name a file elsewhere")
+    if os.path.lexists(path) and not overwrite:
+        raise WarpladderError(f"{path}: is there already: name another file, or insist with --overwrite")
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all; `WarpladderError` names it."""
+    from ..checkpoint.atomic import write_atomically
+
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise WarpladderError(f"{path}: could not be written: {error.strerror or error}") from None
+
+
+def again(ctx: click.Context, *names: str) -> list[str]:
+    """The words of this command line that gave these parameters, options with their names."""
+    words: list[str] = []
+    for parameter in ctx.command.params:
+        if parameter.name in names and ctx.get_parameter_source(parameter.name) == ParameterSource.COMMANDLINE:
+            value = ctx.params[parameter.name]
+            shown = "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            words += [shown] if isinstance(parameter, click.Argument) else [parameter.opts[0], shown]
+    return words
+
+
+def command(*words: str) -> str:
+    """A command of warpladder as it is typed."""
+    return shlex.join(["warpladder", *words])
+
+
+def _same(path: Path, other: Path) -> bool:
+    return os.path.realpath(path) == os.path.realpath(other) or (path.exists() and other.exists() and os.path.samefile(path, other))

@@ -1,0 +1,86 @@
+"""The kernels of a .cu file, listed for people who want to check one."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .faults import count
+
+if TYPE_CHECKING:
+    from ..device.signature import Signature
+    from ..device.source import Source
+
+ARRAYS = """\
+An array is described by its length or shape, 1000 or [m,n], and what it holds:
+:random (if nothing is said), :random(0,10), :zeros, :ones, :iota, :uninitialised;
+or by a file, x.npy. Several launches are described in a TOML file (docs/check.md)."""
+
+
+def listed(file: Path, as_json: bool) -> None:
+    """The kernels of a file, and how one of them is checked."""
+    from ..device.signature import instantiated, readable, signature, templates
+    from ..emulator.hostcode import device_code, host_code
+    from ..emulator.refused import refused
+    from ..errors import KernelError
+
+    source = device_code(file)
+    without, instances = refused(source), templates(source)
+    found = [*(name for name in readable(source) if name not in without), *without]
+    if not found:
+        raise KernelError(f"{file} has no kernels: no function in it is __global__")
+    plain = [signature(source, name) for name in found if name not in instances and name not in without]
+    named = instantiated(source)
+    if as_json:
+        kernels = [{"name": s.name, "parameters": [str(p) for p in s.parameters]} for s in plain]
+        more: dict[str, object] = {"instances": named} if named else {}
+        more |= {"refused": without} if without else {}
+        click.echo(json.dumps({"kernels": kernels, "templates": instances, **more}, indent=2))
+        return
+    click.echo(f"{file} has {count(len(found), 'kernel')}:\n")
+    for kernel in plain:
+        click.echo(f"  {kernel}")
+    for name in found:
+        if name in instances:
+            click.echo(f"  {name}<{instances[name]}>, a template: --kernel '{name}<...>' names an instance")
+    for instance in named:
+        click.echo(f"  {instance}, an instance that the file names")
+    for why in without.values():
+        click.echo(f"  refused: {why}")
+    launched = re.findall(r"[\w:]+\s*(?:<[^<>;]*>)?\s*<<\s*<[^;]*?>>\s*>\s*\([^;]*?\)(?=\s*;)", host_code(file))
+    if launched:
+        click.echo("\nThe file launches:\n")
+        for launch in dict.fromkeys(" ".join(text.split()) for text in launched):
+            click.echo(f"  {launch}")
+    if not plain and not instances:
+        raise KernelError(f"{file} has no kernel that can be checked here")
+    click.echo("\nTo check one, say how it is launched and what it is given:\n")
+    click.echo(_example(file, source, plain, [*named, *(f"{name}<...>" for name in instances)]))
+    click.echo(f"\n{ARRAYS}")
+    if file.with_suffix(".toml").is_file():
+        click.echo(f"There is one beside it: warpladder check {file.with_suffix('.toml')}")
+
+
+def _example(file: Path, source: Source, plain: list[Signature], instances: list[str]) -> str:
+    """A command line to begin with, in lines of 80 columns."""
+    from ..device.signature import signature
+
+    words = [f"warpladder check {file}"]
+    if len(plain) + len(instances) > 1 or not plain:
+        words.append(f"--kernel {plain[0].name if plain else repr(instances[0])}")
+    shown = plain[:1] or [signature(source, name) for name in instances[:1] if not name.endswith("<...>")]
+    words += ["--grid 4", "--block 256", *(["--shared 1024"] if "extern __shared__" in source.text else [])]
+    for parameter in (leaf for kernel in shown for one in kernel.parameters for leaf in one.leaves):
+        words.append(f"--arg {parameter.name}={1000 if parameter.pointer or parameter.dtype.kind in 'iu' else 1}")
+    lines = [f"  {words[0]}"]
+    for word in words[1:]:
+        if len(lines[-1]) + len(word) > 76:
+            lines[-1] += " \\"
+            lines.append(f"      {word}")
+        else:
+            lines[-1] += f" {word}"
+    return "\n".join(lines)

@@ -1,0 +1,164 @@
+"""What a climb leaves behind: rows as they come, files that are always whole, and a table at the end, however it ends."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import ResultsError, Stopped
+from .options import console
+
+if TYPE_CHECKING:
+    from ..results import Results, RungResult
+
+FILES = ("results.json", "report.html")
+
+
+@dataclass
+class Record:
+    """The files of one climb.
+
+    results : the latest. failed : why they could not be written, told once.
+    """
+
+    folder: Path
+    results: Results | None = None
+    failed: OSError | None = None
+
+    def note(self, results: Results, news: RungResult | None) -> None:
+        """Write what is known so far, and print a line about a rung that there is news of. A disk that is full stops no climb."""
+        from ..report.words import news as told
+
+        self.results = results
+        if news is not None:
+            print(told(news), flush=True)
+        try:
+            self._write()
+        except OSError as error:
+            if self.failed is None:
+                click.echo(
+                    f"{self.folder} cannot be written ({error.strerror or error}): the climb goes on, and its table comes here", err=True
+                )
+            self.failed = error
+
+    def end(self, results: Results) -> None:
+        """Print the table, and then write the files: what cannot be written has been seen."""
+        from ..report.table import table
+
+        self.results = results
+        show = console()
+        try:
+            print()
+            show.print(table(results, show.width))
+        finally:  # also where nobody reads the table any more
+            self._write()
+        click.echo(f"\nAll of it: {self.folder / FILES[0]}\nOpen this: {self.folder / FILES[1]}")
+
+    def rescue(self, error: BaseException) -> None:
+        """Show what there is of a climb that was stopped, and say so to whoever stopped it."""
+        if self.results is None:
+            return
+        try:
+            self.end(self.results)
+        except BrokenPipeError:
+            return
+        except OSError as full:
+            click.echo(f"{self.folder} cannot be written: {full.strerror or full}", err=True)
+        if isinstance(error, KeyboardInterrupt):
+            code = error.exit_code if isinstance(error, Stopped) else 130
+            found = f"{len(self.results.timed())} of {len(self.results.rungs)} rungs have a time"
+            raise Stopped(f"the climb was stopped: {found}", code) from None
+
+    def _write(self) -> None:
+        from ..report.page import write_page
+
+        assert self.results is not None
+        self.results.save(self.folder / FILES[0])
+        write_page(self.results, self.folder / FILES[1])
+
+
+@contextmanager
+def folder(wanted: Path | None, name: str, overwrite: bool) -> Iterator[Path]:
+    """The climb's folder: made before anything is measured, so that a place that cannot be written is an error at once; removed if nothing came of it.
+
+    Raises
+    ------
+    ResultsError
+        Where it holds another climb, and nobody asked to overwrite that.
+    """
+    path = wanted or _fresh(f"{name}-{datetime.now():%Y%m%d-%H%M%S}")
+    there = [file for file in FILES if (path / file).exists()]
+    if there and not overwrite:
+        raise ResultsError(f"{path} holds another climb ({there[0]}): name another folder with --out, or replace it with --overwrite")
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield path
+    except BaseException:
+        with suppress(OSError):
+            path.rmdir()
+        raise
+
+
+def _fresh(name: str) -> Path:
+    """A folder below runs that nobody has: two climbs may begin within a second."""
+    path, number = Path("runs", name), 1
+    while path.exists():
+        number += 1
+        path = Path("runs", f"{name}-{number}")
+    return path
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """SIGTERM, like Ctrl-C, ends a climb with what it has found. Off the main thread Python allows no handlers."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise Stopped("stopped", 128 + signum)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def shown(wanted: bool | None) -> Iterator[Callable[[str, int, int, float], None] | None]:
+    """A bar on a terminal, lines where progress was asked for and there is none."""
+    terminal = sys.stderr.isatty()
+    if not (terminal if wanted is None else wanted):
+        yield None
+    elif not terminal:
+        yield lambda what, done, total, left: click.echo(f"{what} ({done} of {total}{_left(left)})", err=True)
+    else:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        # rows go through the bar's console only where they are for the same terminal
+        columns = TextColumn("{task.description:<32}"), BarColumn(), TextColumn("{task.fields[left]}")
+        bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
+        with bar:
+            task = bar.add_task("starting", left="")
+            yield lambda what, done, total, left: bar.update(task, description=what, completed=done, total=total, left=_left(left)[2:])
+
+
+def _left(seconds: float) -> str:
+    """About how long it still takes, by steps that an estimate is good for."""
+    if seconds <= 0:
+        return ""
+    if seconds < 90:
+        return f", about {max(5, round(seconds / 5) * 5)} s left"
+    return f", about {round(seconds / 60)} min left"

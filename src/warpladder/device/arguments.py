@@ -1,0 +1,24 @@
+"""A launch's arguments in host memory, as drivers want them: one after the other, and a pointer to each."""
+
+from __future__ import annotations
+
+import ctypes
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+#: No type of C or of CUDA wants more; with it a struct by value lies where its members do.
+ALIGNMENT = 16
+
+
+def laid_out(packed: tuple[Any, ...]) -> tuple[np.ndarray, Any]:
+    """The bytes of what `Signature.pack` gave, which must be kept, and an array of pointers to each; of at least one, for launches without arguments."""
+    contents = [(np.uint64(value) if isinstance(value, int) else value).tobytes() for value in packed]
+    offsets = list(accumulate((-(-len(content) // ALIGNMENT) * ALIGNMENT for content in contents), initial=0))
+    held = np.zeros(offsets[-1] + 2 * ALIGNMENT, np.uint8)
+    first = -held.ctypes.data % ALIGNMENT
+    for offset, content in zip(offsets, contents, strict=False):
+        held[first + offset : first + offset + len(content)] = np.frombuffer(content, np.uint8)
+    address = held.ctypes.data + first
+    return held, (ctypes.c_void_p * len(offsets))(*(address + offset for offset in offsets))

@@ -1,0 +1,65 @@
+"""What compiling takes: counted, so that no epoch is charged with it, and said when it begins, because it may take long."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+
+class Compiling:
+    """Counts the seconds that numba compiles in this process; code that is fetched from the cache does not count.
+
+    seconds : so far.
+    say : called with a line when compiling begins, once, where somebody wants to know.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.say: Callable[[str], None] | None = None
+        self._depth = 0
+        self._began = 0.0
+
+    def begin(self) -> None:
+        """A function is being compiled: by itself, or because one that is being compiled calls it."""
+        if self._depth == 0:
+            self._began = time.perf_counter()
+            if self.say is not None:
+                self.say("compiling for this processor, which may take a minute: once, then the code is kept")
+                self.say = None
+        self._depth += 1
+
+    def end(self) -> None:
+        """It is compiled."""
+        self._depth -= 1
+        if self._depth == 0:
+            self.seconds += time.perf_counter() - self._began
+
+    @contextmanager
+    def told(self, say: Callable[[str], None] | None) -> Iterator[None]:
+        """Inside, the first compilation is said with this."""
+        self.say = say
+        try:
+            yield
+        finally:
+            self.say = None
+
+
+compiling = Compiling()
+
+
+@cache
+def listen() -> None:
+    """Have numba tell `compiling` of every compilation; `compiled` calls it."""
+    from numba.core import event
+
+    class Listener(event.Listener):
+        def on_start(self, event: Any) -> None:
+            compiling.begin()
+
+        def on_end(self, event: Any) -> None:
+            compiling.end()
+
+    event.register("numba:compile", Listener())

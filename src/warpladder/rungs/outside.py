@@ -1,0 +1,96 @@
+"""A rung from outside the package: a Python file of a user's that defines `RUNG`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection
+from dataclasses import replace
+from types import ModuleType
+
+from ..config import TrainConfig
+from ..errors import RungError
+from ..nets import Net
+from ..pyfile import call, run_file
+from ..tolerance import PRECISIONS
+from ..trainers.base import State, Trainer
+from .base import OPTIONS, Rung
+
+
+def is_path(name: str | os.PathLike[str]) -> bool:
+    """Whether a rung's name is that of a file: it ends in .py, or has a folder in it."""
+    name = str(name)
+    return name.endswith(".py") or "/" in name or os.sep in name
+
+
+def load(path: str | os.PathLike[str], taken: Collection[str]) -> Rung:
+    """The rung that a file defines; the same object until the file is changed.
+
+    Parameters
+    ----------
+    path : path
+    taken : collection of str
+        Names that it may not have, since others have them.
+
+    Raises
+    ------
+    RungError
+        One line with the file, the place in it and what is wrong.
+    """
+    name = os.fspath(path)
+    if not name.endswith(".py"):
+        raise RungError(f"{name}: a rung of your own is a Python file, whose name ends in .py")
+    module = run_file(path, RungError)
+    known = module.__dict__.get("__warpladder_rung__")
+    if isinstance(known, Rung):
+        return known
+    if not hasattr(module, "RUNG"):
+        raise RungError(
+            f"{name}: defines no RUNG: end it with RUNG = Rung(name=..., title=..., idea=..., build=...), as docs/own-rung.md shows"
+        )
+    rung = module.RUNG
+    if not isinstance(rung, Rung):
+        raise RungError(f"{name}: RUNG wants to be a warpladder.ladder.Rung, got {type(rung).__name__}")
+    if wrong := _fault(rung):
+        raise RungError(f"{name}: RUNG: {wrong}")
+    if rung.name in taken:
+        raise RungError(
+            f"{name}: RUNG: the name {rung.name!r} is that of a rung or peer which 'warpladder rungs' shows: give this one its own"
+        )
+    rung = _guarded(replace(rung, path=name), module)
+    module.__dict__["__warpladder_rung__"] = rung
+    return rung
+
+
+def _guarded(rung: Rung, module: ModuleType) -> Rung:
+    """The rung with its functions' errors told in one line that names the file and its line."""
+    path = str(rung.path)
+
+    def build(net: Net, config: TrainConfig, state: State) -> Trainer:
+        return call(module, path, RungError, lambda: rung.build(net, config, state))
+
+    def unsupported(net: Net, config: TrainConfig) -> str | None:
+        return call(module, path, RungError, lambda: rung.unsupported(net, config))
+
+    return replace(rung, build=build, unsupported=unsupported)
+
+
+def _fault(rung: Rung) -> str | None:
+    """What is wrong with a rung's account of itself, or None."""
+    for field in ("name", "title", "idea"):
+        value = getattr(rung, field)
+        if not isinstance(value, str) or not value or not value.isprintable():
+            return f"{field} wants a line of text, got {value!r:.80}"
+    if not re.fullmatch(r"[\w.-]{1,40}", rung.name):
+        return f"name wants letters, digits, - and _, at most 40, got {rung.name!r:.80}"
+    for field in ("build", "unsupported"):
+        if not callable(getattr(rung, field)):
+            return f"{field} wants a function, got {getattr(rung, field)!r:.80}"
+    if rung.precision not in PRECISIONS:
+        return f"precision wants one of {', '.join(PRECISIONS)}, got {rung.precision!r:.80}"
+    for field in ("deviations", "options"):
+        if not isinstance(getattr(rung, field), tuple) or not all(isinstance(part, str) for part in getattr(rung, field)):
+            return f"{field} wants a tuple of texts, with a comma after a single one, got {getattr(rung, field)!r:.80}"
+    if not set(rung.options) <= set(OPTIONS):
+        return f"options wants some of {', '.join(OPTIONS)}, got {', '.join(rung.options)}"
+    return None

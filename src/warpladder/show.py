@@ -1,0 +1,48 @@
+"""Small tables as plain text, for `repr`, and as HTML, for notebooks."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+Row = Sequence[str]
+
+
+def as_text(title: str, heads: Row, rows: Sequence[Row], total: Row | None = None) -> str:
+    """A title, and below it a table of columns that are as wide as they must be: the first two to the left, the others to the right.
+
+    Parameters
+    ----------
+    title : str
+    heads : sequence of str
+    rows : sequence of sequences of str
+        Each as long as `heads`.
+    total : sequence of str, optional
+        A last row.
+    """
+    lines = [list(heads), *map(list, rows), *([list(total)] if total else [])]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(heads))]
+    shown = ["  ".join(_put(cell, width, at) for at, (cell, width) in enumerate(zip(line, widths, strict=True))).rstrip() for line in lines]
+    return "\n".join([title, *(f"  {line}" for line in shown)])
+
+
+def _put(cell: str, width: int, at: int) -> str:
+    return cell.ljust(width) if at < 2 else cell.rjust(width)
+
+
+def as_html(title: str, heads: Row, rows: Sequence[Row], total: Row | None = None, below: str = "") -> str:
+    """The same as an HTML table; every word is escaped. `below` is text under it."""
+    head = "".join(f"<th>{_escaped(cell)}</th>" for cell in heads)
+    body = "".join("<tr>" + "".join(f"<td>{_escaped(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    foot = "<tfoot><tr>" + "".join(f"<th>{_escaped(cell)}</th>" for cell in total) + "</tr></tfoot>" if total else ""
+    note = f"<p>{_escaped(below)}</p>" if below else ""
+    return f"<table><caption>{_escaped(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}</table>{note}"
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text).replace("\n", "<br>")
+
+
+def dims(shape: Sequence[int]) -> str:
+    """A shape as 1x28x28."""
+    return "x".join(map(str, shape))

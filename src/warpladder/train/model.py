@@ -1,0 +1,288 @@
+"""`Model`: a net with weights, which predicts; `load`: one from a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..arguments import wanted
+from ..checkpoint import Checkpoint, DataMark, flat_weights, save
+from ..config import TrainConfig
+from ..data.dataset import Dataset, pixels
+from ..data.foreign import to_numpy
+from ..data.labels import is_text, numbered
+from ..data.standard import Standard
+from ..errors import ArgumentError, DataError
+from ..nets import CrossEntropyLoss, Net
+from ..params import views
+from .beginning import restore
+from .optimizer import from_torch, to_torch
+from .samples import as_samples
+from .scoring import slices, squared_errors
+
+#: The rung that predicts: it is everywhere, starts at once and compiles nothing.
+RUNG = "numpy"
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Model:
+    """A net with weights: what `Model.from_state_dict` makes. A `Run` is one too.
+
+    Samples are given as the training data were: pixels from 0 to 255 where bytes were trained on, features in their own units
+    where they were standardised; the checkpoint knows how to scale them. Predictions are computed by the numpy rung in float32,
+    whatever trained the net; `warpladder predict --rung` chooses another.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        Everything else is a view of it.
+    """
+
+    checkpoint: Checkpoint
+
+    def __post_init__(self) -> None:
+        wanted(type(self).__name__, self.checkpoint, Checkpoint, "a checkpoint: wl.load(path) reads one, Model.from_state_dict makes one")
+
+    def __repr__(self) -> str:
+        return f"Model of {self.net!r}"
+
+    def _repr_html_(self) -> str:
+        return self.net._repr_html_()
+
+    @property
+    def net(self) -> Net:
+        """The net."""
+        return self.checkpoint.net
+
+    @property
+    def params(self) -> dict[str, np.ndarray]:
+        """float32 weights under PyTorch's `state_dict` names."""
+        return dict(self.checkpoint.params)
+
+    @cached_property
+    def classes_(self) -> np.ndarray:
+        """(outputs,) what `predict` answers for each output of the net: names, or the numbers from 0; empty for a net with MSELoss.
+
+        Outputs beyond the names that the training data had are called by their numbers.
+        """
+        if not isinstance(self.net.loss, CrossEntropyLoss):
+            return np.arange(0)
+        names, outputs = self.checkpoint.data.class_names, self.net.out_shape[0]
+        return np.array([*names, *map(str, range(len(names), outputs))]) if names else np.arange(outputs)
+
+    def outputs(self, x: Any) -> np.ndarray:
+        """What the net's last layer gives.
+
+        Parameters
+        ----------
+        x : array_like
+            (samples, *in_shape) or (samples, features), where that is the same number of values; images of one channel also (samples,
+            height, width). uint8, float32, float64 or other numbers: NumPy arrays, tensors, data frames, lists.
+
+        Returns
+        -------
+        ndarray
+            (samples, *out_shape) float32: logits, or with MSELoss images in the units that the net sees, x * scale.
+
+        Raises
+        ------
+        DataError
+            Samples have another shape, hold NaN or infinity, or are in other units than the training data.
+        """
+        seen, scale = self.seen(as_samples(x, self.net, self.checkpoint.data))
+        out = np.empty((len(seen), *self.net.out_shape), np.float32)
+        with restore(self.checkpoint, RUNG) as trainer:
+            for first, last in slices(self.net, len(seen)):
+                out[first:last] = trainer.predict(seen[first:last], scale)
+        return out
+
+    def predict(self, x: Any) -> np.ndarray:
+        """The label of each sample, or with MSELoss its image.
+
+        Parameters
+        ----------
+        x : array_like
+            As `outputs` takes it.
+
+        Returns
+        -------
+        ndarray
+            (samples,) the entries of `classes_` with the largest logit; or with MSELoss what `outputs` gives.
+        """
+        out = self.outputs(x)
+        return self.classes_[out.argmax(axis=1)] if isinstance(self.net.loss, CrossEntropyLoss) else out
+
+    def predict_proba(self, x: Any) -> np.ndarray:
+        """The softmax of the logits.
+
+        Returns
+        -------
+        ndarray
+            (samples, outputs) float64: a column for each entry of `classes_`, in that order; rows sum to 1.
+
+        Raises
+        ------
+        ArgumentError
+            The net has MSELoss, and so no classes.
+        """
+        if not isinstance(self.net.loss, CrossEntropyLoss):
+            raise ArgumentError(f"net {self.net.name!r} has no classes, so predictions have no probabilities: predict gives its images")
+        logits = self.outputs(x).astype(np.float64)
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
+
+    def score(self, x: Any, y: Any = None) -> float:
+        """How well the net does on samples.
+
+        Parameters
+        ----------
+        x : array_like
+            As `outputs` takes it, at least one sample.
+        y : array_like or None
+            (samples,) labels: entries of `classes_`, or numbers of classes as `Dataset.test_y` has them. Not wanted with MSELoss.
+
+        Returns
+        -------
+        float
+            Accuracy, a share from 0 to 1; with MSELoss the mean squared error, the less the better.
+
+        Raises
+        ------
+        DataError
+            There are no samples, or labels do not fit them or the net.
+        """
+        out = self.outputs(x)
+        if not len(out):
+            raise DataError(f"net {self.net.name!r}: there are no samples to score")
+        if not isinstance(self.net.loss, CrossEntropyLoss):
+            if y is not None:
+                raise ArgumentError(f"net {self.net.name!r} compares its output with its input: give score(x) alone")
+            seen, scale = self.seen(as_samples(x, self.net, self.checkpoint.data))
+            return float(squared_errors(out, pixels(seen, scale)).mean())
+        return float((out.argmax(axis=1) == self._numbers(y, len(out))).mean())
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """The weights for a PyTorch net: float32 copies under the names of the equal `torch.nn.Sequential`, in its order.
+
+        Examples
+        --------
+        >>> module.load_state_dict({name: torch.from_numpy(array) for name, array in model.state_dict().items()})
+        """
+        return {name: array.copy() for name, array in self.checkpoint.params.items()}
+
+    def optimizer_state_dict(self) -> dict[str, Any]:
+        """Settings and momentum as `torch.optim.SGD.state_dict` lays them out: the `momentum_buffer` of each parameter, by its number.
+
+        Arrays are NumPy's, float32 copies: PyTorch wants them as tensors, `torch.from_numpy(array)`.
+
+        Raises
+        ------
+        ConfigError
+            Gradients were clipped, which `torch.optim.SGD` does not do.
+        """
+        return to_torch(self.checkpoint)
+
+    @classmethod
+    def from_state_dict(
+        cls, net: Net, weights: Mapping[str, Any], optimizer: Mapping[str, Any] | None = None, *, scale: float = 1.0, classes: Any = ()
+    ) -> Model:
+        """A net with the weights of a PyTorch net.
+
+        Parameters
+        ----------
+        net : Net
+        weights : mapping
+            `module.state_dict()`: tensors or arrays under the names of the equal `torch.nn.Sequential`, "0.weight". One prefix that all names
+            share is left out.
+        optimizer : mapping, optional
+            `torch.optim.SGD(...).state_dict()`: its settings, and the momentum of each parameter.
+        scale : float
+            What samples are multiplied by before the net sees them: 1/255 for a net that was trained on pixels from 0 to 1.
+        classes : sequence of str
+            Names of the net's outputs, in sorted order; empty for numbers.
+
+        Returns
+        -------
+        Model
+            It predicts, and `save` makes it a checkpoint that `warpladder predict` and `evaluate` take. To train on, give its
+            `state_dict()` to `train(weights=...)`.
+
+        Raises
+        ------
+        CheckpointError
+            Names, shapes or numbers do not fit the net.
+        ConfigError
+            The optimizer does what ours does not: dampening, say.
+        """
+        if not isinstance(net, Net) or not isinstance(weights, Mapping):
+            raise ArgumentError(f"from_state_dict wants a Net and a state_dict, got {type(net).__name__} and {type(weights).__name__}")
+        if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 0 < scale < float("inf"):
+            raise DataError(f"scale must be a finite number above 0, got {scale!r:.40}")
+        names = tuple(map(str, classes))
+        outputs = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else 0
+        if names and (len(names) != outputs or list(names) != sorted(set(names))):
+            raise DataError(
+                f"classes wants {outputs} different names in sorted order, one for each output of net {net.name!r}, got {len(names)}"
+            )
+        params = views(net, flat_weights(net, {name: to_numpy(tensor, name) for name, tensor in weights.items()}))
+        config, velocity = (TrainConfig(epochs=0), {}) if optimizer is None else from_torch(net, optimizer)
+        mark = DataMark("none", 0, float(scale), {}, names)
+        return Model(Checkpoint(net, config, mark, RUNG, params, velocity, finished=True))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a checkpoint: a safetensors file that `load` reads, `torch` can read, and a run's `train(resume=path)` can go on from.
+
+        Raises
+        ------
+        CheckpointError
+            It could not be written.
+        """
+        save(path, self.checkpoint)
+
+    def fit_to(self, data: Dataset) -> Dataset:
+        """A data set as this net sees it: standardised as its training data were, labels numbered as its classes are.
+
+        Raises
+        ------
+        DataError
+            The data set has names that are none of the net's classes.
+        """
+        mark = self.checkpoint.data
+        if mark.class_names and data.class_names:
+            names = np.array(data.class_names)
+            labels = {
+                part: numbered(names[y], mark.class_names, f"{data.name}: {part[:-2]} labels")
+                for part in ("train_y", "valid_y", "test_y")
+                if (y := getattr(data, part)) is not None
+            }
+            data = data.but(class_names=mark.class_names, **labels)
+        return data.but(standard=Standard(mark.mean, mark.std) if mark.mean else None).standardized()
+
+    def seen(self, x: np.ndarray) -> tuple[np.ndarray, float]:
+        """What a trainer's `predict` takes: samples (n, *in_shape) standardised as the training data were, and the scale."""
+        mark = self.checkpoint.data
+        return (Standard(mark.mean, mark.std).apply(x), 1.0) if mark.mean else (x, mark.scale)
+
+    def _numbers(self, y: Any, samples: int) -> np.ndarray:
+        """(samples,) labels as numbers of outputs."""
+        if y is None:
+            raise DataError(f"net {self.net.name!r}: scoring needs labels")
+        labels = to_numpy(y, "y")
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            labels = labels[:, 0]  # a data frame of one column
+        if labels.ndim == 1 and len(labels) != samples:
+            raise DataError(f"there are {samples:,} samples, but {len(labels):,} labels")
+        named = is_text(labels)
+        numbers = numbered(labels, self.checkpoint.data.class_names, "y")
+        if not named and (numbers.dtype.kind not in "iuf" or not (numbers == np.floor(numbers)).all()):
+            raise DataError(f"y holds {labels.dtype} where labels are wanted: {', '.join(map(str, self.classes_))!r:.80}")
+        if not (numbers.min() >= 0 and numbers.max() < self.net.out_shape[0]):
+            raise DataError(
+                f"net {self.net.name!r} has {self.net.out_shape[0]} outputs, but y has labels from {numbers.min()} to {numbers.max()}"
+            )
+        return numbers

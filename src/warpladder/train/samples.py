@@ -1,0 +1,74 @@
+"""Samples that somebody gives to a net, made into the array that trainers take, or refused in a sentence."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..checkpoint import DataMark
+from ..data.dataset import Dataset
+from ..data.foreign import to_numpy
+from ..data.layout import nhwc_hint
+from ..errors import ArgumentError, DataError
+from ..nets import Net
+
+
+def as_samples(values: Any, net: Net, mark: DataMark) -> np.ndarray:
+    """(samples, *in_shape) uint8 or float32, C-contiguous.
+
+    Parameters
+    ----------
+    values : array_like
+        (samples, *in_shape), (samples, features), or for one channel (samples, height, width).
+    net : Net
+    mark : DataMark
+        Of the data that trained the net: values have to be in the same units.
+
+    Raises
+    ------
+    DataError
+        It is none of these, not finite in float32, or in other units.
+    """
+    if isinstance(values, Dataset):
+        raise ArgumentError("x wants an array of samples, got a Dataset: give data.test_x")
+    x = _shaped(to_numpy(values, "x"), net)
+    if x.dtype == np.uint8:
+        return np.ascontiguousarray(x)
+    if x.dtype.kind not in "iufb" and x.dtype != object:
+        raise DataError(f"x must hold numbers, got {x.dtype}")
+    try:
+        with np.errstate(over="ignore"):
+            x = np.ascontiguousarray(x, np.float32)
+    except (TypeError, ValueError):
+        raise DataError("x must hold numbers, got objects that are none") from None
+    finite = np.isfinite(x).reshape(len(x), -1).all(axis=1)
+    if not finite.all():
+        sample = int(np.argmin(finite))
+        odd = x[sample][~np.isfinite(x[sample])].flat[0]
+        raise DataError(f"x holds {odd} in sample {sample}, as float32 has it: clean it first")
+    if _prescaled(x, mark):
+        raise DataError(
+            f"x lies between {x.min():g} and {x.max():g}, but net {net.name!r} was trained on whole numbers times {mark.scale:.4g}: "
+            "give them as they were, before scaling"
+        )
+    return x
+
+
+def _shaped(x: np.ndarray, net: Net) -> np.ndarray:
+    wanted, features = net.in_shape, math.prod(net.in_shape)
+    if x.ndim > 0 and (
+        x.shape[1:] == wanted or x.shape[1:] == (features,) or (len(wanted) == 3 and wanted[0] == 1 and x.shape[1:] == wanted[1:])
+    ):
+        return x.reshape(len(x), *wanted)
+    hint = nhwc_hint(x.shape, wanted)
+    if x.shape == wanted or x.shape == (features,):
+        hint = ", looks like a single sample: give x[None]"
+    raise DataError(f"x has shape {x.shape}, net {net.name!r} takes (n, {', '.join(map(str, wanted))}){hint}")
+
+
+def _prescaled(x: np.ndarray, mark: DataMark) -> bool:
+    """Whether fractions from -1 to 1, or nearly so, are given where whole numbers with a scale were trained on."""
+    whole = mark.parts.get("train_x", "").startswith("uint8") and mark.scale < 0.5 and not mark.mean
+    return whole and x.size > 0 and np.abs(x).max() <= 4 and not (x == np.floor(x)).all()

@@ -1,0 +1,24 @@
+"""Samples that nobody scaled: networks train best on numbers about 1, and on hundreds they diverge or stand still."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..data.dataset import Dataset
+
+USUAL = 16.0  # standardised data stay below it
+ROWS = 1024  # looked at together
+
+
+def advice(data: Dataset) -> str | None:
+    """What to do about samples that are far from 1, as a clause; None where they are not, or not finite."""
+    x, largest = data.train_x, 0.0
+    for first in range(0, len(x), ROWS):
+        some = x[first : first + ROWS]
+        largest = max(largest, float(some.max()), -float(some.min()))
+    largest *= data.scale
+    if not USUAL < largest < math.inf:
+        return None
+    return f"scale the samples, which reach {largest:.4g} and train best about 1 (standardize=True, or scale={float(np.float32(data.scale / largest)):.2g})"

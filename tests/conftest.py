@@ -1,0 +1,34 @@
+"""How the tests are spread over processes: `pytest -n auto` takes one for each processor, and each process takes whole files.
+
+A file is the unit because its tests share what is dear to make: compiled kernels, drawn cases, references.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+import processors
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    processors.share()  # before a test imports anything that asks how many processors there are
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    return processors.processes()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    if config.getoption("dist") != "load":
+        return None  # somebody asked for another way
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return nodeid.partition("::")[0]
+
+    return ByFile(config, log)

@@ -1,0 +1,71 @@
+"""The proof at the batch sizes that a class tries: honest rungs pass, and liars whose fault shrinks with the batch do not.
+
+`tests/sweep_proofs.py` does the same with more seeds, nets and rungs, and with every liar.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from large_batches import BATCHES, LARGE
+from liars import LIARS
+from sweep_proofs import Shared, honest, images, lying, sized
+from warpladder import nets
+from warpladder.config import TrainConfig
+from warpladder.data import load
+from warpladder.data.dataset import Dataset
+from warpladder.rungs.numpy import build as numpy_rung
+from warpladder.verify import verify, witness
+
+DIGITS, BLOTS = load("digits"), images(4096)
+BIG = tuple(batch for batch in BATCHES if batch is None or batch > 64)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("batch", BIG)
+@pytest.mark.parametrize("name", ["softmax", "mlp", "mlp10"])
+def test_honest_rungs_pass_at_every_batch_size(name: str, batch: int | None, seed: int) -> None:
+    verdicts = list(honest(Shared(*sized(name, DIGITS, batch), DIGITS, seed), ["numpy", "native"]))
+    assert len(verdicts) == 2
+    for who, good, verdict in verdicts:
+        assert good, f"{who}: {verdict.reason}"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "batch"), [("mlp", BLOTS, 4096), ("mlp10", BLOTS, 4096), ("softmax", BLOTS, 1000), ("cnn", DIGITS, 1000)]
+)
+def test_honest_rungs_pass_where_a_batch_repeats_samples_too(name: str, data: Dataset, batch: int) -> None:
+    for who, good, verdict in honest(Shared(*sized(name, data, batch), data, 0), ["numpy", "native"]):
+        assert good, f"{who}: {verdict.reason}"
+
+
+@pytest.mark.parametrize("batch", BIG)
+@pytest.mark.parametrize("name", ["softmax", "mlp", "mlp10", "cnn"])
+def test_a_fault_that_shrinks_with_the_batch_is_still_seen(name: str, batch: int | None) -> None:
+    if name == "cnn" and batch is not None and batch > 1024:
+        pytest.skip("the sweep of the nightly run has it: ten thousand images take a convolution a minute")
+    verdicts = list(lying(Shared(*sized(name, DIGITS, batch), DIGITS, 0), LARGE))
+    assert len(verdicts) >= 3
+    for who, caught, verdict in verdicts:
+        assert caught, f"{who}: {verdict.reason}"
+
+
+def test_where_no_step_can_be_judged_by_nobody_is_accused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(witness, "RESERVE", 1e9)  # of which no float32 code has so much
+    net = nets.softmax((1, 8, 8))
+    for build in (numpy_rung, LIARS[0].build):
+        verdict = verify(build, net, TrainConfig(batch_size=4))
+        assert not verdict.judged
+        assert not verdict.passed
+        assert verdict.reason.startswith("cannot judge: exact data: no samples were found for net 'softmax'")
+        assert "plain float32 code itself is off by" in verdict.reason
+        assert not verdict.checks
+
+
+def test_a_verdict_cannot_pass_unjudged() -> None:
+    passed = verify(numpy_rung, nets.softmax((1, 8, 8)), TrainConfig(batch_size=4))
+    assert passed.judged
+    with pytest.raises(ValueError, match="nothing could be judged"):
+        replace(passed, judged=False)
