@@ -298,7 +298,7 @@ def main() -> int:
     scripts = Scripts(args.scripts, args.data_dir) if args.scripts else None
     report: dict[str, Any] = {"cases": [], "failures": []}
     failures: list[str] = report["failures"]
-    for case, precision in product(CASES, args.precisions.split(",")):
+    for precision, case in product(args.precisions.split(","), CASES):
         if case.script not in args.cases.split(","):
             continue
         train = images(args.data_dir, case)
