@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from .. import ladder
+from ..checkpoint import net_from_json, net_to_json
 from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..errors import ResultsError
@@ -27,7 +28,6 @@ from ..results import Checked
 from ..results.reader import read, read_json
 from ..rungs.base import Rung
 from ..verify import verify
-from .footprint import describe, rebuild
 from .task import Task, proven_with
 
 LIMIT = 180.0  # seconds that a process may take
@@ -65,7 +65,7 @@ def passed_beside(rungs: Sequence[Rung], task: Task, at_a_time: int, until: floa
 def _ask(rung: Rung, task: Task, path: Path, until: float, children: set[subprocess.Popen[str]]) -> Checked | None:
     """What a process of its own says of a rung; None where it says nothing."""
     config, cut = proven_with(rung, task)
-    order = {"rung": rung.name, "net": describe(task.net), "config": asdict(config), "data": str(path)}
+    order = {"rung": rung.name, "net": net_to_json(task.net), "config": asdict(config), "data": str(path)}
     package = str(Path(__file__).parents[2])
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); from warpladder.bench.beside import child; child()"]
     if perf_counter() > until:
@@ -92,7 +92,7 @@ def child() -> None:
         x, y, scale = arrays["x"], arrays.get("y"), float(arrays["scale"])
     data = Dataset("the climb's", x, y, x[:1].copy(), None, scale)
     verdict = verify(
-        rung.build, rebuild(told["net"]), config,
+        rung.build, net_from_json(told["net"]), config,
         dataset=data, bitwise=not rung.deviations, precision=rung.precision, transforms=rung.transforms,
     )  # fmt: skip
     error, bound = (value if np.isfinite(value) else None for value in map(float, (verdict.error, verdict.bound)))
