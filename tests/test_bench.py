@@ -25,6 +25,7 @@ from warpladder.results import load
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, StepLog, Trainer
 from warpladder.verify import verify
+from warpladder.verify.cases import Cases
 
 NUMPY = find("numpy")
 CONFIG = TrainConfig(batch_size=32, learning_rate=0.05)
@@ -637,15 +638,13 @@ def test_a_first_look_begins_no_rung_late_and_takes_no_accuracy(net, data, monke
 
 
 def test_rungs_that_are_proven_alike_share_their_cases_and_their_verdicts_stay(net, data, monkeypatch):
-    from warpladder.verify.cases import Cases
+    made = []
 
-    made: list[Any] = []
-
-    def make(*what: Any) -> Cases:
+    def noted(*what):
         made.append(what)
         return Cases(*what)
 
-    monkeypatch.setattr(sys.modules["warpladder.verify"], "Cases", make)
+    monkeypatch.setattr(sys.modules["warpladder.verify"], "Cases", noted)
     alone = verify(NUMPY.build, net, CONFIG, dataset=data)
     shared: Any = {}
     first, second = (verify(NUMPY.build, net, CONFIG, dataset=data, shared=shared) for _ in range(2))

@@ -37,3 +37,10 @@ def test_there():
     )
     done = pytest_there("-q", "--rootdir", str(tmp_path), str(tmp_path))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+
+
+def test_what_needs_the_compiler_of_kernels_says_so_by_a_mark():
+    """The newcomer's run skips these; .ci/run installs the compiler afterwards and runs what has the mark."""
+    for file in TESTS.glob("test_*.py"):
+        text = file.read_text(encoding="utf-8")
+        assert ('importorskip("cuda.' in text) <= ("pytest.mark.nvrtc" in text), file.name

@@ -17,7 +17,10 @@ pytest.importorskip("cuda.bindings", reason="CUDA's libraries are not installed:
 pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
 
 COMPILER = shutil.which("cc")
-pytestmark = pytest.mark.skipif(COMPILER is None or sys.platform != "linux", reason="the pretended driver needs Linux and a C compiler")
+pytestmark = [
+    pytest.mark.nvrtc,
+    pytest.mark.skipif(COMPILER is None or sys.platform != "linux", reason="the pretended driver needs Linux and a C compiler"),
+]
 
 BEGIN = """
 import gc, os, threading, numpy as np

@@ -15,6 +15,8 @@ from warpladder.ops import naive, resident
 from warpladder.ops.kernels import KernelTable
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 
+pytestmark = pytest.mark.nvrtc
+
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("feed", ["sync", "streamed", "resident"])

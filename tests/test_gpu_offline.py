@@ -266,6 +266,8 @@ import threading
 from pathlib import Path
 from warpladder.device import source
 from warpladder.gpu import cache
+
+pytestmark = pytest.mark.nvrtc
 cache.folder = lambda: Path(sys.argv[2])
 for _ in range(5):
     found = cache.compiled(source.read(sys.argv[1]), ("add",), "sm_90")

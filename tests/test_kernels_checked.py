@@ -1,7 +1,7 @@
-"""Every kernel of the package in the emulator: in three orders of threads, under the checker, and under AddressSanitizer.
+"""Every kernel of the package in the emulator: in two orders of threads and under the checker; in a random order and under AddressSanitizer each night.
 
 The cases follow the tables of `warpladder.ops` (kernel_cases.py); a new entry is covered as soon as it stands in one. Each mode
-runs in a process of its own, two at a time, because most of the time goes to the compiler.
+runs in a process of its own, which a test that asks for it starts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,8 @@ from warpladder.ops.linear.cuda import NaiveLinear
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 CASES = every_case()
-MODES = ("fast forward", "check forward", "fast reverse", "fast random")
+MODES = ("fast forward", "check forward", "fast reverse", pytest.param("fast random", marks=pytest.mark.nightly))
+PLAIN = "fast forward"
 PACKAGE = Path(warpladder.__file__).parent
 
 #: By case: which kernels it launched, or what went wrong.
@@ -42,24 +42,26 @@ class Runs:
     """The modes, in processes. AddressSanitizer is slow to compile for: it gets as many cases as it takes to launch each kernel."""
 
     def __init__(self) -> None:
-        self.pool = ThreadPoolExecutor(2)
-        self.processes: list[subprocess.Popen[str]] = []
-        self.found: dict[str, Future[Outcome]] = {mode: self.pool.submit(self._run, *mode.split()) for mode in MODES}
-        self.found["asan"] = self.pool.submit(self._asan)
+        self.found: dict[str, Outcome] = {}
+        self.process: subprocess.Popen[str] | None = None
+
+    def __getitem__(self, mode: str) -> Outcome:
+        if mode not in self.found:
+            self.found[mode] = self._asan() if mode == "asan" else self._run(*mode.split())
+        return self.found[mode]
 
     def _run(self, mode: str, order: str, *cases: str) -> Outcome:
         command = [sys.executable, kernel_cases.__file__, mode, order, *cases]
-        process = subprocess.Popen(
+        self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", env=asan.environment() if mode == "asan" else None
         )  # fmt: skip
-        self.processes.append(process)
-        out, said = process.communicate()
+        out, said = self.process.communicate()
         found = {entry.pop("case"): entry for entry in map(json.loads, out.splitlines())}
-        died = f"the process ended with {process.returncode} before this case was done\n{said[-5000:]}"
+        died = f"the process ended with {self.process.returncode} before this case was done\n{said[-5000:]}"
         return {name: found.get(name, {"error": died}) for name in cases or [case.name for case in CASES]}
 
     def _asan(self) -> Outcome:
-        kernels = {name: set(outcome.get("kernels", ())) for name, outcome in self.found[MODES[0]].result().items()}
+        kernels = {name: set(outcome.get("kernels", ())) for name, outcome in self[PLAIN].items()}
         left, chosen = set().union(*kernels.values()), []
         while left:
             name = max(kernels, key=lambda name: (len(kernels[name] & left), " 1 of 1" not in name))
@@ -68,34 +70,34 @@ class Runs:
         return self._run("asan", "forward", *chosen)
 
     def close(self) -> None:
-        self.pool.shutdown(wait=False, cancel_futures=True)
-        for process in self.processes:
-            process.kill()
+        if self.process is not None:
+            self.process.kill()
 
 
 @pytest.fixture(scope="module")
-def runs() -> Iterator[dict[str, Future[Outcome]]]:
-    all_of_them = Runs()
-    yield all_of_them.found
-    all_of_them.close()
+def runs() -> Iterator[Runs]:
+    runs = Runs()
+    yield runs
+    runs.close()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize("mode", MODES)
-def test_kernels(mode: str, case: KernelCase, runs: dict[str, Future[Outcome]]) -> None:
-    found = runs[mode].result()[case.name]
+def test_kernels(mode: str, case: KernelCase, runs: Runs) -> None:
+    found = runs[mode][case.name]
     assert "error" not in found, found["error"]
 
 
-def test_every_kernel_of_the_package_is_launched_by_some_case(runs: dict[str, Future[Outcome]]) -> None:
-    launched = {name for found in runs[MODES[0]].result().values() for name in found.get("kernels", ())}
+def test_every_kernel_of_the_package_is_launched_by_some_case(runs: Runs) -> None:
+    launched = {name for found in runs[PLAIN].values() for name in found.get("kernels", ())}
     there = {name for file in (PACKAGE / "ops").rglob("*.cu") for name in names(source.read(file))}
     assert there - launched == set()
     assert {level.path for level in LEVELS} >= set((PACKAGE / "gemm").rglob("*.cu"))
 
 
-def test_kernels_under_the_address_sanitizer(runs: dict[str, Future[Outcome]]) -> None:
-    found = runs["asan"].result()
+@pytest.mark.nightly
+def test_kernels_under_the_address_sanitizer(runs: Runs) -> None:
+    found = runs["asan"]
     assert found
     assert [outcome["error"] for outcome in found.values() if "error" in outcome] == []
 

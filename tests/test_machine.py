@@ -1,6 +1,8 @@
 """The machine's facts are there, and its measured peak is one that a processor can have."""
 
+import os
 import platform
+import subprocess
 
 import pytest
 
@@ -56,3 +58,17 @@ def test_a_package_outside_a_checkout_has_no_commit(monkeypatch):
 def test_a_program_that_is_missing_or_fails_says_nothing():
     assert machine._output("no-such-program-here") is None
     assert machine._output("git", "no-such-command") is None
+
+
+def test_a_look_at_the_checkout_leaves_its_index_alone(tmp_path, monkeypatch):
+    """`git status` would refresh it, and where it is killed meanwhile the next commit finds a lock."""
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    (tmp_path / "__init__.py").write_text("")
+    for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "a"]):
+        subprocess.run([*git, *command], check=True)
+    os.utime(tmp_path / "__init__.py", (1, 1))  # the index is out of date, though nothing has changed
+    before = (tmp_path / ".git" / "index").read_bytes()
+    monkeypatch.setattr(machine, "__file__", str(tmp_path / "machine.py"))
+    commit, dirty = machine._checkout()
+    assert commit is not None and len(commit) == 40 and dirty is False
+    assert (tmp_path / ".git" / "index").read_bytes() == before

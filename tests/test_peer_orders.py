@@ -83,7 +83,7 @@ def test_an_epoch_is_two_programs_that_are_there_when_the_data_set_is(monkeypatc
     program, send = jax_trainer.program, jax_trainer.JaxTrainer._send
 
     def noted(*arguments: Any) -> Any:
-        made.append((arguments[4].count, arguments[4].size))
+        made.append((arguments[3].count, arguments[3].size))
         return program(*arguments)
 
     def counted(trainer: Any, *arguments: Any) -> Any:

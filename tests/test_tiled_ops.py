@@ -255,6 +255,7 @@ def test_the_model_divides_long_sums_of_few_blocks() -> None:
     assert parts(2, 7, 100, 4, 8, long, limits) == 7
 
 
+@pytest.mark.nvrtc
 @pytest.mark.parametrize("arch", LIMITS)
 def test_kernels_of_the_five_nets_fit_every_architecture(arch: str) -> None:
     """Nothing spills, and every launch of every block size is one that the device can do: S1's asked for 4,096 threads."""

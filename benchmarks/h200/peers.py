@@ -4,7 +4,7 @@
     python benchmarks/h200/peers.py --data-dir DIR --scripts DIR2      # and beside the programs of a folder: p_jax.py, p_torch.py, common.py
     python benchmarks/h200/peers.py --data-dir DIR --why               # and JAX's yardstick in every style, to see what each difference costs
 
-Each library has a process of its own; in it everyone trains the same images in batches of the same size, without a partial one.
+Each peer has a process of its own with what it is held against; in it everyone trains the same images in batches of the same size, without a partial one.
 A time is that of an epoch, for mlp10, whose epoch is one step, of 500, from the call to the losses on the host.
 A peer that takes more than MARGIN times as long as its yardstick fails, and the command returns 1.
 The programs of a folder count no right samples and leave their losses on the device: their ratio is printed, and held to the same margin.
@@ -238,7 +238,7 @@ def runners(
                     )  # fmt: skip
     if args.why and case.script in ("W1", "W2"):
         for count, update, bias in product(("none", "argmax", "mask"), ("constant", "sum", "argument"), ("factors", "float32")):
-            few = (count != "mask") + (update != "constant") + (bias != "factors")
+            few = (count != "argmax") + (update != "constant") + (bias != "factors")
             if few == 1 and (bias == "factors" or precision == "bf16"):
                 style = Style(count, update, bias)
                 add(f"JAX, {count}, {update}, {bias}", "", lambda style=style: jax_program(task, style))  # type: ignore[misc]
@@ -318,24 +318,23 @@ def main() -> int:
 
 
 def parent(args: argparse.Namespace) -> int:
-    """Each library in a process of its own, so that neither's threads and memory disturb the other; and what they found in one file."""
+    """Each peer and its yardsticks in a process of their own, so that none disturbs another; and what they found in one file."""
     begin = time.monotonic()
     args.out.mkdir(parents=True, exist_ok=True)
     date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     report: dict[str, Any] = {"machine": facts(), "date": date, "cases": [], "failures": []}
     chosen = args.peers.split(",")
-    groups = [[name for name in chosen if name.startswith("jax") == jax] for jax in (True, False)]
     with tempfile.TemporaryDirectory() as folder:
-        for names in filter(None, groups):
-            told = Path(folder) / f"{names[0]}.json"
-            budget = str(args.budget / sum(map(bool, groups)))
-            command = [sys.executable, __file__, *sys.argv[1:], "--child", str(told), "--peers", ",".join(names), "--budget", budget]
+        for name in chosen:
+            told = Path(folder) / f"{name}.json"
+            budget = str(args.budget / len(chosen))
+            command = [sys.executable, __file__, *sys.argv[1:], "--child", str(told), "--peers", name, "--budget", budget]
             done = subprocess.run(command)
             found = json.loads(told.read_text()) if told.exists() else {"cases": [], "failures": []}
             report["cases"] += found["cases"]
             report["failures"] += found["failures"]
             if done.returncode:
-                report["failures"].append(f"{', '.join(names)}: the process ended with {done.returncode}")
+                report["failures"].append(f"{name}: the process ended with {done.returncode}")
     (args.out / "peers.json").write_text(json.dumps(report, indent=1) + "\n")
     compared = sum(told["against"] not in ("", name) for case in report["cases"] for name, told in case["measured"].items())
     print(f"stored {args.out / 'peers.json'}; {time.monotonic() - begin:.0f} s in all")

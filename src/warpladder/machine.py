@@ -221,7 +221,8 @@ def _checkout() -> tuple[str | None, bool | None]:
     folder = Path(__file__).resolve().parent
     if _output("git", "-C", str(folder), "ls-files", "--error-unmatch", "__init__.py") is None:
         return None, None  # no checkout, or one that merely has the package lying inside it
-    changes = _output("git", "-C", str(folder), "status", "--porcelain", "--", ".")
+    # a look must not take the lock of the index: killed, or on a full disk, it would leave it locked
+    changes = _output("git", "--no-optional-locks", "-C", str(folder), "status", "--porcelain", "--", ".")
     return _output("git", "-C", str(folder), "rev-parse", "HEAD"), None if changes is None else bool(changes)
 
 

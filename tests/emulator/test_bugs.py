@@ -7,6 +7,7 @@ import pytest
 from bug_samples import BUGS, FOLDER, Bug, send
 
 from warpladder.emulator import EmulatedDevice, asan
+from warpladder.emulator.faults import found
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
@@ -28,6 +29,10 @@ def test_the_checker_finds_it(bug: Bug):
         assert report.block is not None
         if report.kind not in ("barrier", "deadlock"):  # what no single thread does
             assert report.thread is not None
+    wrote = [{"kind": r.kind, "message": r.message, "places": r.locations, "array": r.array} for r in device.reports]
+    problems, _ = found({"check": [{"launch": 1, "kernel": bug.kernel, "order": "forward"}, *wrote]})
+    assert len(problems) == 1, "one fault is told once"
+    assert (problems[0].kind, problems[0].array) == (bug.kind, bug.array)
 
 
 @pytest.fixture(scope="module")

@@ -5,15 +5,21 @@ from pathlib import Path
 
 import correct_samples
 import pytest
-from correct_samples import CASES, FOLDER, every_order
+from correct_samples import CASES, FOLDER, Bench, every_order
 
-from warpladder.emulator import asan
+from warpladder.emulator import EmulatedDevice, asan, locals
 
 
 @pytest.mark.parametrize("run", CASES, ids=lambda run: run.__name__)
 @pytest.mark.parametrize("mode", ["fast", "check"])
 def test_results_are_numpys_and_nothing_is_reported(mode, run):
     every_order(mode, run)
+
+
+@pytest.mark.skipif(not locals.comparable(), reason="g++ 12 can fill local variables")
+@pytest.mark.parametrize("run", CASES, ids=lambda run: run.__name__)
+def test_no_result_depends_on_local_variables_without_a_value(run):
+    run(Bench(EmulatedDevice("fast", local="pattern")))
 
 
 def test_asan_finds_nothing():

@@ -174,11 +174,11 @@ def test_a_compiled_kernel_is_kept_and_a_header_that_changes_is_noticed(tmp_path
 def test_the_emulators_headers_are_parsed_once_for_all_kernels(tmp_path, monkeypatch, mode):
     commands, made = [], toolchain._made
 
-    def noted(name, arguments, *more):
+    def remembered(name, arguments, *more):
         commands.append(arguments)
         return made(name, arguments, *more)
 
-    monkeypatch.setattr(toolchain, "_made", noted)
+    monkeypatch.setattr(toolchain, "_made", remembered)
     EmulatedDevice(mode=mode).kernel(written(tmp_path, "__global__ void k(float* x) { *x = 1; }"), "k")
     (command,) = [arguments for arguments in commands if "-c" in arguments]
     command = [*toolchain.compiler().command, *command, "-H", "-o", os.devnull]

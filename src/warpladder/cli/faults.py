@@ -31,7 +31,8 @@ def show(outcome: Outcome) -> None:
         more = f"\n... and {len(lines) - PRINTED:,} more lines" if len(lines) > PRINTED else ""
         out.print(Text("Printed by the kernels:\n" + "\n".join(lines[:PRINTED]) + more + "\n"))
     for kernel, why in outcome.refused:
-        out.print(Text(f"refused: kernel {kernel}: {why}", "bold yellow"), soft_wrap=True)
+        said = why if why.startswith(f"kernel {kernel} ") else f"kernel {kernel}: {why}"
+        out.print(Text(f"refused: {said}", "bold yellow"), soft_wrap=True)
     if outcome.refused:
         out.print()
     for remark in outcome.remarks:
@@ -70,7 +71,12 @@ def _show_problem(number: int, problem: Problem, out: Console) -> None:
         out.print(_wrapped(f"Usually: {HINTS[problem.kind]}", out), style="cyan")
     if problem.places:
         times = f"{problem.count:,} times, " if problem.count > 1 else ""
-        out.print(_wrapped(f"Seen {times}by {_together(problem.seen)}.", out), style="dim")
+        lines = (
+            f", also in line{'s' * (len(problem.also) > 1)} {_together(tuple(str(line) for _, line in sorted(problem.also)))}"
+            if problem.also
+            else ""
+        )
+        out.print(_wrapped(f"Seen {times}by {_together(problem.seen)}{lines}.", out), style="dim")
     out.print()
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from ..device.signature import code
+from ..device.signature import code, readable
 from ..device.source import Source
 from ..device.types import Type, resolve
+from .refused import without_kernels
 from .text import bare
 
 _DECLARED = re.compile(r"(?P<before>(?:\b\w+\s+)*)\b__constant__\s+(?P<declared>[^;{}()]+);")
@@ -30,6 +31,12 @@ def constants(source: Source) -> dict[str, Type | None]:
                 kind = " ".join(f"{match['before']} {words['type']}".replace("static", " ").split())
                 out["::".join([*_around(text, match.start()), name["name"]])] = resolve(kind, code(source))
     return out
+
+
+def mentions(source: Source, kernel: str, constant: str) -> bool:
+    """Whether a kernel, or a function that it may call, speaks of a constant by name."""
+    mine = without_kernels(source, [name for name in readable(source) if name != kernel.partition("<")[0]])
+    return len(re.findall(rf"\b{constant.rpartition('::')[2]}\b", bare(mine.text))) > 1  # once where it is declared
 
 
 def _around(text: str, position: int) -> list[str]:

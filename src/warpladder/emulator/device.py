@@ -21,6 +21,9 @@ from .module import function, runtime_of
 from .reports import Report, read
 from .toolchain import MODES, compiler
 
+#: How often a launch is asked where it is.
+ASKED = 20
+
 
 class EmulatedEvent(Event):
     """A moment: all work is done as soon as it is queued."""
@@ -170,8 +173,13 @@ class EmulatedDevice(Device):
         Another Python thread asks. It is for processes that end then: the launch itself cannot be ended.
         """
         assert isinstance(launch, EmulatedLaunch)
-        said = self.runtime.emu_stuck() if self.watched else None
-        return read(said.decode("utf-8", "replace"), launch.name, launch.kernel.function.library) if said else []
+        found: list[Report] = []
+        for _ in range(ASKED if self.watched else 0):
+            said = self.runtime.emu_stuck()
+            found = read(said.decode("utf-8", "replace"), launch.name, launch.kernel.function.library) if said else []
+            if found and found[0].locations[0][1]:
+                break  # in between it may be where no line is, on the way to the runtime
+        return found
 
     def new_stream(self) -> Stream:
         return EmulatedStream()

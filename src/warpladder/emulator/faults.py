@@ -22,6 +22,7 @@ class Problem:
     kernel, launch : which kernel, and in which launch, counted from 1, it was first seen.
     seen : what saw it: check, asan, forward, ...
     count : how often.
+    also : further lines in which it shows: of races on one array that have a line in common.
     """
 
     kind: str
@@ -32,6 +33,7 @@ class Problem:
     launch: int
     seen: tuple[str, ...]
     count: int = 1
+    also: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,12 @@ def _add(problems: list[Problem], new: Problem) -> None:
     for position, old in enumerate(problems):
         if _same(old, new):
             seen = tuple(dict.fromkeys(old.seen + new.seen))
-            problems[position] = replace(old, seen=seen, count=old.count + (old.seen == new.seen))
+            further = (
+                tuple(place for place in (*old.also, *new.places) if place not in old.places)
+                if old.kind == new.kind == "race"
+                else old.also
+            )
+            problems[position] = replace(old, seen=seen, count=old.count + (old.seen == new.seen), also=tuple(dict.fromkeys(further)))
             return
     problems.append(new)
 
@@ -132,6 +139,8 @@ def _same(old: Problem, new: Problem) -> bool:
         return bool(old.places) or old.kernel == new.kernel
     if old.kind == new.kind == "unfilled" and old.array == new.array:
         return True
+    if old.kind == new.kind == "race" and (old.kernel, old.array) == (new.kernel, new.array):
+        return bool({*old.places, *old.also} & set(new.places))
     if old.kernel != new.kernel or old.seen == new.seen:
         return False
     if new.kind == "crash" and not new.places and old.kind in CAUSES:
@@ -142,12 +151,14 @@ def _same(old: Problem, new: Problem) -> bool:
 
 
 def _causes(problems: list[Problem]) -> list[Problem]:
-    """Without reads of what was not written yet only because of a race that is among them, and without crashes where somebody knows of what."""
+    """Without what follows from another fault among them: reads that a race lets come too early, races where an index runs out of its row, crashes."""
     races = {(p.kernel, p.array, place) for p in problems if p.kind == "race" for place in p.places}
+    outside = {(p.kernel, p.array, place) for p in problems if p.kind == "out of bounds" and p.array for place in p.places}
     named = {p.kernel for p in problems if p.kind in CAUSES and p.places}
     return [
         p
         for p in problems
         if not (p.kind == "uninitialised" and any((p.kernel, p.array, place) in races for place in p.places))
+        and not (p.kind == "race" and all((p.kernel, p.array, place) in outside for place in p.places))
         and not (p.kind == "crash" and not p.places and p.kernel in named)
     ]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..device import Array, Source
 from ..errors import KernelError, LaunchError
+from .constants import mentions
 from .contents import constant
 from .device import EmulatedDevice
 from .kernel import EmulatedKernel, EmulatedLaunch
@@ -119,7 +120,8 @@ class Once:
         """Give the __constant__ variables of a kernel's library what the description says of them, once."""
         for name, (array, _) in kernel.constants.items():
             if name not in self.plan.constants:
-                self.write(unfilled=name)
+                if mentions(self.source, kernel.signature.name, name):
+                    self.write(unfilled=name)
             elif array.address not in self.filled:
                 what = constant(name, self.plan.constants[name], array.shape, array.dtype, self.plan.values, self.seed)
                 device.upload(array, what)

@@ -182,6 +182,11 @@ class Planned:
         """The plans that there is room for, the fastest by the model first."""
         return plans(*self.shape(n), self.limits, self.room, self.whole, self.tiles, self.copies)
 
+    def cycles(self, n: int, plan: Plan) -> float:
+        """What n samples take by the model."""
+        m, columns, _ = self.shape(n)
+        return cycles(plan, m, columns, self.limits.multiprocessors, self.whole, self.copies)
+
     def use(self, n: int, plan: Plan) -> None:
         """Compute n samples by this one of `options(n)` from now on."""
         self.chosen[n] = plan

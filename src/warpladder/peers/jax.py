@@ -12,7 +12,7 @@ from ..rungs.base import Rung
 from ..trainers.base import State, Trainer
 from . import driver
 
-IDEA = "Blocks of steps compiled by XLA as one program each, a scan over gathered batches with the weights donated; the data set stays on the device."
+IDEA = "An epoch compiled by XLA as one program, a scan over gathered batches with the weights donated; the data set and its order stay on the device."
 
 #: How it deviates on the GPU.
 COMPILED = "a step may round differently in a block of another length, since each length is compiled apart"

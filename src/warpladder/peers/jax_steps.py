@@ -17,15 +17,13 @@ from jax import lax
 from ..config import TrainConfig
 from ..errors import RungError
 from ..nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Upsample2d
+from .jax_order import shuffled
 from .layout import pooled_first, spatial
 
 Tree = dict[str, jax.Array]
 
-#: The numbers of an update, in the order in which a step is given them.
+#: Of the vector of numbers that a step is given, so that settings can differ without another compilation; as constants they gain nothing.
 RATES = ("learning_rate", "momentum", "weight_decay", "clip_value")
-
-#: Those of a config, or an array of them: a program that has them as arguments serves other settings as well.
-Rates = tuple[float, ...] | jax.Array
 
 
 @dataclass(frozen=True)
@@ -42,11 +40,6 @@ class Rule:
         return cls(config.momentum > 0, config.nesterov, config.weight_decay > 0, config.clip_value is not None)
 
 
-def rates(config: TrainConfig) -> tuple[float, ...]:
-    """A config's, 0 where it has none."""
-    return tuple(getattr(config, name) or 0.0 for name in RATES)
-
-
 @dataclass(frozen=True)
 class Length:
     """How a program of many steps is written.
@@ -55,6 +48,7 @@ class Length:
     unroll : steps in a round of the loop.
     whole : whether a batch is all samples, so that nothing is gathered.
     at_once : whether the samples of all steps are gathered before the first, where a GPU has room for them: a kernel less in each step.
+    half_bits : of the order, where the program begins with an epoch and works its order out itself: a call less; None where it is given one.
     """
 
     count: int
@@ -62,6 +56,7 @@ class Length:
     unroll: int
     whole: bool
     at_once: bool
+    half_bits: int | None
 
 
 def forward(net: Net, params: Tree, x: jax.Array, precision: str) -> jax.Array:
@@ -98,9 +93,17 @@ def forward(net: Net, params: Tree, x: jax.Array, precision: str) -> jax.Array:
     return first(x, net, image).astype(jnp.float32)
 
 
+@jax.custom_vjp
 def biased(x: jax.Array, bias: jax.Array) -> jax.Array:
-    """x plus a bias, in x's format; added in float32, so that the bias's gradient is summed in float32."""
-    return (x.astype(jnp.float32) + bias).astype(x.dtype)
+    """x plus a bias, in x's format, so that the product that x comes from may add it; the bias's gradient is summed in float32."""
+    return x + bias.astype(x.dtype)
+
+
+def _biased_gradient(_: None, dy: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return dy, dy.astype(jnp.float32).sum(tuple(range(dy.ndim - 1)))
+
+
+biased.defvjp(lambda x, bias: (biased(x, bias), None), _biased_gradient)
 
 
 def first(x: jax.Array, net: Net, image: tuple[int, ...] | None = None) -> jax.Array:
@@ -139,11 +142,7 @@ def loss(net: Net, precision: str) -> Callable[..., tuple[jax.Array, jax.Array]]
         out = forward(net, params, x, precision)
         chosen = y[:, None] == jnp.arange(out.shape[1], dtype=y.dtype)  # a mask fuses; an index would scatter in the backward pass
         value = -jnp.where(chosen, jax.nn.log_softmax(out), 0).sum() / len(y)
-        # The first of the largest is the label's: no row is searched for a place, and all of it is one sum beside the loss's.
-        largest = out == out.max(1, keepdims=True)
-        before = jnp.arange(out.shape[1], dtype=y.dtype) < y[:, None]
-        right = jnp.where(largest, jnp.where(chosen, 1, jnp.where(before, -1, 0)), 0).sum(1) == 1
-        return value, right.sum(dtype=jnp.int32)
+        return value, (out.argmax(1) == y).sum(dtype=jnp.int32)
 
     def images(params: Tree, x: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
         out = forward(net, params, x, precision)
@@ -155,7 +154,7 @@ def loss(net: Net, precision: str) -> Callable[..., tuple[jax.Array, jax.Array]]
     return classes if isinstance(net.loss, CrossEntropyLoss) else images
 
 
-def update(rule: Rule, rates: Rates, params: Tree, velocity: Tree, grads: Tree) -> tuple[Tree, Tree]:
+def update(rule: Rule, rates: jax.Array, params: Tree, velocity: Tree, grads: Tree) -> tuple[Tree, Tree]:
     """SGD as torch.optim.SGD has it; `velocity` is empty without momentum."""
     rate, momentum, decay, clip = rates
     new: Tree = {}
@@ -169,48 +168,53 @@ def update(rule: Rule, rates: Rates, params: Tree, velocity: Tree, grads: Tree) 
         if rule.momentum:
             moved[name] = momentum * velocity[name] + g
             g = g + momentum * moved[name] if rule.nesterov else moved[name]
-        new[name] = p + -rate * g  # a sum of a product with a constant: XLA may leave it to the product of matrices that g is
+        new[name] = p - rate * g
     return new, moved
 
 
-def steps(net: Net, rule: Rule, constants: tuple[float, ...] | None, precision: str, length: Length) -> Callable[..., Any]:
-    """A program of `length.count` steps, (params, velocity, rates, scale, x, labels, place) -> (params, velocity, loss, correct).
+def steps(net: Net, rule: Rule, precision: str, length: Length) -> Callable[..., Any]:
+    """A program of `length.count` steps, (params, velocity, rates, scale, x, labels, place) -> (params, velocity, log, rows).
 
-    rates : (len(RATES),), used where `constants` is None.
+    rates : (len(RATES),) float32.
     scale : float32, by which the net sees the samples, or None where they are as it sees them.
     x, labels : all samples, as `layout.stored` keeps them, and their labels or None.
-    place : (n,) and () int32, the order of an epoch's samples and the position of the first that is trained on; None where a batch is all samples.
-    loss, correct : (count,) float32 and int32.
+    place : (n,) and () int32, the order of an epoch's samples and the position of the first that is trained on; with `length.half_bits` the
+        order's words, and the first is the epoch's; None where a batch is all samples.
+    log : (2, count) uint32, the bits of each step's loss, and its right samples: one array, so that one copy brings it to the host.
+    rows : the order that was worked out, or None.
     """
     gradient = jax.value_and_grad(loss(net, precision), has_aux=True)
     count, size = length.count, length.size
 
-    def many(
-        params: Tree, velocity: Tree, rates: jax.Array, scale: jax.Array | None, x: jax.Array, y: jax.Array | None,
-        place: tuple[jax.Array, jax.Array] | None,
-    ) -> tuple[Any, ...]:  # fmt: skip
+    def many(params: Tree, velocity: Tree, rates: jax.Array, scale: jax.Array | None, x: jax.Array, y: jax.Array | None, place: Any) -> Any:
         def gathered(some: jax.Array) -> tuple[jax.Array, jax.Array | None]:
             return take(x, some), None if y is None else take(y, some)
 
         def step(carry: tuple[Tree, Tree], batch: tuple[jax.Array, Any]) -> tuple[Any, Any]:
             images, labels = batch
             reported, grads = gradient(carry[0], images if scale is None else pixels(images, scale), labels)
-            return update(rule, rates if constants is None else constants, *carry, grads), reported
+            return update(rule, rates, *carry, grads), reported
 
-        mine = None if place is None else lax.dynamic_slice(place[0], (place[1],), (count * size,)).reshape(count, size)
+        mine, rows = None, None
+        if length.half_bits is not None:
+            rows = shuffled(place, len(x), length.half_bits)
+            mine = rows[: count * size].reshape(count, size)
+        elif place is not None:
+            mine = lax.dynamic_slice(place[0], (place[1],), (count * size,)).reshape(count, size)
         if count == 1:  # a scan would be a loop of one round, in which XLA's convolutions on a CPU use one core
-            (params, velocity), (value, correct) = step((params, velocity), (x, y) if mine is None else gathered(mine[0]))
-            return params, velocity, value[None], correct[None]
-        turn: Callable[..., Any] = step
-        over: Any = None
-        if mine is None:
-            turn = lambda carry, _: step(carry, (x, y))  # noqa: E731
-        elif length.at_once:
-            over = gathered(mine)
+            (params, velocity), reported = step((params, velocity), (x, y) if mine is None else gathered(mine[0]))
         else:
-            turn, over = lambda carry, some: step(carry, gathered(some)), mine
-        (params, velocity), (value, correct) = lax.scan(turn, (params, velocity), over, length=count, unroll=min(length.unroll, count))
-        return params, velocity, value, correct
+            turn: Callable[..., Any] = step
+            over: Any = None
+            if mine is None:
+                turn = lambda carry, _: step(carry, (x, y))  # noqa: E731
+            elif length.at_once:
+                over = gathered(mine)
+            else:
+                turn, over = lambda carry, some: step(carry, gathered(some)), mine
+            (params, velocity), reported = lax.scan(turn, (params, velocity), over, length=count, unroll=min(length.unroll, count))
+        log = jnp.stack([lax.bitcast_convert_type(part, jnp.uint32).reshape(count) for part in reported])
+        return params, velocity, log, rows
 
     return many
 

@@ -18,12 +18,12 @@ from jax.sharding import SingleDeviceSharding
 from ..config import TrainConfig
 from ..errors import DataError, RungError
 from ..nets import Conv2d, CrossEntropyLoss, Linear, Net
-from ..order import Order
+from ..order import ORDER_WORDS, Order
 from ..params import slots, views
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
 from . import driver, jax_order
 from .blocks import Blocks, powers
-from .jax_steps import RATES, Length, Rule, Tree, floats, forward, pixels, rates, steps
+from .jax_steps import RATES, Length, Rule, Tree, floats, forward, pixels, steps
 from .layout import channels_first, channels_last, flattened, spatial, stored
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class JaxTrainer(Trainer):
         self.y: jax.Array | None = None
         self.scale: jax.Array | None = None
         self.order: tuple[Order, jax.Array] | None = None
+        self.positions: dict[int, jax.Array] = {}
         self.programs: dict[tuple[int, int], Any] = {}
         self.seconds: dict[str, float] = {}
         self.set_state(state)
@@ -80,7 +81,7 @@ class JaxTrainer(Trainer):
         longest = n if self.on_gpu or not self.image else 1
         self.blocks = Blocks.of(self.config, n, longest)
         self.whole = self.blocks.batch == n  # a full batch has every sample, whatever the order
-        self.rates = self._put(np.array(rates(self.config), np.float32))
+        self.rates = self._put(np.array([getattr(self.config, name) or 0.0 for name in RATES], np.float32))
         self.x = self._put(stored(dataset.train_x, self.image))
         self.y = self._put(np.array(dataset.train_y)) if isinstance(self.net.loss, CrossEntropyLoss) else None
         self.scale = self._put(np.array(dataset.scale, np.float32))
@@ -88,15 +89,10 @@ class JaxTrainer(Trainer):
             self.x, self.scale = seen(self.x, self.scale, self.precision), None
         jax.block_until_ready((self.x, self.y))
         loaded = perf_counter()
-        if not self.whole and n <= jax_order.MOST:
-            jax_order.program(n, self._order(0).half_bits, self.sharding)
         self.together = powers(min(longest, TOGETHER))[::-1]
         for shape in self.blocks.whole | ({(count, n) for count in self.together if count <= READY} if self.whole else set()):
             self._program(shape)
         self.seconds = {"load": loaded - start, "compile": perf_counter() - loaded}
-
-    def _order(self, epoch: int) -> Order:
-        return Order(self.config.seed, epoch, self.samples, self.config.shuffle)
 
     def _program(self, shape: tuple[int, int]) -> Any:
         """What trains a block of (steps, size); compiled once."""
@@ -105,35 +101,50 @@ class JaxTrainer(Trainer):
             count, size = shape
             flops = self.net.train_flops * size
             unroll = next((times for most, times in UNROLLED if flops <= most), 1) if self.on_gpu else 1
-            length = Length(count, size, unroll, self.whole, self.on_gpu and count * size * self.x.nbytes // self.samples <= GATHERED)
-            # A proof's single steps go by many rates; for an epoch's they are constants, from which XLA makes the shorter program.
-            constants = rates(self.config) if count > 1 and self.on_gpu else None
+            at_once = self.on_gpu and count * size * self.x.nbytes // self.samples <= GATHERED
+            half_bits = Order(0, 0, self.samples).half_bits if self._shuffles(shape) else None
             self.programs[shape] = program(
-                self.net, self.rule, constants, self.precision, length, self.x.shape, str(self.x.dtype), self.y is not None,
-                self.scale is not None, self.sharding,
+                self.net, self.rule, self.precision, Length(count, size, unroll, self.whole, at_once, half_bits), self.x.shape,
+                str(self.x.dtype), self.y is not None, self.scale is not None, self.sharding,
             )  # fmt: skip
         return self.programs[shape]
+
+    def _shuffles(self, shape: tuple[int, int]) -> bool:
+        """Whether a program of this shape begins with its epoch's first step, whenever it is used, and works the epoch's order out."""
+        return shape == (self.blocks.full, self.blocks.batch) and not self.whole and self.samples <= jax_order.MOST
 
     def _rows(self, order: Order) -> jax.Array:
         """The order's samples on the device, where the next ranges of its epoch find them."""
         if self.order is None or self.order[0] != order:
             if order.n <= jax_order.MOST:
-                rows = jax_order.program(order.n, order.half_bits, self.sharding)(self._put(order.words))
+                rows = jax_order.program(order.n, order.half_bits, self.sharding)(order.words)
             else:
                 rows = self._put(order.indices(0, order.n).astype(np.int32))
             self.order = order, rows
         return self.order[1]
+
+    def _position(self, at: int) -> jax.Array:
+        """A position on the device: a copy of a number takes as long as many a step."""
+        if at not in self.positions:
+            self.positions[at] = self._put(np.array(at, np.int32))
+        return self.positions[at]
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.x is None:
             raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
         check_range(self.config, order, self.samples, first, last)
         batch = self.blocks.batch
-        rows = None if self.whole else self._rows(order)
         logs = []
         for block in self.blocks.cut(first, last):
-            place = None if rows is None else (rows, self._put(np.array(block.first * batch, np.int32)))
-            logs.append(self._send(self._program((block.steps, block.size)), place))
+            shape = block.steps, block.size
+            if self.whole:
+                log, _ = self._send(shape, None)
+            elif self._shuffles(shape):
+                log, rows = self._send(shape, order.words)
+                self.order = order, rows
+            else:
+                log, _ = self._send(shape, (self._rows(order), self._position(block.first * batch)))
+            logs.append(log)
         return self._finished(logs, np.minimum(batch, self.samples - np.arange(first, last) * batch))
 
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
@@ -144,22 +155,22 @@ class JaxTrainer(Trainer):
         logs, left = [], len(orders)
         while left:
             count = next(count for count in self.together if count <= left)
-            logs.append(self._send(self._program((count, self.samples)), None))
+            logs.append(self._send((count, self.samples), None)[0])
             left -= count
         return self._finished(logs, np.full(len(orders), self.samples)).apart()
 
-    def _send(self, train: Any, place: tuple[jax.Array, jax.Array] | None) -> list[jax.Array]:
-        """Start a program; its losses and counts of right samples, which will come to the host by themselves."""
-        self.params, self.velocity, *log = train(self.params, self.velocity, self.rates, self.scale, self.x, self.y, place)
-        for part in log:
-            part.copy_to_host_async()
-        return log
+    def _send(self, shape: tuple[int, int], place: Any) -> tuple[jax.Array, Any]:
+        """Start a program; its log, which will come to the host by itself, and the order that it worked out."""
+        train = self._program(shape)
+        self.params, self.velocity, log, rows = train(self.params, self.velocity, self.rates, self.scale, self.x, self.y, place)
+        log.copy_to_host_async()
+        return log, rows
 
-    def _finished(self, logs: list[list[jax.Array]], size: np.ndarray) -> StepLog:
+    def _finished(self, logs: list[jax.Array], size: np.ndarray) -> StepLog:
         """Wait for all programs."""
+        bits = np.concatenate([np.zeros((2, 0), np.uint32), *logs], axis=1)
         jax.block_until_ready((self.params, self.velocity))
-        loss, correct = (np.concatenate([np.zeros(0, dtype), *(log[i] for log in logs)]) for i, dtype in enumerate((np.float64, np.int64)))
-        return StepLog(loss.astype(np.float64), correct.astype(np.int64), size)
+        return StepLog(bits[0].view(np.float32).astype(np.float64), bits[1].astype(np.int64), size)
 
     def state(self) -> State:
         params, velocity = (np.zeros(self.net.param_count, np.float32) for _ in range(2))
@@ -241,10 +252,10 @@ def seen(x: jax.Array, scale: jax.Array, precision: str) -> jax.Array:
 
 @lru_cache(maxsize=256)
 def program(
-    net: Net, rule: Rule, constants: tuple[float, ...] | None, precision: str, length: Length, shape: tuple[int, ...], dtype: str,
-    labelled: bool, scaled: bool, sharding: SingleDeviceSharding,
+    net: Net, rule: Rule, precision: str, length: Length, shape: tuple[int, ...], dtype: str, labelled: bool, scaled: bool,
+    sharding: SingleDeviceSharding,
 ) -> Any:  # fmt: skip
-    """`steps`, compiled for data of this shape; settings of the same rule and constants share it."""
+    """`steps`, compiled for data of this shape; settings of the same rule share it."""
 
     def array(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
@@ -253,8 +264,10 @@ def program(
     velocity = params if rule.momentum else {}
     scale = array((), np.float32) if scaled else None
     y = array(shape[:1], np.int32) if labelled else None
-    place = None if length.whole else (array(shape[:1], np.int32), array((), np.int32))
-    work = jax.jit(steps(net, rule, constants, precision, length), donate_argnums=(0, 1))
+    place: Any = None if length.whole else (array(shape[:1], np.int32), array((), np.int32))
+    if length.half_bits is not None:
+        place = array((ORDER_WORDS,), np.uint32)
+    work = jax.jit(steps(net, rule, precision, length), donate_argnums=(0, 1))
     return work.lower(params, velocity, array((len(RATES),), np.float32), scale, array(shape, dtype), y, place).compile()
 
 

@@ -36,26 +36,29 @@ class Reports {
 
     void add(const Report& report, uintptr_t base) {
         std::lock_guard lock(mutex_);
-        std::string key = report.kind + report.array, line;
-        for (auto& place : report.places) {
-            std::string where;
-            if (place.file) where = std::string("@") + place.file + ":" + std::to_string(place.line) + ":" + std::to_string(place.column);
-            else where = "+" + std::to_string(uintptr_t(place.address) - base);
-            key += where;
-            line += where + US;
-        }
-        if (all_.size() >= MOST || !seen_.insert(key).second) return;
-        all_.push_back(report.kind + US + report.message + US + report.array + US + report.block + US + report.thread + US + line);
+        if (all_.size() >= MOST || !seen_.insert(report.kind + report.array + places(report, base)).second) return;
+        all_.push_back(line(report, base));
+    }
+    static std::string line(const Report& report, uintptr_t base) {
+        return report.kind + US + report.message + US + report.array + US + report.block + US + report.thread + US + places(report, base) + RS;
     }
     bool empty() const { return all_.empty(); }
     std::string joined() const {
         std::string out;
-        for (auto& report : all_) out += report + RS;
+        for (auto& report : all_) out += report;
         return out;
     }
 
   private:
     static constexpr char US = '\x1f', RS = '\x1e';
+    static std::string places(const Report& report, uintptr_t base) {
+        std::string out;
+        for (auto& place : report.places) {
+            if (place.file) out += std::string("@") + place.file + ":" + std::to_string(place.line) + ":" + std::to_string(place.column) + US;
+            else out += "+" + std::to_string(uintptr_t(place.address) - base) + US;
+        }
+        return out;
+    }
     std::mutex mutex_;
     std::set<std::string> seen_;
     std::vector<std::string> all_;

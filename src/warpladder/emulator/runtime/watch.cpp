@@ -89,7 +89,7 @@ static Report slow(const Run& run) {
 
 }  // namespace emu
 
-// What was found so far in the launch that runs, and where a thread of it is, as text; null where none runs, or none answers. Its memory is not freed.
+// Where a thread of the launch that runs is, and what was found in it so far, as text; null where none runs, or none answers. Its memory is not freed.
 EMU_EXPORT char* emu_stuck() {
     using namespace emu;
     std::lock_guard lock(watched_mutex);
@@ -98,8 +98,7 @@ EMU_EXPORT char* emu_stuck() {
             if (!ask(thread, *worker)) break;
             if (!answer.code) continue;
             Run& run = *worker->run;
-            run.reports.add(slow(run), answer.base);
-            return strdup(run.reports.joined().c_str());
+            return strdup((Reports::line(slow(run), answer.base) + run.reports.joined()).c_str());
         }
     return nullptr;
 }

@@ -1,0 +1,60 @@
+"""The tests of proofs and times under the machine code that other processors would get, as far as this one can run it.
+
+OpenBLAS chooses its kernels and numba its instructions by the processor; both can be told to take another for it.
+
+    python .ci/processors.py [PYTEST ARGUMENT ...]
+"""
+
+import os
+import platform
+import subprocess
+import sys
+import time
+
+import llvmlite.binding as llvm
+
+TESTS = ("tests/test_verify.py", "tests/test_batch_sizes.py", "tests/test_bench.py", "tests/test_precision.py")
+
+#: What OpenBLAS calls a processor, what LLVM calls it, and the features that it has to have.
+PROCESSORS = (
+    ("Nehalem", "nehalem", {"sse4.2", "popcnt"}),
+    ("Sandybridge", "sandybridge", {"avx"}),
+    ("Haswell", "haswell", {"avx2", "fma", "bmi2"}),
+    ("Zen", "znver1", {"avx2", "fma", "bmi2", "sha", "sse4a"}),
+    ("SkylakeX", "skylake-avx512", {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}),
+    ("Cooperlake", "cooperlake", {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16"}),
+)
+
+
+def taken(environment: dict[str, str]) -> str:
+    """The kernels that OpenBLAS takes in this environment."""
+    code = (
+        "import numpy, threadpoolctl; print(*(each['architecture'] for each in threadpoolctl.threadpool_info() if 'architecture' in each))"
+    )
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def main(*arguments: str) -> int:
+    if platform.machine() not in ("x86_64", "AMD64"):
+        print(f"nothing to pretend on {platform.machine()}: the processors listed are x86-64's")
+        return 0
+    here = {name for name, has in llvm.get_host_cpu_features().items() if has}
+    failed = []
+    for blas, cpu, features in PROCESSORS:
+        if missing := features - here:
+            print(f"== {blas}: this processor lacks {', '.join(sorted(missing))}", flush=True)
+            continue
+        # No feature beyond those that the name stands for: numba would add the host's.
+        environment = os.environ | {"OPENBLAS_CORETYPE": blas, "NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": ""}
+        found, began = taken(environment), time.perf_counter()
+        print(f"== {blas}: OpenBLAS takes its kernels for {found}, LLVM compiles for {cpu}", flush=True)
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "auto", *(arguments or TESTS)]
+        if subprocess.run(command, env=environment).returncode:
+            failed.append(blas)
+        print(f"-- {blas}: {time.perf_counter() - began:.0f} s", flush=True)
+    print(f"failed as {', '.join(failed)}" if failed else "the same results on all of them")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(*sys.argv[1:]))
