@@ -639,14 +639,13 @@ def test_a_first_look_begins_no_rung_late_and_takes_no_accuracy(net, data, monke
 
 
 def test_rungs_that_are_proven_alike_share_their_cases_and_their_verdicts_stay(net, data, monkeypatch):
+    made = []
 
-    made: list[Any] = []
-
-    def make(*what: Any) -> Cases:
+    def noted(*what):
         made.append(what)
         return Cases(*what)
 
-    monkeypatch.setattr(sys.modules["warpladder.verify"], "Cases", make)
+    monkeypatch.setattr(sys.modules["warpladder.verify"], "Cases", noted)
     alone = verify(NUMPY.build, net, CONFIG, dataset=data)
     shared: Any = {}
     first, second = (verify(NUMPY.build, net, CONFIG, dataset=data, shared=shared) for _ in range(2))
