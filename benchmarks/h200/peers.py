@@ -148,6 +148,7 @@ class Scripts:
         import common
 
         self.common = common
+        self.held: list[Any] = []
         mnist = Path(data_dir or "/nonexistent")
         common.prepare("mnist", 0, str(mnist / "mnist" if (mnist / "mnist").is_dir() else mnist), False)
 
@@ -174,6 +175,7 @@ class Scripts:
             import p_torch as module
 
             def finish(setup: Any, run: Callable[[], object], *_: Any, **__: Any) -> dict[str, Any]:
+                self.held.append((setup, dict(sys._getframe(1).f_locals)))  # a graph reads tensors that its program lets go of at its end
                 found.append((run, module.sync))
                 return {}
 
