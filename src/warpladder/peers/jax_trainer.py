@@ -38,6 +38,7 @@ READY = 8  # the longest of those that are compiled when the data set is loaded
 
 #: Unrolled steps on a GPU, by the most FLOPs of one: small steps are all overhead, large ones only take longer to compile.
 UNROLLED = ((2e8, 16), (1e10, 4))
+UNROLLED_WHOLE = ((1e10, 16),)  # of steps that take all samples and gather none: a turn of the loop costs what a tenth of mlp10's step does
 
 
 class JaxTrainer(Trainer):
@@ -100,7 +101,8 @@ class JaxTrainer(Trainer):
         if shape not in self.programs:
             count, size = shape
             flops = self.net.train_flops * size
-            unroll = next((times for most, times in UNROLLED if flops <= most), 1) if self.on_gpu else 1
+            by_flops = UNROLLED_WHOLE if self.whole else UNROLLED
+            unroll = next((times for most, times in by_flops if flops <= most), 1) if self.on_gpu else 1
             at_once = self.on_gpu and count * size * self.x.nbytes // self.samples <= GATHERED
             half_bits = Order(0, 0, self.samples).half_bits if self._shuffles(shape) else None
             self.programs[shape] = program(
