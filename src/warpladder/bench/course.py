@@ -129,9 +129,9 @@ class Course:
 
         def told(name: str) -> None:
             waiting.discard(name)
-            self._say(f"proving {len(waiting)} rungs side by side" if waiting else f"proven: {name}")
+            self._say(f"proving {counted(len(waiting))} side by side" if waiting else f"proven: {name}")
 
-        self._say(f"proving {len(left)} rungs side by side")
+        self._say(f"proving {counted(len(left))} side by side")
         try:
             passed = passed_beside([each.rung for each in left], self.task, at_a_time, until, told)
         except OSError:  # no room for a copy of the data set: each is proven alone
@@ -211,3 +211,8 @@ class Course:
         if self.found is not None:
             results = self.results(stopped or ("" if self.doing == "done" else f"still under way when this was written, {self.doing}"))
             self.found(results, next((rung for rung in results.rungs if news and rung.name == news.rung.name), None))
+
+
+def counted(rungs: int) -> str:
+    """So many rungs, in words."""
+    return "1 rung" if rungs == 1 else f"{rungs} rungs"
