@@ -6,11 +6,17 @@ A file is the unit because its tests share what is dear to make: compiled kernel
 from __future__ import annotations
 
 import os
+import signal
 from typing import Any
 
 import pytest
 
 import processors
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # a shell without job control has begun this in the background: Ctrl-C is tested all the same
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     processors.share()  # before a test imports anything that asks how many processors there are

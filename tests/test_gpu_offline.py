@@ -20,6 +20,8 @@ from warpladder.errors import DeviceError, KernelError, LaunchError, OutOfMemory
 from warpladder.gpu import ahead, architecture, cache, compile, program
 from warpladder.gpu.offline import LIMITS, OfflineDevice
 
+pytestmark = pytest.mark.nvrtc
+
 ADD = """
 extern "C" __global__ void add(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -267,7 +269,6 @@ from pathlib import Path
 from warpladder.device import source
 from warpladder.gpu import cache
 
-pytestmark = pytest.mark.nvrtc
 cache.folder = lambda: Path(sys.argv[2])
 for _ in range(5):
     found = cache.compiled(source.read(sys.argv[1]), ("add",), "sm_90")
