@@ -19,6 +19,7 @@ from warpladder.errors import ConfigError, DataError
 from warpladder.ladder import find
 from warpladder.nets import Flatten, Net, ReLU
 from warpladder.ops.sgd import reference as sgd
+from warpladder.order import ORDER_WORDS
 from warpladder.rungs.base import Rung
 from warpladder.tolerance import bound
 from warpladder.trainers import layerwise
