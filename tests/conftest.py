@@ -10,8 +10,11 @@ import signal
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 import processors
+
+settings.register_profile("night", max_examples=500)  # five times as many drawn cases where a test says how many by the usual 100
 
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
