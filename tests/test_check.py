@@ -323,7 +323,7 @@ def test_what_does_not_compile(run: Run, tmp_path: Path) -> None:
 
 @emulated
 def test_ctrl_c_ends_a_kernel_that_does_not_end(tmp_path: Path) -> None:
-    (tmp_path / "k.cu").write_text('__global__ void k(volatile int* x) { printf("started"); while (*x == 0) ; }\n')
+    (tmp_path / "k.cu").write_text('__global__ void k(volatile int* x) { printf("started"); while (*x >= 0) *x = (*x + 1) & 1023; }\n')
     command = [sys.executable, "-c", "import sys; from warpladder.cli import main; sys.exit(main())", "check", "k.cu"]
     command += ["--grid", "1", "--block", "1", "--arg", "x=1:zeros", "--mode", "fast"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
