@@ -278,11 +278,14 @@ def _read_csv(content: bytes) -> table.Table | str:
         return str(error)
 
 
+SNIFFED = 303  # bytes of a table, a byte order mark included, by which it is told what other kind of file it may be
+
+
 def _parse_features(content: bytes) -> None:
     """Names and any numbers: a table read in small blocks is the one read at once."""
     whole = _read_features(content)
-    if content[:256].strip():
-        with patch.object(table, "_BLOCK", 256):
+    if content[:SNIFFED].strip():
+        with patch.object(table, "_BLOCK", SNIFFED):
             parts = _read_features(content)
         assert str(whole) == str(parts), f"at once: {whole!r:.80}; in blocks: {parts!r:.80}"
     if isinstance(whole, str):

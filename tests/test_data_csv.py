@@ -142,6 +142,7 @@ BAD = {
     "empty": (b"", "is empty where a CSV table is wanted"),
     "blank": (b" \n\n", "is empty where a CSV table is wanted"),
     "header only": (b"label,p0\n", "has a header but no rows"),
+    "header and blank lines": (b"label,p0\n\r\n\n\n", "has a header but no rows"),
     "missing": (at_line(17, b"1,,3"), "line 17, column 2 ('p0'): the cell is empty"),
     "missing label": (at_line(17, b",2,3"), "line 17, column 1 ('label'): the cell is empty"),
     "not a number": (at_line(15_000, b"1,2,x"), "line 15000, column 3 ('p1'): 'x' is not a whole number 0 to 255"),

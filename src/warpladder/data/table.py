@@ -97,16 +97,17 @@ class _Rows:
             text = text.replace(b"\r\n", b"\n")
         if not self.columns:
             text = self._start(self.held + text, last=False)
-        if not text:
-            return
-        block = self._block(text)
-        if len(block):
+        self._add(text)
+
+    def _add(self, text: bytes) -> None:
+        """Keep the rows of whole lines, where they hold any: blank lines do not."""
+        if text and len(block := self._block(text)):
             self.blocks.append(block)
 
     def finish(self) -> None:
         """After the last line."""
-        if self.held and (text := self._start(self.held, last=True)):
-            self.blocks.append(self._block(text))
+        if self.held:
+            self._add(self._start(self.held, last=True))
         if self.doubtful and len(self.names) > 1 and self.names[0] not in self.names[1:]:
             self.header, self.names, self.blocks[0] = self.doubtful, self.names[1:], self.blocks[0][1:]
 
