@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from dataclasses import dataclass
 from functools import cache
 from io import StringIO
@@ -110,13 +111,17 @@ def compile(source: Source, names: tuple[str, ...], arch: str) -> Binary:
     return Binary(cubin, symbols, resources(log.getvalue(), ptx.decode(), symbols))
 
 
+_importing = threading.Lock()  # kernels are compiled on many threads, and a package that another one is half through importing lacks names
+
+
 def _cuda_core() -> tuple[Any, Any]:
     """`Program` and `ProgramOptions`, which were experimental before cuda-core 0.5."""
     try:
-        try:
-            from cuda.core import Program, ProgramOptions
-        except ImportError:
-            from cuda.core.experimental import Program, ProgramOptions
+        with _importing:
+            try:
+                from cuda.core import Program, ProgramOptions
+            except ImportError:
+                from cuda.core.experimental import Program, ProgramOptions
     except ImportError as error:
         raise DeviceError(
             f"cuda-core, which compiles kernels, cannot be loaded ({_line(error)}): pip install 'warpladder[cuda13]'"
