@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -41,3 +42,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return nodeid.partition("::")[0]
 
     return ByFile(config, log)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs a command in this process: its exit code, stdout and stderr."""
+    from warpladder.cli import main
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = main(arguments)
+        return (code, *capsys.readouterr())
+
+    return call

@@ -1,7 +1,7 @@
 """Proofs over nets, data sets, batch sizes, seeds and rungs: no honest rung is refused, and every liar is caught.
 
     python tests/sweep_proofs.py --seeds 20 --rungs numpy,native            # a line for each proof that is not as it should be
-    python tests/sweep_proofs.py --liars --batches 64,1000,full --nets mlp
+    python tests/sweep_proofs.py --liars --batches 64,1000,full --nets mlp --jobs 8
 
 It exits with 1 where a proof is not as it should be. MNIST's shapes are images made here, unless --data-dir has MNIST itself.
 """
@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
+import multiprocessing
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 if __name__ == "__main__":  # before NumPy is loaded: one thread for each of the sweeps that run side by side
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -105,6 +109,62 @@ def lying(shared: Shared, liars: tuple[Liar, ...]) -> Iterator[tuple[str, bool, 
             yield str(liar), verdict.judged and not verdict.passed and verdict.reason.startswith(liar.caught_by), verdict
 
 
+class Row(NamedTuple):
+    """A net on a data set at a batch size."""
+
+    data: str
+    net: str
+    batch: int | None
+
+    def __str__(self) -> str:
+        return f"{self.data}, {self.net}, batch {self.batch or 'full'}"
+
+
+class Part(NamedTuple):
+    """The proofs of a row with one seed."""
+
+    row: Row
+    seed: int
+    who: str  # rungs with commas between them, or what sort of liars
+    data_dir: Path | None
+
+
+class Found(NamedTuple):
+    """What a part of the sweep found: its proofs, those not as they should be, how close one came to its bound, and its seconds."""
+
+    row: Row
+    proofs: int
+    wrong: list[str]
+    closest: float
+    seconds: float
+
+
+@cache
+def loaded(name: str, folder: Path | None) -> Dataset:
+    return load("digits") if name == "digits" else load("mnist", data_dir=folder) if folder else images()
+
+
+def swept(part: Part) -> Found:
+    row, began = part.row, time.perf_counter()
+    data = loaded(row.data, part.data_dir)
+    shared = Shared(*sized(row.net, data, row.batch), data, part.seed)
+    sorts = {"liars": (*LIARS, *LARGE), "large": LARGE}
+    found = list(lying(shared, sorts[part.who]) if part.who in sorts else honest(shared, part.who.split(",")))
+    wrong = [f"{row}, seed {part.seed}, {who}: {verdict.reason}" for who, good, verdict in found if not good]
+    closest = max((verdict.error / verdict.bound for _, _, verdict in found if verdict.passed), default=0.0)
+    return Found(row, len(found), wrong, closest, time.perf_counter() - began)
+
+
+def processors() -> list[int]:
+    """Numbers of the processors that this process may be kept on; none where the system cannot say."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+def alone(places: multiprocessing.Queue[int]) -> None:
+    """Keeps this process, one of several, on one processor: what trains with threads would otherwise take them all."""
+    os.sched_setaffinity(0, {places.get()})
+
+
 def numbers(text: str) -> tuple[int | None, ...]:
     return tuple(None if word == "full" else int(word) for word in text.split(","))
 
@@ -120,25 +180,30 @@ def main() -> int:
     parser.add_argument("--rungs", default="numpy,native")
     parser.add_argument("--liars", action="store_true", help="liars in place of rungs")
     parser.add_argument("--large", action="store_true", help="the liars of large batches alone")
+    parser.add_argument("--jobs", type=int, default=1, help="processes side by side, with a processor each")
     given = parser.parse_args()
 
-    liars = LARGE if given.large else (*LIARS, *LARGE)
-    work = partial(lying, liars=liars) if given.liars or given.large else partial(honest, names=given.rungs.split(","))
-    made = wrong = 0
-    for data_name in given.data.split(","):
-        data = load("digits") if data_name == "digits" else load("mnist", data_dir=given.data_dir) if given.data_dir else images()
-        for name in given.nets.split(","):
-            for batch in given.batches:
-                began, here, closest = time.perf_counter(), 0, 0.0
-                for seed in range(given.first_seed, given.first_seed + given.seeds):
-                    for who, good, verdict in work(Shared(*sized(name, data, batch), data, seed)):
-                        here, wrong = here + 1, wrong + (not good)
-                        closest = max(closest, verdict.error / verdict.bound if verdict.passed else 0.0)
-                        if not good:
-                            print(f"WRONG: {data.name}, {name}, batch {batch}, seed {seed}, {who}: {verdict.reason}", flush=True)
-                made += here
-                what = f"{here} proofs, closest to a bound {closest:.2f} of it, {time.perf_counter() - began:.1f} s"
-                print(f"{data.name}, {name}, batch {batch or 'full'}: {what}", flush=True)
+    who = "large" if given.large else "liars" if given.liars else given.rungs
+    rows = [Row(data, net, batch) for data in given.data.split(",") for net in given.nets.split(",") for batch in given.batches]
+    seeds = range(given.first_seed, given.first_seed + given.seeds)
+    parts = [Part(row, seed, who, given.data_dir) for row in rows for seed in seeds]
+    todo, proofs, seconds, closest, made, wrong = Counter(part.row for part in parts), Counter(), Counter(), Counter(), 0, 0
+    context = multiprocessing.get_context("spawn")
+    places = context.Queue()
+    for _, processor in zip(range(given.jobs), itertools.cycle(processors())):
+        places.put(processor)
+    shared = given.jobs > 1 and processors()
+    with context.Pool(given.jobs, alone if shared else None, (places,) if shared else ()) as pool:
+        for found in pool.imap_unordered(swept, parts):
+            for text in found.wrong:
+                print(f"WRONG: {text}", flush=True)
+            row, made, wrong = found.row, made + found.proofs, wrong + len(found.wrong)
+            proofs[row] += found.proofs
+            seconds[row] += found.seconds
+            closest[row] = max(closest[row], found.closest)
+            todo[row] -= 1
+            if not todo[row]:
+                print(f"{row}: {proofs[row]} proofs, closest to a bound {closest[row]:.2f} of it, {seconds[row]:.1f} s", flush=True)
     print(f"{made} proofs, {wrong} not as they should be")
     return 1 if wrong or not made else 0
 

@@ -33,17 +33,6 @@ def in_an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.delenv("WARPLADDER_DATA", raising=False)
 
 
-@pytest.fixture
-def run(capsys):
-    """Run a command and give its exit code, stdout and stderr."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = main(arguments)
-        return (code, *capsys.readouterr())
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("checkpoint") / "mlp10.safetensors"

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import warpladder as wl
-from warpladder.cli import main
 from warpladder.results import load as load_results
 
 TABLE = ["--data", "csv", "--data-dir", "."]
@@ -29,15 +28,6 @@ def flowers(tmp_path, monkeypatch):
     Path("test.csv").write_text("\n".join(["species,length,width", *rows[60:]]))
     Path("new.csv").write_text("\n".join(["length,width", *(row.partition(",")[2] for row in rows[60:])]))
     return names[60:]
-
-
-@pytest.fixture
-def run(capsys):
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = main(arguments)
-        return (code, *capsys.readouterr())
-
-    return call
 
 
 def trained(run, net="mlp"):

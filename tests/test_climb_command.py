@@ -27,15 +27,6 @@ def in_an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(kept, "folder", lambda: tmp_path / "proofs")
 
 
-@pytest.fixture
-def run(capsys):
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = main(arguments)
-        return (code, *capsys.readouterr())
-
-    return call
-
-
 def test_a_row_is_there_before_the_table_and_the_table_before_the_files(run):
     code, out, err = run(*CLIMB, "--out", "found", "--progress")
     assert code == 0

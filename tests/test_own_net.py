@@ -8,7 +8,6 @@ import pytest
 
 import warpladder as wl
 from test_docs import ROOT, code
-from warpladder.cli import main
 from warpladder.errors import NetError
 from warpladder.results import load as load_results
 
@@ -190,15 +189,6 @@ def test_the_page_on_nets_says_what_works():
 
 
 # On the command line.
-
-
-@pytest.fixture
-def run(capsys):
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = main(arguments)
-        return (code, *capsys.readouterr())
-
-    return call
 
 
 @pytest.mark.parametrize("words", [["--net", "own.toml"], ["own.toml"], ["./own.toml"]], ids=" ".join)

@@ -9,7 +9,6 @@ import pytest
 
 import warpladder as wl
 from test_docs import ROOT, code
-from warpladder.cli import main
 from warpladder.emulator import why_not
 from warpladder.errors import RungError
 from warpladder.ladder import LADDER, PEERS, find, load, outside
@@ -27,15 +26,6 @@ SMALL = ["--data", "digits", "--limit", "150", "--epochs", "1", "--batch-size", 
 def in_a_folder_with_the_page_s_rung(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(MINE)
-
-
-@pytest.fixture
-def run(capsys):
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = main(arguments)
-        return (code, *capsys.readouterr())
-
-    return call
 
 
 # The page's rung, and wrong ones.

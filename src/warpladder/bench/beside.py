@@ -31,7 +31,7 @@ from ..verify import verify
 from .task import Task, proven_with
 
 LIMIT = 180.0  # seconds that a process may take
-AT_A_TIME = 8  # where there are twice as many cores
+MOST = 16  # processes side by side: each holds a copy of the data, and those of GPU rungs a context
 
 
 def passed_beside(rungs: Sequence[Rung], task: Task, at_a_time: int, until: float, told: Callable[[str], None]) -> dict[str, Checked]:

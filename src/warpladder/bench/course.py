@@ -14,18 +14,14 @@ from datetime import UTC, datetime
 from time import perf_counter, sleep
 
 from .. import gpu, machine
-from ..ladder import LADDER
 from ..results import SCHEMA, DataFacts, Gpu, Machine, NetFacts, Results, RungResult
-from .beside import AT_A_TIME, passed_beside
+from .beside import MOST, passed_beside
 from .contender import Contender, line
 from .footprint import Weighing
 from .kept import Kept, ours
 from .task import Task
 
 SETTLE = 0.2  # seconds between two rungs: a library's idle threads may spin for a while, and would take the next rung's cores
-
-#: Rungs whose proof takes longest, because their own steps do: everybody else is proven before them.
-SLOW = LADDER[:1]
 
 #: Seconds that a proof may take, for the estimate of what is left, until one has been made.
 PROOF = 5.0
@@ -121,7 +117,7 @@ class Course:
         left = [
             each for each in self._alive() if "check" not in each.found and ours(each.rung) and not each.rung.tunes and self._dear(each)
         ]
-        at_a_time = min(AT_A_TIME, machine.cores() // 2, len(left))
+        at_a_time = min(MOST, machine.cores() - 2, len(left))  # two cores for this process and the system
         if at_a_time < 2:
             return
         until = math.inf if self.last_start is None else self.began + self.last_start
@@ -141,7 +137,7 @@ class Course:
 
     def _dear(self, each: Contender) -> int:
         """Sorts those with a kept proof first, and those whose proof takes longest last."""
-        return 0 if self.kept and self.kept.find(each.rung) else 2 if each.rung in SLOW else 1
+        return 0 if self.kept and self.kept.find(each.rung) else 2 if math.isfinite(each.rung.proof_flops) else 1  # slow rungs last
 
     def _take_turns(self) -> None:
         """The other repetitions; then the times are doubted, with the highest peak that was measured."""
@@ -175,7 +171,7 @@ class Course:
     def _repeat(self, stack: ExitStack) -> None:
         """Compare bits, train for the accuracy, and meanwhile weigh those that were timed."""
         task = self.task
-        scales = Weighing(task.net, task.data, task.config, at_a_time=max(1, min(4, machine.cores() // 2)))
+        scales = Weighing(task.net, task.data, task.config, at_a_time=max(1, min(8, machine.cores() // 2)))
         stack.callback(scales.close)
         timed = self._alive()
         for each in timed if self.weigh else ():

@@ -31,7 +31,7 @@ from ..train import score
 from ..trainers.base import State
 
 LIMIT = 300  # seconds that a child may take
-PATIENCE = 10  # seconds of evaluation, after which the rest of the test set is left out
+PATIENCE = 3  # seconds of evaluation, after which the rest of the test set is left out
 
 
 class Weighing:
@@ -99,7 +99,9 @@ def peak_rss(
         return None, f"no new process: {error}"
     if child.returncode != 0:
         return None, (err.strip().splitlines() or [f"the process ended with {child.returncode}"])[-1]
-    return int(out.split()[-1]), ""
+    if not out.strip().isdecimal():
+        return None, "the process ended without a figure"
+    return int(out), ""
 
 
 def child() -> None:
