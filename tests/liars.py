@@ -746,8 +746,8 @@ class PredictsIntoOneBuffer(Wrapper):
     buffer: np.ndarray | None = None
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
-        if self.buffer is None:
-            self.buffer = np.zeros((1000, *self.net.out_shape), np.float32)
+        if self.buffer is None or len(self.buffer) < len(x):
+            self.buffer = np.zeros((max(1000, len(x)), *self.net.out_shape), np.float32)
         self.buffer[: len(x)] = super().predict(x, scale)
         return self.buffer[: len(x)]
 

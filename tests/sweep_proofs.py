@@ -38,6 +38,11 @@ from warpladder.verify.cases import Cases
 from warpladder.verify.maker import NoSpecimen
 
 NETS = ("softmax", "mlp", "mlp10", "cnn", "autoencoder")
+#: Liars for whom a batch of one sample is like any other: there is no partial batch, and a sum is a mean.
+OF_BATCHES = {
+    "ReportsASummedLoss", "ReportsFullBatches", "SkipsTheLastPartialBatch", "SumsOverTheBatch", "TrainsOn40Percent", "WrongInTheLastPartialBatch",
+    "WrongOnABatchOfOne", "Raises", "PredictsWholeBatchesOnly",
+}  # fmt: skip
 NARROW = 8  # channels of the autoencoder above batches of SMALL samples
 
 
@@ -102,11 +107,22 @@ def honest(shared: Shared, names: list[str]) -> Iterator[tuple[str, bool, Verdic
             yield name, verdict.passed, verdict
 
 
+def harmless(name: str, shared: Shared) -> bool:
+    """Whether a liar's fault makes no difference on this data set at this batch size, or one that only luck shows."""
+    batch = shared.config.batch_size or len(shared.data.train_x)
+    return (
+        (name == "CountsIn16Bits" and len(shared.data.train_x) <= 1 << 16)
+        or (name in OF_BATCHES and batch == 1)
+        or (name == "OpenAtZero" and batch <= 2)  # of so few units hardly one is at zero
+    )
+
+
 def lying(shared: Shared, liars: tuple[Liar, ...]) -> Iterator[tuple[str, bool, Verdict]]:
     for liar in liars:
-        if liar.applies(shared.net, shared.config.but(**liar.settings)):
+        if liar.applies(shared.net, shared.config.but(**liar.settings)) and not harmless(str(liar), shared):
             verdict = shared.caught(liar)
-            yield str(liar), verdict.judged and not verdict.passed and verdict.reason.startswith(liar.caught_by), verdict
+            crashed = verdict.reason.startswith("crash") and "crash" not in liar.caught_by
+            yield str(liar), verdict.judged and not verdict.passed and not crashed, verdict
 
 
 class Row(NamedTuple):
@@ -187,7 +203,9 @@ def main() -> int:
     rows = [Row(data, net, batch) for data in given.data.split(",") for net in given.nets.split(",") for batch in given.batches]
     seeds = range(given.first_seed, given.first_seed + given.seeds)
     parts = [Part(row, seed, who, given.data_dir) for row in rows for seed in seeds]
-    todo, proofs, seconds, closest, made, wrong = Counter(part.row for part in parts), Counter(), Counter(), Counter(), 0, 0
+    todo, proofs = Counter(part.row for part in parts), dict.fromkeys(rows, 0)
+    seconds, closest = dict.fromkeys(rows, 0.0), dict.fromkeys(rows, 0.0)
+    made = wrong = 0
     context = multiprocessing.get_context("spawn")
     places = context.Queue()
     for _, processor in zip(range(given.jobs), itertools.cycle(processors())):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from ..data.dataset import Dataset
 
 SLICE = 256  # samples that predict takes at a time
+
+#: Called with the number of each trained layer, and the gradient of what leaves the layer.
+Watch = Callable[[int, np.ndarray], None]
 
 
 class ReferenceTrainer(Trainer):
@@ -108,7 +112,7 @@ class ReferenceTrainer(Trainer):
         """What leaves them."""
         return self._factors(layer, *given) if self.precision in STORED else given
 
-    def gradients(self, x: np.ndarray, y: np.ndarray | None) -> tuple[float, int, np.ndarray]:
+    def gradients(self, x: np.ndarray, y: np.ndarray | None, watch: Watch | None = None) -> tuple[float, int, np.ndarray]:
         """Mean loss, number of correct samples (0 for MSELoss) and the loss's gradient (param_count,) at the present parameters.
 
         x is (n, *in_shape) float64, y (n,) labels; MSELoss takes x for its target and ignores y.
@@ -125,6 +129,8 @@ class ReferenceTrainer(Trainer):
         w, dw = views(self.net, self.params), views(self.net, flat)
         for i in reversed(range(self.net.first_trained, len(self.net.layers))):
             layer = self.net.layers[i]
+            if watch is not None and f"{i}.bias" in w:
+                watch(i, d)
             d, *trained = self._results(layer, *_backward(layer, *self._factors(layer, entering[i], w.get(f"{i}.weight"), d)))
             if trained:
                 dw[f"{i}.weight"][...], dw[f"{i}.bias"][...] = trained

@@ -21,7 +21,7 @@ FULL = 97  # samples where the batch is the full training set
 FAR = 70_001  # samples of the far case where no data set says how many there are: more than 16 bits can count
 FAR_BYTES = 1 << 26  # of its pixels, at most
 FAR_ACTIVATIONS = 1 << 30  # bytes of activations and their gradients that a full batch may take there
-AT_ZERO = 64  # samples in a batch whose updates are judged at zero weights
+AT_ZERO = 16  # samples in a batch whose updates are judged at zero weights: of more, with all classes alike, the sums nearly cancel
 LEAST_RATE = 64.0  # at which updates are compared; or a higher power of two, at which they outweigh the weights
 
 

@@ -1,7 +1,7 @@
 """The making of specimens, along a float64 trajectory.
 
 Each state of the trajectory is rounded to float32, or to a grid, and each batch is made of samples
-that suit the state it meets. A batch of a heavy net repeats a few distinct samples, irregularly: the truth
+that suit the state it meets. A large batch of a heavy net repeats its distinct samples, irregularly: the truth
 of a mean is then a weighted mean.
 """
 
@@ -21,10 +21,12 @@ from ..trainers.base import State
 from ..trainers.reference import ReferenceTrainer
 from .draws import Draw
 from .specimens import Case, Pool, Specimen, truth
+from .sums import Sums
 from .switches import decided, on_grid, steady
 from .witness import fit_to_predict, fit_to_predict_coarsely, misfit, misfit_coarsely
 
 BATCH_FLOPS = 4e8  # of the reference, for each specimen: says how many distinct samples a batch has
+REPEATED = 9  # times that a sample stands in a batch, on an average, at most: like terms round alike, which errors show as the root of this
 CANDIDATES = 64  # looked at for each screened sample wanted, before a net counts as too full of switches to screen
 SPARE = 4  # samples drawn for each one wanted, where a coarse format makes some of them useless
 STARTS = 32  # initial weights that are tried until every tensor moves
@@ -130,14 +132,15 @@ class Maker:
 
     def _specimen(self, state: State, step: int, size: int, draw: Draw, distinct: int, updates: bool) -> tuple[Specimen, Dataset, str]:
         """A step from a state near this one, its batch as a data set, and why it is not fit to judge by, empty where it is."""
-        count = min(size, distinct)
+        count = min(size, max(distinct, -(-size // REPEATED)))
         rounded, x, y = self._suited(state, count, draw)
         which = self.rng.permutation(np.concatenate([np.arange(count), self.rng.integers(0, count, size - count)]))
         seen, counts = pixels(x, draw.scale).astype(np.float64), np.bincount(which)
-        specimen = Specimen(rounded, step, size, *truth(ReferenceTrainer(self.net, self.config, rounded), seen, y, counts))
+        sums = Sums(self.net, which)
+        specimen = Specimen(rounded, step, size, *truth(ReferenceTrainer(self.net, self.config, rounded), seen, y, counts, sums))
         data = self._dataset("batch", x[which], y[which], draw.scale)
         if self.precision == "float32":
-            return specimen, data, misfit(self.net, data, specimen, updates)
+            return specimen, data, misfit(self.net, data, specimen, sums, updates)
         return specimen, data, misfit_coarsely(self.net, seen, y, counts, specimen, self.precision, updates)
 
     def pools(self, draws: Sequence[Draw], most: int) -> tuple[State, tuple[Pool, ...]]:

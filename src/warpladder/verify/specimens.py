@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from ..ops.sgd import reference as sgd
 from ..order import Order
 from ..trainers.base import State
 from ..trainers.reference import ReferenceTrainer
+from .sums import Sums
 
 
 @dataclass(frozen=True)
@@ -68,12 +70,18 @@ class Pool:
     truth: np.ndarray
 
 
-def truth(reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> tuple[float, int, np.ndarray]:
-    """Mean loss, correct samples and gradient of a batch in which sample i of x (n, *in_shape) float64 occurs counts[i] times."""
+def truth(
+    reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray, counts: np.ndarray, sums: Sums | None = None
+) -> tuple[float, int, np.ndarray]:
+    """Mean loss, correct samples and gradient of a batch in which sample i of x (n, *in_shape) float64 occurs counts[i] times.
+
+    sums : is told the gradient's terms.
+    """
     loss, correct, gradient = 0.0, 0, np.zeros(reference.net.param_count)
     for times in np.unique(counts):
         some = counts == times
-        its_loss, its_correct, its_gradient = reference.gradients(x[some], y[some])
+        watch = None if sums is None else partial(sums.expect, some)
+        its_loss, its_correct, its_gradient = reference.gradients(x[some], y[some], watch)
         share = times * np.count_nonzero(some) / counts.sum()
         loss += float(share * its_loss)
         correct += int(times) * its_correct

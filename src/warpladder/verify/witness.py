@@ -21,6 +21,7 @@ from ..trainers.layerwise import LayerwiseTrainer
 from ..trainers.reference import ReferenceTrainer
 from .bounds import loss_bound, output_bound, update_bounds
 from .specimens import Specimen, truth
+from .sums import Sums
 from .verdict import distance
 
 RESERVE = 3.0  # times the witness's error must fit into each bound
@@ -31,16 +32,37 @@ COARSE_RESERVE = 1.5
 SETTINGS = TrainConfig(batch_size=None, learning_rate=0.0, momentum=0.5, shuffle=False)
 
 
-def misfit(net: Net, dataset: Dataset, specimen: Specimen, updates: bool = True) -> str:
+class Witness(LayerwiseTrainer):
+    """Plain float32 code at these parameters, (param_count,); `sums` is told the terms of its gradients."""
+
+    def __init__(self, net: Net, params: np.ndarray, sums: Sums | None = None) -> None:
+        super().__init__(net, SETTINGS, State(params, np.zeros_like(params)), TABLE)
+        self.sums, self.passed = sums, 0
+
+    def _pass(self, n: int) -> tuple[float, int]:
+        reported = super()._pass(n)
+        assert self.batch is not None
+        for layer in () if self.sums is None else self.sums.truth:
+            dy = self.batch.gradients[layer + 1]
+            assert self.sums is not None and dy is not None
+            self.sums.meet(self.passed, layer, dy[:n])
+        self.passed += n
+        return reported
+
+
+def misfit(net: Net, dataset: Dataset, specimen: Specimen, sums: Sums, updates: bool = True) -> str:
     """Where float32 does not come well within the bounds on this batch, a whole data set; empty where it does.
 
+    sums : has been told the truth of the batch's terms.
     updates : False where only the bound of the loss counts.
     """
-    n = len(dataset.train_x)
-    trainer = _witness(net, specimen.state.params)
+    trainer = Witness(net, specimen.state.params, sums if updates else None)
     trainer.load(dataset)
-    log = trainer.run(Order(0, 0, n, shuffle=False), 0, 1)
-    return _beyond(net, specimen, float(log.loss[0]), trainer.state().velocity, RESERVE, "float32", updates)
+    log = trainer.run(Order(0, 0, len(dataset.train_x), shuffle=False), 0, 1)
+    beyond = _beyond(net, specimen, float(log.loss[0]), trainer.state().velocity, RESERVE, "float32", updates)
+    if updates and not beyond:
+        beyond = sums.unfit(specimen.gradient, update_bounds(net, specimen.size), RESERVE)
+    return f"plain float32 code itself: {beyond}" if beyond else ""
 
 
 def misfit_coarsely(
@@ -49,7 +71,8 @@ def misfit_coarsely(
     """Where a coarser format does not come well within the bounds, on a batch in which sample i of x (n, *in_shape) float64 occurs counts[i] times."""
     found = (truth(witness, x, y, counts) for witness in _coarse(net, specimen.state.params, precision))
     beyond = (_beyond(net, specimen, loss, gradient, COARSE_RESERVE, precision, updates) for loss, _, gradient in found)
-    return next(filter(None, beyond), "")
+    against = next(filter(None, beyond), "")
+    return f"plain {precision} code itself: {against}" if against else ""
 
 
 def _beyond(net: Net, specimen: Specimen, loss: float, gradient: np.ndarray, reserve: float, precision: str, updates: bool) -> str:
@@ -60,14 +83,14 @@ def _beyond(net: Net, specimen: Specimen, loss: float, gradient: np.ndarray, res
         errors[f"the gradient of {name}"] = (distance(found[name], wanted[name]), limit)
     for what, (error, limit) in errors.items():
         if not error * reserve <= limit:
-            return f"plain {precision} code itself is off by {error:.1e} in {what}, more than 1/{reserve:g} of the bound of {limit:.1e}"
+            return f"{what} is off by {error:.1e}, more than 1/{reserve:g} of the bound of {limit:.1e}"
     return ""
 
 
 def fit_to_predict(net: Net, x: np.ndarray, scale: float, params: np.ndarray, truth: np.ndarray) -> bool:
     """Whether float32 comes well within the bound on every one of these samples, whose outputs are `truth`."""
     size = np.full(truth.shape, np.sqrt(np.mean(truth**2)))
-    return distance(_witness(net, params).predict(x, scale), truth, size) * RESERVE <= output_bound(net)
+    return distance(Witness(net, params).predict(x, scale), truth, size) * RESERVE <= output_bound(net)
 
 
 def fit_to_predict_coarsely(net: Net, x: np.ndarray, scale: float, params: np.ndarray, truth: np.ndarray, precision: str) -> np.ndarray:
@@ -78,10 +101,6 @@ def fit_to_predict_coarsely(net: Net, x: np.ndarray, scale: float, params: np.nd
         got = witness.predict(x, scale)
         good &= [distance(got[i : i + 1], truth[i : i + 1], size) * COARSE_RESERVE <= limit for i in range(len(x))]
     return good
-
-
-def _witness(net: Net, params: np.ndarray) -> LayerwiseTrainer:
-    return LayerwiseTrainer(net, SETTINGS, State(params, np.zeros_like(params)), TABLE)
 
 
 def _coarse(net: Net, params: np.ndarray, precision: str) -> list[ReferenceTrainer]:

@@ -1,0 +1,101 @@
+"""The sums of a batch's gradient in the witness: how far honest programs may come apart in them.
+
+A bound takes rounding errors for independent. Where a sum has few different terms they are not: while the sum stays between two powers of two, equal
+terms round alike, and a program that adds them one after the other is off by so much more than one that adds in pairs, as the witness does. And where
+terms cancel, what was rounded in each of them outweighs their sum; whether it cancels too is luck, which another program may lack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..nets import Net
+from ..params import views
+from ..tolerance import ROUNDOFF
+from .verdict import distance
+
+CHAIN = 2.0  # times the witness's error in a term: BLAS adds in many accumulators, and one alone rounds the more, of which RESERVE covers a part
+AT_ONCE = 1 << 22  # numbers that are looked at in one call
+ORDERS = 8  # of a batch's samples, in which their terms are added one after the other, where there are few: another order is another path
+FEW = 1 << 19  # terms of a layer
+
+
+class Sums:
+    """The terms of every bias's gradient: a sum over the pixels and the samples of a batch, which all gradients before it share.
+
+    Parameters
+    ----------
+    net : Net
+    which : (size,) ints
+        Which of the distinct samples each sample of the batch is.
+    """
+
+    def __init__(self, net: Net, which: np.ndarray) -> None:
+        self.net, self.which = net, which
+        self.truth: dict[int, np.ndarray] = {}  # (distinct, channels, pixels) float32, by the layer's number
+        self.apart: dict[
+            int, np.ndarray
+        ] = {}  # (distinct, channels) float64: the witness's errors in them, one rounding at least, without signs
+
+    def expect(self, some: np.ndarray, layer: int, dy: np.ndarray) -> None:
+        """Take the truth for distinct samples: `some`, (distinct,) bool, and dy, (samples, channels, ...), of the mean loss over these alone."""
+        if layer not in self.truth:
+            shape = len(some), dy.shape[1], int(np.prod(dy.shape[2:]))
+            self.truth[layer] = np.zeros(shape, np.float32)
+            self.apart[layer] = np.zeros(shape[:2])
+        self.truth[layer][some] = dy.reshape(len(dy), *self.truth[layer].shape[1:]) * (len(dy) / len(self.which))
+
+    def meet(self, first: int, layer: int, dy: np.ndarray) -> None:
+        """Take what the witness has for the batch's samples from number `first` on: dy, (samples, channels, ...) float32, of the mean loss over these alone."""
+        truth, dy = self.truth[layer], dy.reshape(len(dy), *self.truth[layer].shape[1:]) * np.float32(len(dy) / len(self.which))
+        rows = max(1, AT_ONCE // truth[0].size)
+        for at in range(0, len(dy), rows):
+            some = dy[at : at + rows]
+            which = self.which[first + at : first + at + len(some)]
+            want = truth[which]
+            off = np.maximum(np.abs(some - want), np.abs(want) * ROUNDOFF["float32"])
+            np.add.at(self.apart[layer], which, off.sum(axis=2, dtype=np.float64))
+
+    def unfit(self, gradient: np.ndarray, bounds: dict[str, float], reserve: float) -> str:
+        """Why honest programs may differ by more than the bounds allow, in words; empty where they do not.
+
+        Parameters
+        ----------
+        gradient : (param_count,) float64
+            Of the batch's mean loss.
+        bounds : dict
+            Of each tensor's gradient.
+        reserve : float
+            How often an error must fit into its bound.
+        """
+        named = views(self.net, gradient)
+        for layer in self.truth:
+            name = f"{layer}.bias"
+            want, limit = named[name], bounds[name]
+            error, how = max(distance(got, want) for got in self._one_by_one(layer)), "where its terms are added one after the other"
+            if error * reserve <= limit:
+                error, how = distance(want + CHAIN * self._alike(layer), want), "where like terms are rounded alike"
+            if not error * reserve <= limit:
+                return f"the gradient of {name} is off by {error:.1e} {how}, more than 1/{reserve:g} of the bound of {limit:.1e}"
+        return ""
+
+    def _one_by_one(self, layer: int) -> Iterator[np.ndarray]:
+        """(channels,) float32: the terms, added with a rounding after each, in the batch's order and, where they are few, in others."""
+        terms, rng = self.truth[layer].transpose(0, 2, 1), np.random.default_rng(0)
+        rows = max(1, AT_ONCE // terms[0].size)
+        for number in range(ORDERS if len(self.which) * terms[0].size <= FEW else 1):
+            which, total = rng.permutation(self.which) if number else self.which, np.zeros(terms.shape[2], np.float32)
+            for first in range(0, len(which), rows):
+                some = terms[which[first : first + rows]].reshape(-1, len(total))
+                total = np.add.accumulate(np.concatenate([total[None], some]), axis=0)[-1]
+            yield total
+
+    def _alike(self, layer: int) -> np.ndarray:
+        """(channels,): the witness's errors, added up where samples have the same terms, whose errors have one sign, and in their squares where not."""
+        out = np.zeros(self.apart[layer].shape[1])
+        for channel, (terms, off) in enumerate(zip(self.truth[layer].sum(axis=2).T, self.apart[layer].T, strict=True)):
+            _, group = np.unique(terms, return_inverse=True)
+            out[channel] = np.linalg.norm(np.bincount(group, off))
+        return out
