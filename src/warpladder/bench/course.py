@@ -21,7 +21,7 @@ from .footprint import Weighing
 from .kept import Kept, ours
 from .task import Task
 
-SETTLE = 0.2  # seconds between two rungs: a library's idle threads may spin for a while, and would take the next rung's cores
+SETTLE = 0.2  # seconds after a rung on the CPU: a library's idle threads may spin for a while, and would take the next rung's cores
 
 #: Seconds that a proof may take, for the estimate of what is left, until one has been made.
 PROOF = 5.0
@@ -50,6 +50,7 @@ class Course:
     last_start: float | None = None
     weigh: bool = True
     notes: list[str] = field(default_factory=list)
+    settled: bool = False  # no thread of the rung before can be spinning
 
     def run(self) -> Results:
         """Go all the way. Whatever ends it early, what was found is told before it ends."""
@@ -153,8 +154,10 @@ class Course:
 
     def _time(self, each: Contender, number: int) -> None:
         self._say(f"timing, round {number + 1} of {self.task.repeats}: {each.rung.name}")
-        sleep(SETTLE)
+        if not self.settled:
+            sleep(SETTLE)
         each.repeat(number)
+        self.settled = each.peak is not None
         each.stage += 1
 
     def _measure(self) -> None:
