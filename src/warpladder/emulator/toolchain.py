@@ -26,7 +26,7 @@ MODES = ("fast", "check", "asan")
 #: Of the compiler's processes: plain quotation marks in its messages, and none of the sanitizers that this process may have.
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"} | {"LC_ALL": "C"}
 
-#: Libraries that nobody has loaded for so long are deleted, whenever a new one is made.
+#: Libraries that nobody has loaded for so long are deleted, when a process makes its first one.
 KEPT_SECONDS = 30 * 86_400
 
 # DWARF 5 counts files from 0, and addr2line takes some lines of a source that comes from stdin to be stdin's.
@@ -238,6 +238,7 @@ def _used(path: Path) -> Path:
     return path
 
 
+@cache
 def _forget_old() -> None:
     for path in sorted(folder().rglob("*"), reverse=True):  # what is in a folder first
         with contextlib.suppress(OSError):
