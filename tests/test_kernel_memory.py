@@ -89,7 +89,9 @@ def test_a_second_data_set_is_loaded_where_there_is_room_for_one(net: Net, table
 @pytest.mark.parametrize("hardware", [None, "Clockwork, compute capability 9.0"], ids=["", "tuned"])
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("net", NETS, ids=lambda net: net.name)
-def test_what_is_let_go_is_free_at_once(net: Net, table: str, hardware: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_let_go_is_free_at_once(
+    net: Net, table: str, hardware: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It does not wait for the garbage collector, whose turn takes longer the more a process holds; tuning binds ops that nothing keeps."""
     monkeypatch.setattr(plan_cache, "folder", lambda: tmp_path)
     monkeypatch.setattr(plan_cache, "found", {})

@@ -109,7 +109,7 @@ class Signature:
         kind, given = parameter.dtype.kind, np.asarray(argument)
         if isinstance(argument, (Array, str)) or given.shape or given.dtype.kind not in "biuf" or (given.dtype.kind == "f") > (kind == "f"):
             raise KernelError(f"{wrong}wants a number of that type, got {argument!r}")
-        if kind in "iu" and not np.iinfo(parameter.dtype).min <= int(argument) <= np.iinfo(parameter.dtype).max:
+        if kind in "iu" and int(argument) not in _held(parameter.dtype):
             raise KernelError(f"{wrong}cannot hold {argument}")
         return parameter.dtype.type(argument)
 
@@ -123,6 +123,12 @@ class Signature:
             content = (np.uint64(value) if member.pointer else value).tobytes()
             held[offset : offset + len(content)] = content
         return np.frombuffer(bytes(held), f"V{len(held)}")[0]
+
+
+@cache
+def _held(dtype: np.dtype) -> range:
+    """The whole numbers that a type holds."""
+    return range(int(np.iinfo(dtype).min), int(np.iinfo(dtype).max) + 1)
 
 
 def names(source: Source) -> list[str]:
