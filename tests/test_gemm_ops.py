@@ -29,7 +29,7 @@ emulated = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 H200 = Limits("a large GPU", multiprocessors=132)
 
 
-@pytest.fixture(scope="module", params=[1, 16, 132], ids=lambda count: f"{count} multiprocessors")
+@pytest.fixture(scope="module", params=[1, pytest.param(16, marks=pytest.mark.nightly), 132], ids=lambda count: f"{count} multiprocessors")
 def device(request: pytest.FixtureRequest) -> Device:
     """A device that believes to have so many multiprocessors: the more there are, the more parts sums are cut into."""
     return sized(request.param)
