@@ -97,7 +97,6 @@ def test_what_is_let_go_is_free_at_once(
     monkeypatch.setattr(plan_cache, "found", {})
     device = Clockwork(lambda launch: 1e-5, hardware)
     drawn = case(net, TrainConfig(batch_size=4, momentum=0.9), seed=1, samples=30)
-    gc.collect()
     gc.disable()
     try:
         with built(device, drawn, TABLES[table]) as trainer:

@@ -167,7 +167,6 @@ def test_workspaces_are_counted_and_taken_when_bound(device: Device) -> None:
 @emulated
 def test_what_is_let_go_is_free_without_the_garbage_collector(device: Device) -> None:
     drawn = case(nets.cnn((1, 8, 8), classes=4), CONFIG, seed=1, samples=12)
-    gc.collect()
     gc.disable()
     try:
         with KernelTrainer(drawn.net, CONFIG, drawn.state, device, library.table(None), "resident") as trainer:
