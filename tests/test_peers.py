@@ -202,7 +202,7 @@ def test_state_is_kept_to_the_bit(peer: Rung) -> None:
 
 
 @peers
-@pytest.mark.parametrize("setting", ["plain", "nesterov", "full"])
+@pytest.mark.parametrize("setting", ["plain", pytest.param("nesterov", marks=pytest.mark.nightly), "full"])
 def test_proof(peer: Rung, setting: str) -> None:
     """The proof that a climb asks for before it times anything."""
     net = Net("small", (1, 6, 6), (Conv2d(out_channels=3, kernel_size=3), ReLU(), Flatten(), Linear(out_features=4)), CrossEntropyLoss())

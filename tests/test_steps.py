@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 
 from magnitudes import longest_chain, magnitudes
 from rungs_here import HERE, TEMPLATED
-from strategies import ZOO, Case, case, cases
+from strategies import NARROW, ZOO, Case, case, cases
 from warpladder import nets, params
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import pixels
@@ -304,7 +304,7 @@ def test_numpy_keeps_to_its_threads() -> None:
 
 @rungs
 def test_divergence_is_seen_in_the_loss_and_warns_of_nothing_else(rung: Rung, recwarn: pytest.WarningsRecorder) -> None:
-    drawn = case(nets.autoencoder((1, 4, 4)), TrainConfig(batch_size=2, learning_rate=1e3), seed=1, samples=8)
+    drawn = case(NARROW, TrainConfig(batch_size=2, learning_rate=1e3), seed=1, samples=8)
     with build(rung, drawn) as trainer:
         losses = np.concatenate([trainer.run(replace(drawn.order, epoch=epoch), 0, 4).loss for epoch in range(3)])
     assert not np.isfinite(losses[-1])
