@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from rungs_here import CPU_PEERS
-from strategies import ZOO, Case, case, cases
+from strategies import NARROW, ZOO, Case, case, cases
 from test_steps import compare_epoch
 from warpladder import nets
 from warpladder.config import TrainConfig
@@ -223,7 +223,7 @@ def test_proof_in_coarse_formats(peer: Rung, net: Net) -> None:
     assert not finer.passed and finer.reason.startswith(("update", "loss")), finer.reason
 
 
-@pytest.mark.parametrize("net", [ZOO[3], ZOO[4]], ids=lambda net: net.name)
+@pytest.mark.parametrize("net", [ZOO[3], NARROW], ids=["cnn", "autoencoder"])
 def test_convolutions_in_another_form_are_proven_on_samples_that_stand_it(net: Net) -> None:
     """On data that only direct sums compute exactly an honest program in Fourier's form falls on other sides of switches."""
     config = PLAIN.but(momentum=0.9, clip_value=5.0)
