@@ -1,6 +1,6 @@
 """Every kernel of the package in the emulator: in two orders of threads and under the checker; in a random order and under AddressSanitizer each night.
 
-The checker takes longest to compile for: by day it gets each chain of layers at one of its sizes, each night at the others.
+The checker takes longest to compile for: by day it gets each chain of layers, and each net, at one of its sizes, each night at the others.
 The cases follow the tables of `warpladder.ops` (kernel_cases.py); a new entry is covered as soon as it stands in one. Each mode
 runs in a process of its own, which a test that asks for it starts.
 """
@@ -32,7 +32,7 @@ from warpladder.ops.linear.cuda import NaiveLinear
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 CASES = every_case()
-SIZE = re.compile(r", \d+ of \d+, block .*")
+SIZE = re.compile(r", \d+ (?:of \d+, block|samples).*")
 BY_DAY = frozenset({SIZE.sub("", case.name): case.name for case in CASES}.values())  # of what differs in size alone, the last
 PLAIN = "fast forward"
 MODES = (PLAIN, "check forward", "fast reverse", "fast random")
