@@ -23,7 +23,7 @@ DIGITS, BLOTS = load("digits"), images(4096)
 BIG = tuple(batch for batch in BATCHES if batch is None or batch > 64)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2))])
 @pytest.mark.parametrize("batch", BIG)
 @pytest.mark.parametrize("name", ["softmax", "mlp", "mlp10"])
 def test_honest_rungs_pass_at_every_batch_size(name: str, batch: int | None, seed: int) -> None:
@@ -34,7 +34,13 @@ def test_honest_rungs_pass_at_every_batch_size(name: str, batch: int | None, see
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "batch"), [("mlp", BLOTS, 4096), ("mlp10", BLOTS, 4096), ("softmax", BLOTS, 1000), ("cnn", DIGITS, 1000)]
+    ("name", "data", "batch"),
+    [
+        ("mlp", BLOTS, 4096),
+        pytest.param("mlp10", BLOTS, 4096, marks=pytest.mark.nightly),
+        ("softmax", BLOTS, 1000),
+        ("cnn", DIGITS, 1000),
+    ],
 )
 def test_honest_rungs_pass_where_a_batch_repeats_samples_too(name: str, data: Dataset, batch: int) -> None:
     for who, good, verdict in honest(Shared(*sized(name, data, batch), data, 0), ["numpy", "native"]):

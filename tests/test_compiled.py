@@ -156,6 +156,25 @@ def test_the_key_covers_every_source_that_is_compiled(monkeypatch: pytest.Monkey
     assert module.key() != before
 
 
+def test_sources_that_were_seen_are_not_parsed_again(monkeypatch: pytest.MonkeyPatch, copy: Path) -> None:
+    """And an edit is seen all the same, whatever time and size the file has."""
+    monkeypatch.setattr(module, "PACKAGE", copy)
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda _: str(copy.parent))
+    first = module.cache_folder.__wrapped__()
+    assert first is not None and first.name == module.key()
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "meaning", lambda source: pytest.fail("parsed again"))
+        assert module.cache_folder.__wrapped__() == first
+    loops = copy / "ops" / "linear" / "loops.py"
+    text, when = loops.read_text(), loops.stat().st_mtime_ns
+    loops.write_text(text + "# a comment\n")
+    assert module.cache_folder.__wrapped__() == first
+    assert len(list(first.glob("seen-*"))) == 2
+    loops.write_text(text.replace("+=", "-=", 1))
+    os.utime(loops, ns=(when, when))
+    assert module.cache_folder.__wrapped__() not in (None, first)
+
+
 def test_code_that_is_not_ours_keeps_its_own_cache() -> None:
     import numba
 

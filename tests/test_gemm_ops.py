@@ -29,7 +29,7 @@ emulated = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 H200 = Limits("a large GPU", multiprocessors=132)
 
 
-@pytest.fixture(scope="module", params=[1, 16, 132], ids=lambda count: f"{count} multiprocessors")
+@pytest.fixture(scope="module", params=[1, pytest.param(16, marks=pytest.mark.nightly), 132], ids=lambda count: f"{count} multiprocessors")
 def device(request: pytest.FixtureRequest) -> Device:
     """A device that believes to have so many multiprocessors: the more there are, the more parts sums are cut into."""
     return sized(request.param)
@@ -75,14 +75,14 @@ CONVOLUTIONS: list[tuple[tuple[Layer, ...], Shape]] = [
 
 @emulated
 @pytest.mark.parametrize(("layers", "in_shape"), CONVOLUTIONS)
-@pytest.mark.parametrize(("capacity", "n"), [(1, 1), (5, 2), (19, 18)])
+@pytest.mark.parametrize(("capacity", "n"), [(1, 1), pytest.param(5, 2, marks=pytest.mark.nightly), (19, 18)])
 @pytest.mark.parametrize("want_dx", [True, False])
 def test_convolutions(device: Device, layers: tuple[Layer, ...], in_shape: Shape, capacity: int, n: int, want_dx: bool) -> None:
     check(device, GemmConv2d, layers, in_shape, capacity, n, want_dx, 256)
 
 
 @emulated
-@pytest.mark.parametrize(("capacity", "n"), [(1, 1), (5, 2), (67, 67), (700, 650)])
+@pytest.mark.parametrize(("capacity", "n"), [(1, 1), pytest.param(5, 2, marks=pytest.mark.nightly), (67, 67), (700, 650)])
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (13, 3), (4, 10), (256, 10), (20, 16), (133, 17), (64, 72)])
 @pytest.mark.parametrize("after", [(), (R,)], ids=["", "ReLU"])
 def test_linear(device: Device, inputs: int, outputs: int, capacity: int, n: int, after: tuple[Layer, ...]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from warpladder.errors import OutOfMemoryError
 from warpladder.nets import Net
 from warpladder.ops import gemm, graphed, naive, resident, tiled
 from warpladder.ops.kernels import KernelTable
+from warpladder.trainers import plan_cache
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.kernelwise import trainer as kernelwise
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
@@ -81,6 +84,31 @@ def test_a_second_data_set_is_loaded_where_there_is_room_for_one(net: Net, table
         assert sum(device.held.values()) == need
     with built(clockwork(need - 1000), drawn, TABLES[table]) as trainer, pytest.raises(OutOfMemoryError):
         trainer.load(drawn.dataset)
+
+
+@pytest.mark.parametrize("hardware", [None, "Clockwork, compute capability 9.0"], ids=["", "tuned"])
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("net", NETS, ids=lambda net: net.name)
+def test_what_is_let_go_is_free_at_once(
+    net: Net, table: str, hardware: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not wait for the garbage collector, whose turn takes longer the more a process holds; tuning binds ops that nothing keeps."""
+    monkeypatch.setattr(plan_cache, "folder", lambda: tmp_path)
+    monkeypatch.setattr(plan_cache, "found", {})
+    device = Clockwork(lambda launch: 1e-5, hardware)
+    drawn = case(net, TrainConfig(batch_size=4, momentum=0.9), seed=1, samples=30)
+    gc.disable()
+    try:
+        with built(device, drawn, TABLES[table]) as trainer:
+            before = dict(device.held)
+            trainer.load(drawn.dataset)
+            for part in trainer.parts():
+                trainer.program(part)
+            assert device.held != before
+            trainer.close()
+            assert device.held == before | dict.fromkeys(device.held.keys() - before.keys(), 0)
+    finally:
+        gc.enable()
 
 
 def test_a_step_in_one_keeps_no_activations_of_a_full_batch() -> None:

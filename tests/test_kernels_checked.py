@@ -1,5 +1,6 @@
 """Every kernel of the package in the emulator: in two orders of threads and under the checker; in a random order and under AddressSanitizer each night.
 
+The checker takes longest to compile for: by day it gets each chain of layers, and each net, at one of its sizes, each night at the others.
 The cases follow the tables of `warpladder.ops` (kernel_cases.py); a new entry is covered as soon as it stands in one. Each mode
 runs in a process of its own, which a test that asks for it starts.
 """
@@ -7,6 +8,7 @@ runs in a process of its own, which a test that asks for it starts.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -30,25 +32,41 @@ from warpladder.ops.linear.cuda import NaiveLinear
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 CASES = every_case()
-MODES = ("fast forward", "check forward", "fast reverse", pytest.param("fast random", marks=pytest.mark.nightly))
+SIZE = re.compile(r", \d+ (?:of \d+, block|samples).*")
+BY_DAY = frozenset({SIZE.sub("", case.name): case.name for case in CASES}.values())  # of what differs in size alone, the last
 PLAIN = "fast forward"
+MODES = (PLAIN, "check forward", "fast reverse", "fast random")
 PACKAGE = Path(warpladder.__file__).parent
 
 #: By case: which kernels it launched, or what went wrong.
 Outcome = dict[str, dict[str, Any]]
 
 
+def at_night(mode: str, case: KernelCase) -> bool:
+    return mode == "fast random" or (mode == "check forward" and case.name not in BY_DAY)
+
+
+EVERY = [
+    pytest.param(mode, case, id=f"{mode}-{case.name}", marks=[pytest.mark.nightly] if at_night(mode, case) else [])
+    for mode in MODES
+    for case in CASES
+]
+
+
 class Runs:
     """The modes, in processes. AddressSanitizer is slow to compile for: it gets as many cases as it takes to launch each kernel."""
 
     def __init__(self) -> None:
-        self.found: dict[str, Outcome] = {}
+        self.found: dict[tuple[str, bool], Outcome] = {}
         self.process: subprocess.Popen[str] | None = None
 
-    def __getitem__(self, mode: str) -> Outcome:
-        if mode not in self.found:
-            self.found[mode] = self._asan() if mode == "asan" else self._run(*mode.split())
-        return self.found[mode]
+    def __getitem__(self, key: tuple[str, bool]) -> Outcome:
+        """What a mode found in the cases that it gets by day, or at night."""
+        mode, night = key
+        if key not in self.found:
+            cases = [case.name for case in CASES if at_night(mode, case) == night]
+            self.found[key] = self._asan() if mode == "asan" else self._run(*mode.split(), *cases)
+        return self.found[key]
 
     def _run(self, mode: str, order: str, *cases: str) -> Outcome:
         command = [sys.executable, kernel_cases.__file__, mode, order, *cases]
@@ -58,10 +76,10 @@ class Runs:
         out, said = self.process.communicate()
         found = {entry.pop("case"): entry for entry in map(json.loads, out.splitlines())}
         died = f"the process ended with {self.process.returncode} before this case was done\n{said[-5000:]}"
-        return {name: found.get(name, {"error": died}) for name in cases or [case.name for case in CASES]}
+        return {name: found.get(name, {"error": died}) for name in cases}
 
     def _asan(self) -> Outcome:
-        kernels = {name: set(outcome.get("kernels", ())) for name, outcome in self[PLAIN].items()}
+        kernels = {name: set(outcome.get("kernels", ())) for name, outcome in self[PLAIN, False].items()}
         left, chosen = set().union(*kernels.values()), []
         while left:
             name = max(kernels, key=lambda name: (len(kernels[name] & left), " 1 of 1" not in name))
@@ -81,15 +99,14 @@ def runs() -> Iterator[Runs]:
     runs.close()
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("mode", "case"), EVERY)
 def test_kernels(mode: str, case: KernelCase, runs: Runs) -> None:
-    found = runs[mode][case.name]
+    found = runs[mode, at_night(mode, case)][case.name]
     assert "error" not in found, found["error"]
 
 
 def test_every_kernel_of_the_package_is_launched_by_some_case(runs: Runs) -> None:
-    launched = {name for found in runs[PLAIN].values() for name in found.get("kernels", ())}
+    launched = {name for case, found in runs[PLAIN, False].items() if case in BY_DAY for name in found.get("kernels", ())}
     there = {name for file in (PACKAGE / "ops").rglob("*.cu") for name in names(source.read(file))}
     assert there - launched == set()
     assert {level.path for level in LEVELS} >= set((PACKAGE / "gemm").rglob("*.cu"))
@@ -97,7 +114,7 @@ def test_every_kernel_of_the_package_is_launched_by_some_case(runs: Runs) -> Non
 
 @pytest.mark.nightly
 def test_kernels_under_the_address_sanitizer(runs: Runs) -> None:
-    found = runs["asan"]
+    found = runs["asan", True]
     assert found
     assert [outcome["error"] for outcome in found.values() if "error" in outcome] == []
 

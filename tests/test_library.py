@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable
 from importlib.util import find_spec
 
@@ -161,6 +162,22 @@ def test_workspaces_are_counted_and_taken_when_bound(device: Device) -> None:
         assert trainer.memory()["workspace"] > 3 * 4096  # two convolutions and a product, as the stand-ins want it
         trainer.run(drawn.order, 0, 3)  # the last batch is partial
         assert sum(device.held.values()) == held
+
+
+@emulated
+def test_what_is_let_go_is_free_without_the_garbage_collector(device: Device) -> None:
+    drawn = case(nets.cnn((1, 8, 8), classes=4), CONFIG, seed=1, samples=12)
+    gc.disable()
+    try:
+        with KernelTrainer(drawn.net, CONFIG, drawn.state, device, library.table(None), "resident") as trainer:
+            before = sum(device.held.values())
+            trainer.load(drawn.dataset)
+            trainer.run(drawn.order, 0, 3)
+            assert sum(device.held.values()) > before
+            trainer.close()
+            assert sum(device.held.values()) == before
+    finally:
+        gc.enable()
 
 
 @emulated

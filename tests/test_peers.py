@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from rungs_here import CPU_PEERS
-from strategies import ZOO, Case, case, cases
+from strategies import NARROW, ZOO, Case, case, cases
 from test_steps import compare_epoch
 from warpladder import nets
 from warpladder.config import TrainConfig
@@ -202,7 +202,7 @@ def test_state_is_kept_to_the_bit(peer: Rung) -> None:
 
 
 @peers
-@pytest.mark.parametrize("setting", ["plain", "nesterov", "full"])
+@pytest.mark.parametrize("setting", ["plain", pytest.param("nesterov", marks=pytest.mark.nightly), "full"])
 def test_proof(peer: Rung, setting: str) -> None:
     """The proof that a climb asks for before it times anything."""
     net = Net("small", (1, 6, 6), (Conv2d(out_channels=3, kernel_size=3), ReLU(), Flatten(), Linear(out_features=4)), CrossEntropyLoss())
@@ -223,7 +223,7 @@ def test_proof_in_coarse_formats(peer: Rung, net: Net) -> None:
     assert not finer.passed and finer.reason.startswith(("update", "loss")), finer.reason
 
 
-@pytest.mark.parametrize("net", [ZOO[3], ZOO[4]], ids=lambda net: net.name)
+@pytest.mark.parametrize("net", [ZOO[3], NARROW], ids=["cnn", "autoencoder"])
 def test_convolutions_in_another_form_are_proven_on_samples_that_stand_it(net: Net) -> None:
     """On data that only direct sums compute exactly an honest program in Fourier's form falls on other sides of switches."""
     config = PLAIN.but(momentum=0.9, clip_value=5.0)

@@ -126,8 +126,18 @@ CONVOLUTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("layer", "in_shape"), CONVOLUTIONS)
-@pytest.mark.parametrize(("block", "rectify"), [(32, True), (64, False), (96, True), (256, False), (1024, True)])
+#: A window of 60 x 60 takes a second: by day it has two block sizes, all at night.
+DIVIDED = [
+    pytest.param(
+        block, rectify, *convolution, id=f"{block}-{rectify}-layer{i}-in_shape{i}",
+        marks=[pytest.mark.nightly] if convolution[0].kernel_size == 60 and block not in (32, 256) else [],
+    )
+    for block, rectify in [(32, True), (64, False), (96, True), (256, False), (1024, True)]
+    for i, convolution in enumerate(CONVOLUTIONS)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("block", "rectify", "layer", "in_shape"), DIVIDED)
 def test_conv2d(device: Device, layer: Conv2d, in_shape: Shape, block: int, rectify: bool) -> None:
     for capacity, n in ((1, 1), (3, 2)):
         check(layer, n, rectify, run(device, layer, in_shape, capacity, n, block, rectify))

@@ -14,6 +14,7 @@ import numpy as np
 
 ROUNDS = 6
 ORDER_WORDS = ROUNDS + 3
+TABLED = 6  # bits in each half up to which the network's values are kept
 _MASK32 = 0xFFFFFFFF
 
 
@@ -76,12 +77,18 @@ class Order:
         position = np.arange(first, last, dtype=np.uint32)
         if not self.shuffle:
             return position.astype(np.int64)
-        out = self._network(position)
+        through = self._network if self.half_bits > TABLED else self._table.__getitem__
+        out = through(position)
         while True:
             outside = np.flatnonzero(out >= self.n)
             if not outside.size:
                 return out.astype(np.int64)
-            out[outside] = self._network(out[outside])
+            out[outside] = through(out[outside])
+
+    @cached_property
+    def _table(self) -> np.ndarray:
+        """(2^(2 half_bits),) uint32: what the network makes of each value. Of few samples most are sent through it several times."""
+        return self._network(np.arange(1 << 2 * self.half_bits, dtype=np.uint32))
 
     def __getitem__(self, position: int) -> int:
         return int(self.indices(position, position + 1)[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from warpladder.nets import ZOO, Net
 from warpladder.order import Order
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State
+from warpladder.trainers.kernelwise.trainer import KernelTrainer
 from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
@@ -43,6 +46,25 @@ def test_proven_on_full_batches(rung: Rung) -> None:
 def test_proven_at_every_block_size(net: Net, size: int) -> None:
     verdict = verify(find("naive").build, net, TrainConfig(batch_size=64, block_size=size))
     assert verdict.passed, verdict.reason
+
+
+@rungs
+@pytest.mark.parametrize("net", ALL, ids=lambda net: net.name)
+def test_what_is_closed_is_free_without_the_garbage_collector(rung: Rung, net: Net) -> None:
+    drawn = case(net, TrainConfig(batch_size=7), seed=1, samples=17)
+    gc.disable()
+    try:
+        with rung.build(net, drawn.config, drawn.state) as trainer:
+            if not isinstance(trainer, KernelTrainer):
+                pytest.skip("it computes with arrays, whose memory has a pool")
+            before = sum(trainer.device.held.values())
+            trainer.load(drawn.dataset)
+            trainer.run(drawn.order, 0, 3)
+            assert sum(trainer.device.held.values()) > before
+            trainer.close()
+            assert sum(trainer.device.held.values()) == before
+    finally:
+        gc.enable()
 
 
 @rungs

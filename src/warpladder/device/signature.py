@@ -109,7 +109,7 @@ class Signature:
         kind, given = parameter.dtype.kind, np.asarray(argument)
         if isinstance(argument, (Array, str)) or given.shape or given.dtype.kind not in "biuf" or (given.dtype.kind == "f") > (kind == "f"):
             raise KernelError(f"{wrong}wants a number of that type, got {argument!r}")
-        if kind in "iu" and not np.iinfo(parameter.dtype).min <= int(argument) <= np.iinfo(parameter.dtype).max:
+        if kind in "iu" and int(argument) not in _held(parameter.dtype):
             raise KernelError(f"{wrong}cannot hold {argument}")
         return parameter.dtype.type(argument)
 
@@ -125,17 +125,23 @@ class Signature:
         return np.frombuffer(bytes(held), f"V{len(held)}")[0]
 
 
+@cache
+def _held(dtype: np.dtype) -> range:
+    """The whole numbers that a type holds."""
+    return range(int(np.iinfo(dtype).min), int(np.iinfo(dtype).max) + 1)
+
+
 def names(source: Source) -> list[str]:
     """The kernels of a source, in order, with their namespaces and without template arguments; `KernelError` for one that cannot be read."""
     found, unread = _kernels(source)
     for reason in unread.values():
         raise KernelError(reason)
-    return [_qualified(match) for match in found]
+    return [full for full, _ in found]
 
 
 def readable(source: Source) -> list[str]:
     """The kernels that `names` gives, without those whose head cannot be read."""
-    return [_qualified(match) for match in _kernels(source)[0]]
+    return [full for full, _ in _kernels(source)[0]]
 
 
 def unreadable(source: Source) -> dict[str, str]:
@@ -145,7 +151,7 @@ def unreadable(source: Source) -> dict[str, str]:
 
 def span(source: Source, name: str) -> tuple[int, int]:
     """Where in the text of a source a kernel that can be read begins, and where its body opens."""
-    match = next(match for match in _kernels(source)[0] if _qualified(match) == name)
+    match = next(match for full, match in _kernels(source)[0] if full == name)
     return match.start(), match.end() - 1
 
 
@@ -160,15 +166,16 @@ def instantiated(source: Source) -> list[str]:
 def bounds(source: Source, name: str) -> str:
     """The `Signature.bounds` of a kernel, though its parameters may be such as cannot be passed."""
     plain, _, given = name.partition("<")
-    match = next(match for match in _kernels(source)[0] if _qualified(match) == plain.strip())
+    match = next(match for full, match in _kernels(source)[0] if full == plain.strip())
     return _bounds(match, given.rpartition(">")[0])
 
 
 def templates(source: Source) -> dict[str, str]:
     """The kernels of a source that are templates, as `names` has them, and their template parameters: "int TILE, typename T"."""
-    return {_qualified(match): " ".join(match["template"].split()) for match in _kernels(source)[0] if match["template"] is not None}
+    return {full: " ".join(match["template"].split()) for full, match in _kernels(source)[0] if match["template"] is not None}
 
 
+@cache
 def signature(source: Source, name: str) -> Signature:
     """What the kernel `name` of a source takes; `KernelError` lists the kernels there are if it is not among them.
 
@@ -177,11 +184,11 @@ def signature(source: Source, name: str) -> Signature:
     plain, _, given = name.partition("<")
     plain = plain.strip()
     read, unread = _kernels(source)
-    found = {_qualified(match): match for match in read if plain in (match["name"], _qualified(match))}
+    found = {full: match for full, match in read if plain in (match["name"], full)}
     if not found and plain in unread:
         raise KernelError(unread[plain])
     if not found:
-        there = ", ".join([*map(_qualified, read), *unread])
+        there = ", ".join([*(full for full, _ in read), *unread])
         raise KernelError(f"{source.path} has no kernel {plain!r}; it has {there or 'none'}")
     if len(found) > 1 and plain not in found:
         raise KernelError(f"{source.path} has several kernels {plain!r}: {', '.join(found)}")
@@ -196,6 +203,7 @@ def signature(source: Source, name: str) -> Signature:
     return Signature(full + name[len(plain) :] if given else full, known, _bounds(match, given.rpartition(">")[0]))
 
 
+@cache
 def code(source: Source) -> str:
     """The text with blanks for comments; every letter stays where it is."""
     return _COMMENT.sub(_blanks, source.text)
@@ -206,8 +214,8 @@ def _blanks(match: re.Match[str]) -> str:
 
 
 @cache
-def _kernels(source: Source) -> tuple[list[re.Match[str]], dict[str, str]]:
-    """The kernels' heads, and those that cannot be read, each with the reason."""
+def _kernels(source: Source) -> tuple[list[tuple[str, re.Match[str]]], dict[str, str]]:
+    """The kernels' heads, each with the name that `_qualified` gives it, and those that cannot be read, each with the reason."""
     text = _DIRECTIVE.sub(_blanks, code(source))
     found = [match for match in _KERNEL.finditer(text) if re.search(r"\bvoid\b", text[match.start() : match.start("name")])]
     unknown = {}
@@ -219,7 +227,7 @@ def _kernels(source: Source) -> tuple[list[re.Match[str]], dict[str, str]]:
             unknown[name[1] if name else line[:80]] = (
                 f"{source.path.name}: cannot read the kernel '{line[:80]}': its name and parameters must stand there without macros"
             )
-    return found, unknown
+    return [(_qualified(match), match) for match in found], unknown
 
 
 def _qualified(match: re.Match[str]) -> str:

@@ -101,7 +101,13 @@ def _text(source: Source, kernels: tuple[str, ...]) -> str:
         exports += f"EMU_KERNEL({number}, {name})\n"
         exports += f"EMU_BOUNDS({number}, {f'using namespace {scope};' if scope else ''}, {bounds(source, name) or 1024})\n"
     exports += "".join(f"EMU_CONSTANT({number}, {name})\n" for number, name in enumerate(constants(source)))
-    return f'#include "emulator.h"\n{without_ptx(rewritten(source.text, str(source.path)))}\n#line 1 "the list of kernels"\n{exports}EMU_MODULE\n'
+    return f'#include "emulator.h"\n{_body(source)}\n#line 1 "the list of kernels"\n{exports}EMU_MODULE\n'
+
+
+@cache
+def _body(source: Source) -> str:
+    """The same for every instance of a source's kernels."""
+    return without_ptx(rewritten(source.text, str(source.path)))
 
 
 @cache

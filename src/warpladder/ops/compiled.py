@@ -17,9 +17,9 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -111,11 +111,14 @@ def cache_folder() -> Path | None:
     import platformdirs
 
     root = Path(platformdirs.user_cache_dir("warpladder")) / "numba"
-    folder = root / key()
+    seen = f"seen-{letter_by_letter()}"  # a file that says that its folder is for sources like these: parsing them takes half a second
+    known = next(root.glob(f"*/{seen}"), None)
+    folder = root / key() if known is None else known.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
+        (folder / seen).touch()
         folder.touch()
         _prune(root)
     except OSError as error:
@@ -126,18 +129,34 @@ def cache_folder() -> Path | None:
 
 def key() -> str:
     """A hash of everything that decides the machine code."""
+    return _hash((name, meaning(source)) for name, source in _sources())
+
+
+def letter_by_letter() -> str:
+    """A hash of the same, but of all that stands in the sources: where it is the same, so is the key."""
+    return _hash(_sources())
+
+
+def _sources() -> Iterator[tuple[str, bytes]]:
+    """The modules that compiled code can reach, each with its path in the package."""
+    for path in sorted(p for pattern in REACHABLE for p in PACKAGE.glob(pattern)):
+        yield path.relative_to(PACKAGE).as_posix(), path.read_bytes()
+
+
+def _hash(modules: Iterable[tuple[str, bytes]]) -> str:
+    """Of what modules say, of numba and LLVM, and of the CPU."""
     import llvmlite
     import llvmlite.binding as llvm
     import numba
 
     features = llvm.get_host_cpu_features().flatten()
     digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__} {llvm.get_host_cpu_name()} {features}".encode())
-    for path in sorted(p for pattern in REACHABLE for p in PACKAGE.glob(pattern)):
-        said = meaning(path.read_bytes())
-        digest.update(f"{path.relative_to(PACKAGE).as_posix()} {len(said)}\n".encode() + said)
+    for name, said in modules:
+        digest.update(f"{name} {len(said)}\n".encode() + said)
     return digest.hexdigest()[:20]
 
 
+@lru_cache(maxsize=256)
 def meaning(source: bytes) -> bytes:
     """What a module says to the compiler: its syntax tree, without comments, docstrings and places; of what does not parse, all of it."""
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..device import Limits
 from .kernels import Launches, ceil_div
@@ -133,17 +134,22 @@ def plans(
     copies : pair of float
         What it costs to copy a number of A and of B.
     """
+    terms = tuple((tile, k(tile) if callable(k) else k) for tile in tiles if tile.shared <= limits.shared_opt_in)
+    return list(_sorted(m, n, terms, limits.multiprocessors, room, whole, copies))
+
+
+@lru_cache(maxsize=1024)
+def _sorted(
+    m: int, n: int, terms: tuple[tuple[Tile, int], ...], multiprocessors: int, room: int | None, whole: bool, copies: Copies
+) -> tuple[Plan, ...]:  # fmt: skip
+    """What `plans` gives, of tiles that fit, each with the terms of a sum. Layers that are alike ask for the same, and so does every load."""
     found = {}
-    for tile in tiles:
-        if tile.shared > limits.shared_opt_in:
-            continue
-        terms = k(tile) if callable(k) else k
-        for cut in PARTS:
-            depth = ceil_div(ceil_div(terms, cut), tile.bk) * tile.bk
-            plan = Plan(tile, depth, ceil_div(terms, depth))
+    for tile, count in terms:
+        depths = dict.fromkeys(ceil_div(ceil_div(count, cut), tile.bk) * tile.bk for cut in PARTS)  # several cuts come to the same
+        for plan in (Plan(tile, depth, ceil_div(count, depth)) for depth in depths):
             if room is None or plan.parts == 1 or plan.parts * m * n <= room:
-                found[plan] = cycles(plan, m, n, limits.multiprocessors, whole, copies)
-    return sorted(found, key=lambda plan: found[plan])
+                found[plan] = cycles(plan, m, n, multiprocessors, whole, copies)
+    return tuple(sorted(found, key=lambda plan: found[plan]))
 
 
 Shape = tuple[int, int, int | Callable[[Tile], int]]
@@ -153,7 +159,8 @@ class Planned:
     """One product for any number of samples up to a capacity: the model's plans, or those that a tuner has found to be faster.
 
     shape : callable
-        m, n and k, as `plans` takes them, for a number of samples.
+        m, n and k, as `plans` takes them, for a number of samples. It does not refer to the op that keeps the plan: what refers to
+        itself waits for the garbage collector, and its memory with it.
     limits : Limits
     capacity : int
     whole : bool

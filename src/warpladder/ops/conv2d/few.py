@@ -50,7 +50,7 @@ class FewGradient:
     """dw and db of a convolution with at most MOST weights for each output, and of the ReLU after it, if there is one."""
 
     def __init__(self, owner: OnDevice, read: Image, written: Image, k: int, stride: int, padding: int, capacity: int) -> None:
-        self.owner, self.read, self.written, self.window = owner, read, written, (k, stride, padding)
+        self.device, self.read, self.written, self.window = owner.device, read, written, (k, stride, padding)
         self.slabs = min(capacity, ceil_div(4 * owner.device.limits.multiprocessors, written[0]))
         self.parts = owner.scratch((self.slabs * written[0] * columns(read[0], k),))
         self.sums = owner.scratch((self.slabs, written[0]))
@@ -64,9 +64,9 @@ class FewGradient:
         (c, h, w), (o, high, wide), (k, stride, padding) = self.read, self.written, self.window
         slab = ceil_div(n, self.slabs)
         slabs = ceil_div(n, slab)
-        kernel = self.owner.device.kernel(FEW, f"correlate_few<{c}, {k}>")
+        kernel = self.device.kernel(FEW, f"correlate_few<{c}, {k}>")
         product = kernel.bind((o, slabs), 256, x, dy, y, self.parts, self.sums, n, h, w, o, high, wide, stride, padding, slab)
-        return [product, finish(self.owner, self.parts, dw, slabs, self.sums, db, slabs, (o, c, k, 1))]
+        return [product, finish(self.device, self.parts, dw, slabs, self.sums, db, slabs, (o, c, k, 1))]
 
 
 class WinnersGradient:
@@ -86,7 +86,7 @@ class WinnersGradient:
         windows: int
 
     def __init__(self, owner: OnDevice, read: Image, written: Image, k: int, padding: int, capacity: int) -> None:
-        self.owner, self.device, self.read, self.written, self.k, self.padding = owner, owner.device, read, written, k, padding
+        self.device, self.read, self.written, self.k, self.padding = owner.device, read, written, k, padding
         most = max(self._parts(n) for n in {*range(1, min(capacity, 2 * self.device.limits.multiprocessors) + 1), capacity})
         self.parts = owner.scratch((most * written[0] * columns(read[0], k),))
         self.sums = owner.scratch((most, written[0]))
@@ -124,7 +124,7 @@ class WinnersGradient:
             (parts, ceil_div(o, 32 * cut.warps)), 32 * cut.warps, x, dy, winner, self.parts, self.sums, n, *self.read[1:], *self.written,
             self.padding, cut.slab, cut.ranges, cut.windows, lines, shared=_shared(self.read, self.padding, lines, cut.warps),
         )  # fmt: skip
-        return [product, finish(self.owner, self.parts, dw, parts, self.sums, db, parts, (o, self.read[0], self.k, 1))]
+        return [product, finish(self.device, self.parts, dw, parts, self.sums, db, parts, (o, self.read[0], self.k, 1))]
 
 
 def _shared(read: Image, padding: int, lines: int, warps: int) -> int:

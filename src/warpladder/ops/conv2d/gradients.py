@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...device import Array, Launch
+from ...device import Array, Device, Launch
 from ..kernels import Launches, OnDevice, ceil_div
 from ..tiles import ALONG, CANDIDATES, Planned, Tile
 from .products import Image, turns
@@ -58,11 +58,11 @@ class WeightGradient:
     """
 
     def __init__(self, owner: OnDevice, read: Image, written: Image, k: int, stride: int, padding: int, fold: int, capacity: int) -> None:
-        self.owner, self.device, self.read, self.written = owner, owner.device, read, written
+        self.device, self.read, self.written = owner.device, read, written
         self.window, self.fold = (k, stride, padding), fold
-        self.columns = columns(read[0], k)
+        self.columns = across = columns(read[0], k)
         outputs, high, wide = written
-        self.plan = Planned(lambda n: (outputs, self.columns, n * high * wide), self.device.limits, capacity, False, TILES, (ALONG, ALONG))
+        self.plan = Planned(lambda n: (outputs, across, n * high * wide), self.device.limits, capacity, False, TILES, (ALONG, ALONG))
         self.parts = owner.scratch((self.plan.room,))
 
     def launches(self, n: int, read: Array, gradient: Array, dw: Array, sums: Array, slabs: int, db: Array) -> Launches:
@@ -75,7 +75,7 @@ class WeightGradient:
             shared=tile.shared,
         )  # fmt: skip
         shape = outputs, self.read[0], self.window[0], self.fold
-        return self.plan.mark([product, finish(self.owner, self.parts, dw, plan.parts, sums, db, slabs, shape)])
+        return self.plan.mark([product, finish(self.device, self.parts, dw, plan.parts, sums, db, slabs, shape)])
 
 
 def columns(channels: int, k: int) -> int:
@@ -84,11 +84,11 @@ def columns(channels: int, k: int) -> int:
 
 
 def finish(
-    owner: OnDevice, part: Array, dw: Array, parts: int, sums: Array, db: Array, slabs: int, shape: tuple[int, int, int, int]
+    device: Device, part: Array, dw: Array, parts: int, sums: Array, db: Array, slabs: int, shape: tuple[int, int, int, int]
 ) -> Launch:
     """dw and db from the sums of parts, and of the first `slabs` rows of sums; shape: o, c, k and fold of finish_weights."""
     o, c, k, fold = shape
     groups = o * (k - fold + 1) ** 2 * ceil_div(c, 4) + db.size
-    each = turns(groups, parts, 32, owner.device.limits)
-    kernel = owner.device.kernel(WEIGHTS, f"finish_weights<{fold}>")
+    each = turns(groups, parts, 32, device.limits)
+    kernel = device.kernel(WEIGHTS, f"finish_weights<{fold}>")
     return kernel.bind(ceil_div(groups, THREADS // each), (THREADS // each, each), part, dw, sums, db, parts, slabs, o, c, k, db.size)

@@ -100,6 +100,10 @@ class Geometry:
             return (high // 2) * (wide // 2) * 4
         return ceil_div(high, self.stride) * ceil_div(wide, self.stride) if self.transposed else high * wide
 
+    def pitch(self, n: int) -> int:
+        """Pixels of a class of n images, rounded up to a multiple of 4."""
+        return ceil_div(n * self.pixels, 4) * 4
+
     def class_size(self, tile: Tile) -> int:
         """Numbers of the packed weights of a class."""
         return self.rows(tile) * ceil_div(self.columns, 4) * 4
@@ -120,22 +124,18 @@ class Convolution:
         self.device, self.geometry = owner.device, geometry
 
         def shape(n: int) -> Shape:
-            return geometry.columns, geometry.classes * self.pitch(n), geometry.rows
+            return geometry.columns, geometry.classes * geometry.pitch(n), geometry.rows
 
         self.plan = Planned(shape, self.device.limits, capacity, copies=(ACROSS, PATCHES))
         self.parts = owner.scratch((self.plan.room,)) if self.plan.room else None
         self.packed = owner.scratch((geometry.classes * max(geometry.class_size(tile) for tile in CANDIDATES),))
-
-    def pitch(self, n: int) -> int:
-        """Pixels of a class, rounded up to a multiple of 4."""
-        return ceil_div(n * self.geometry.pixels, 4) * 4
 
     def launches(
         self, n: int, x: Array, bias: Array | None, y: Array, rectify: bool = False, winner: Array | None = None, below: Array | None = None
     ) -> Launches:
         """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool where they are wanted; 0 where below is not above 0."""
         geometry, plan = self.geometry, self.plan(n)
-        tile, whole, pitch, window = plan.tile, plan.parts == 1, self.pitch(n), (geometry.k, geometry.stride, geometry.padding)
+        tile, whole, pitch, window = plan.tile, plan.parts == 1, geometry.pitch(n), (geometry.k, geometry.stride, geometry.padding)
         after = "POOL" if geometry.pool else "RECTIFY" if rectify else "PLAIN"
         done = after if whole else "POOLED_PARTS" if geometry.pool else "PARTS"
         kernel = self.device.kernel(GEMM, f"convolve<{tile}, {geometry.way}, {'true' if geometry.few else 'false'}, {done}>")

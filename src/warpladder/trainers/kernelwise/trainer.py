@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -129,12 +128,9 @@ class KernelTrainer(Trainer):
 
     def _release(self) -> None:
         """Let go of everything that was bound for a training set, before there is asked for room for another."""
-        held = self.network is not None
         self.network = self.feed = self.loss = self.stem = self.head = self.whole = self.adding = None
         self.total = self.target = self.logged = None
         self.programs: dict[Slice, Launches] = {}
-        if held:
-            gc.collect()  # ops and the plans of their products refer to each other
 
     @property
     def log(self) -> Log:
