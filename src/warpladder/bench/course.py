@@ -105,6 +105,7 @@ class Course:
                     work(each, self.kept)
                     each.stage += 1
             if each.alive:
+                self.settled = False  # the proof's own
                 self._time(each, 0)
                 self._measure()
             self._tell(each)
@@ -157,7 +158,7 @@ class Course:
         if not self.settled:
             sleep(SETTLE)
         each.repeat(number)
-        self.settled = each.peak is not None
+        self.settled = each.peak is not None  # it is not this CPU that trains
         each.stage += 1
 
     def _measure(self) -> None:
