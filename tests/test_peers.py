@@ -375,3 +375,19 @@ def test_a_loader_with_workers_keeps_the_order(workers: int) -> None:
             assert ours.size.tolist() == theirs.size.tolist()
             assert ours.correct.tolist() == theirs.correct.tolist()
         assert found.state().params.tobytes() == wanted.state().params.tobytes()
+
+
+@pytest.mark.parametrize(("size", "k"), [(8, 2), (9, 2), (7, 3), (5, 5)])
+def test_both_kinds_of_pools_give_a_tie_to_the_first_in_jax(size: int, k: int) -> None:
+    jnp = pytest.importorskip("jax.numpy")
+    from jax import vjp
+
+    from warpladder.peers.jax_steps import pool, pool_apart
+
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(rng.integers(0, 3, (4, size, size, 5)), jnp.bfloat16)  # of three numbers most windows hold two that are equal
+    (a, back_a), (b, back_b) = vjp(lambda x: pool(x, k, k), x), vjp(lambda x: pool_apart(x, k), x)
+    dy = jnp.asarray(rng.integers(1, 9, a.shape), jnp.bfloat16)
+    assert np.array_equal(a, b)
+    assert np.array_equal(back_a(dy)[0], back_b(dy)[0])
+    assert float(back_b(dy)[0].sum()) == float(dy.sum())

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from threading import Thread
 from time import perf_counter, sleep
 
 from .. import gpu, machine
-from ..results import SCHEMA, DataFacts, Gpu, Machine, NetFacts, Results, RungResult
+from ..ladder import PEERS
+from ..results import SCHEMA, Checked, DataFacts, Gpu, Machine, NetFacts, Results, RungResult
 from .beside import MOST, passed_beside
 from .contender import Contender, line
 from .footprint import Weighing
@@ -130,10 +132,12 @@ class Course:
             self._say(f"proving {counted(len(waiting))} side by side" if waiting else f"proven: {name}")
 
         self._say(f"proving {counted(len(left))} side by side")
-        try:
+        beginning = Thread(target=_begun, args=([each for each in left if each.rung in PEERS],), name="beginning", daemon=True)
+        beginning.start()
+        passed: dict[str, Checked] = {}
+        with suppress(OSError):  # no room for a copy of the data set: each is proven alone
             passed = passed_beside([each.rung for each in left], self.task, at_a_time, until, told)
-        except OSError:  # no room for a copy of the data set: each is proven alone
-            return
+        beginning.join()  # before anything is timed
         for each in left:
             each.passed = passed.get(each.rung.name)
 
@@ -180,7 +184,7 @@ class Course:
         timed = self._alive()
         for each in timed if self.weigh else ():
             scales.add(each.rung)
-        for each in timed:
+        for each in sorted(timed, key=lambda each: each.peak is None):  # processes that are weighed keep this CPU busy
             self._say(f"repeating {each.rung.name}")
             each.replay()
             each.stage += 1
@@ -211,6 +215,16 @@ class Course:
         if self.found is not None:
             results = self.results(stopped or ("" if self.doing == "done" else f"still under way when this was written, {self.doing}"))
             self.found(results, next((rung for rung in results.rungs if news and rung.name == news.rung.name), None))
+
+
+def _begun(peers: list[Contender]) -> None:
+    """Build a trainer of each peer, and drop it: that imports the peer's library and wakes its device, for which this process would wait later.
+
+    What goes wrong comes up again where the peer is timed.
+    """
+    for each in peers:
+        with suppress(Exception):
+            each.rung.build(each.task.net, each.task.config, each.task.start()).close()
 
 
 def counted(rungs: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -80,7 +81,8 @@ def forward(net: Net, params: Tree, x: jax.Array, precision: str) -> jax.Array:
             case ReLU():
                 x = jax.nn.relu(x)
             case MaxPool2d():
-                x = pool(x, layer.kernel_size, layer.stride or layer.kernel_size)
+                k, stride = layer.kernel_size, layer.stride or layer.kernel_size
+                x = pool_apart(x, k) if half and stride == k else pool(x, k, stride)
             case Upsample2d():
                 n, h, w, c = x.shape
                 k = layer.scale_factor
@@ -128,6 +130,38 @@ def pool(x: jax.Array, k: int, stride: int) -> jax.Array:
             best = one if best is None else jnp.where((one > best) | (one != one), one, best)
     assert best is not None
     return best
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def pool_apart(x: jax.Array, k: int) -> jax.Array:
+    """`pool` of windows that do not overlap, as a reduction: in bfloat16 the faster of the two, in float32 the slower."""
+    return apart(x, k).max((2, 4))
+
+
+def apart(x: jax.Array, k: int) -> jax.Array:
+    """(n, rows, k, columns, k, channels): the windows, without what is left over at the far edges."""
+    n, h, w, c = x.shape
+    return x[:, : h // k * k, : w // k * k].reshape(n, h // k, k, w // k, k, c)
+
+
+def _pooled(x: jax.Array, k: int) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    best = pool_apart(x, k)
+    return best, (x, best)
+
+
+def _pool_gradient(k: int, kept: tuple[jax.Array, jax.Array], dy: jax.Array) -> tuple[jax.Array]:
+    """To the first among equals: XLA's own gradient of a maximum would share it."""
+    x, best = kept
+    windows = apart(x, k)
+    place = lax.broadcasted_iota(jnp.int32, windows.shape, 2) * k + lax.broadcasted_iota(jnp.int32, windows.shape, 4)
+    winner = jnp.where(windows == best[:, :, None, :, None], place, k * k).min((2, 4), keepdims=True)
+    dx = jnp.where(place == winner, dy[:, :, None, :, None], 0).astype(x.dtype)
+    n, h, w, c = x.shape
+    inner = dx.reshape(n, h // k * k, w // k * k, c)
+    return (jnp.pad(inner, ((0, 0), (0, h % k), (0, w % k), (0, 0))),)
+
+
+pool_apart.defvjp(_pooled, _pool_gradient)
 
 
 def pixels(x: jax.Array, scale: jax.Array) -> jax.Array:
