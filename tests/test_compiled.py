@@ -187,3 +187,15 @@ def test_code_that_is_not_ours_keeps_its_own_cache() -> None:
     assert twice(4) == 8
     assert before == numba.config.CACHE_DIR  # type: ignore[attr-defined]
     assert twice.targetoptions["nogil"]
+
+
+@pytest.mark.parametrize("damage", ["", "rubbish", "cut"])
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+def test_a_damaged_file_is_compiled_anew(copy: Path, kind: str, damage: str) -> None:
+    assert run(copy) == "21 0\n"
+    files = list(copy.parent.parent.rglob(f"*.{kind}"))
+    assert len(files) >= 2
+    for file in files:
+        file.write_bytes(file.read_bytes()[:40] if damage == "cut" else damage.encode())
+    assert run(copy) == "21 0\n"
+    assert run(copy) == "21 1\n"

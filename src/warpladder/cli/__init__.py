@@ -80,6 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.Abort as abort:
         # click has moved to a new line, and keeps the KeyboardInterrupt as the cause.
         stop = abort.__cause__
+        if isinstance(stop, EOFError):  # which click takes for Ctrl-D at a question, and nobody is asked any
+            raise stop from None
         return _say(stop, stop.exit_code) if isinstance(stop, Stopped) else _say("interrupted", INTERRUPTED)
     except DivergedError as error:
         return _say(error, CHECK_FAILED)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 from .compiling import listen
@@ -76,7 +77,26 @@ def _name(kept: Any, function: Callable) -> None:
     index = type(kept._cache_file)(cache_path=kept._cache_path, filename_base=base, source_stamp=stamp)
     # Two processes that compile different signatures at once would give both the same file name, and one the other's code.
     index._data_name_pattern = index._data_name_pattern.replace("{number", PROCESS + ".{number")
+    index._load_index = _or(dict, index._load_index)
+    index._load_data = _or(_absent, index._load_data)
     kept._cache_file = index
+
+
+def _or(instead: Callable[[], Any], read: Callable[..., Any]) -> Callable[..., Any]:
+    """A way to read a file of the cache at which one that is damaged, cut short say, counts as absent: it is compiled and written anew."""
+
+    def read_if_whole(*arguments: Any) -> Any:
+        try:
+            return read(*arguments)
+        except (OSError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError, ImportError, UnpicklingError):
+            return instead()
+
+    return read_if_whole
+
+
+def _absent() -> None:
+    """Machine code of a function for numba, which takes an OSError for code that is not there."""
+    raise FileNotFoundError
 
 
 def _forgiving(save: Callable[..., None]) -> Callable[..., None]:
