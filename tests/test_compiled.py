@@ -109,7 +109,7 @@ def test_what_the_compiler_sees_decides() -> None:
 
 def test_a_full_disk_costs_a_warning_and_not_the_run(copy: Path) -> None:
     code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200)); import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-    said = run(copy, code + "import warpladder.ops.probe_outer")
+    said = run(copy, code + "import warpladder.ops.probe_outer", PYTHONDONTWRITEBYTECODE="1")  # Python would leave its own files cut short
     assert said.startswith("21 0\n") and said.count("UserWarning: compiled code cannot be kept") == 1 and "File too large" in said
 
 
@@ -189,13 +189,12 @@ def test_code_that_is_not_ours_keeps_its_own_cache() -> None:
     assert twice.targetoptions["nogil"]
 
 
-@pytest.mark.parametrize("damage", ["", "rubbish", "cut"])
 @pytest.mark.parametrize("kind", ["nbi", "nbc"])
-def test_a_damaged_file_is_compiled_anew(copy: Path, kind: str, damage: str) -> None:
+def test_a_damaged_file_is_compiled_anew(copy: Path, kind: str) -> None:
     assert run(copy) == "21 0\n"
     files = list(copy.parent.parent.rglob(f"*.{kind}"))
     assert len(files) >= 2
-    for file in files:
-        file.write_bytes(file.read_bytes()[:40] if damage == "cut" else damage.encode())
+    for file, damage in zip(files, (b"", files[1].read_bytes()[:40], *[b"rubbish"] * len(files)), strict=False):
+        file.write_bytes(damage)
     assert run(copy) == "21 0\n"
     assert run(copy) == "21 1\n"

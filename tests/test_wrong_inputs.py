@@ -285,8 +285,9 @@ def typed(folder: Path, *arguments: str, limit: int | None = None, **environment
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit or 0, limit or 0))
 
     command = [sys.executable, "-c", "import sys; from warpladder.cli import main; sys.exit(main())", *arguments]
+    kept = {} if limit is None else {"PYTHONDONTWRITEBYTECODE": "1"}  # Python itself would leave modules behind that are cut short
     return subprocess.run(
-        command, cwd=folder, env=os.environ | environment, capture_output=True, text=True, preexec_fn=None if limit is None else full
+        command, cwd=folder, env=os.environ | kept | environment, capture_output=True, text=True, preexec_fn=None if limit is None else full
     )
 
 
