@@ -107,7 +107,7 @@ class Course:
                     work(each, self.kept)
                     each.stage += 1
             if each.alive:
-                self.settled = False  # the proof's own
+                self.settled = False  # threads of the proof may be spinning
                 self._time(each, 0)
                 self._measure()
             self._tell(each)

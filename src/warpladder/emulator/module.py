@@ -106,7 +106,7 @@ def _text(source: Source, kernels: tuple[str, ...]) -> str:
 
 @cache
 def _body(source: Source) -> str:
-    """The same for every instance of a source's kernels."""
+    """The C++ of a source's text, which every instance of its kernels is compiled from."""
     return without_ptx(rewritten(source.text, str(source.path)))
 
 

@@ -136,11 +136,11 @@ class Maker:
         rounded, x, y = self._suited(state, count, draw)
         which = self.rng.permutation(np.concatenate([np.arange(count), self.rng.integers(0, count, size - count)]))
         seen, counts = pixels(x, draw.scale).astype(np.float64), np.bincount(which)
-        sums = Sums(self.net, which)
+        sums = Sums(self.net, which) if updates and self.precision == "float32" else None
         specimen = Specimen(rounded, step, size, *truth(ReferenceTrainer(self.net, self.config, rounded), seen, y, counts, sums))
         data = self._dataset("batch", x[which], y[which], draw.scale)
         if self.precision == "float32":
-            return specimen, data, misfit(self.net, data, specimen, sums, updates)
+            return specimen, data, misfit(self.net, data, specimen, sums)
         return specimen, data, misfit_coarsely(self.net, seen, y, counts, specimen, self.precision, updates)
 
     def pools(self, draws: Sequence[Draw], most: int) -> tuple[State, tuple[Pool, ...]]:

@@ -34,10 +34,10 @@ class Sums:
 
     def __init__(self, net: Net, which: np.ndarray) -> None:
         self.net, self.which = net, which
-        self.truth: dict[int, np.ndarray] = {}  # (distinct, channels, pixels) float32, by the layer's number
-        self.apart: dict[
-            int, np.ndarray
-        ] = {}  # (distinct, channels) float64: the witness's errors in them, one rounding at least, without signs
+        # By the layer's number: the true terms, (distinct, channels, pixels) float32, and the witness's errors in these, one rounding at least,
+        # added up without signs, (distinct, channels) float64.
+        self.truth: dict[int, np.ndarray] = {}
+        self.apart: dict[int, np.ndarray] = {}
 
     def expect(self, some: np.ndarray, layer: int, dy: np.ndarray) -> None:
         """Take the truth for distinct samples: `some`, (distinct,) bool, and dy, (samples, channels, ...), of the mean loss over these alone."""

@@ -50,17 +50,16 @@ class Witness(LayerwiseTrainer):
         return reported
 
 
-def misfit(net: Net, dataset: Dataset, specimen: Specimen, sums: Sums, updates: bool = True) -> str:
+def misfit(net: Net, dataset: Dataset, specimen: Specimen, sums: Sums | None) -> str:
     """Where float32 does not come well within the bounds on this batch, a whole data set; empty where it does.
 
-    sums : has been told the truth of the batch's terms.
-    updates : False where only the bound of the loss counts.
+    sums : has been told the truth of the batch's terms; None where only the bound of the loss counts.
     """
-    trainer = Witness(net, specimen.state.params, sums if updates else None)
+    trainer = Witness(net, specimen.state.params, sums)
     trainer.load(dataset)
     log = trainer.run(Order(0, 0, len(dataset.train_x), shuffle=False), 0, 1)
-    beyond = _beyond(net, specimen, float(log.loss[0]), trainer.state().velocity, RESERVE, "float32", updates)
-    if updates and not beyond:
+    beyond = _beyond(net, specimen, float(log.loss[0]), trainer.state().velocity, RESERVE, "float32", sums is not None)
+    if sums is not None and not beyond:
         beyond = sums.unfit(specimen.gradient, update_bounds(net, specimen.size), RESERVE)
     return f"plain float32 code itself: {beyond}" if beyond else ""
 
