@@ -43,6 +43,7 @@ OF_BATCHES = {
     "ReportsASummedLoss", "ReportsFullBatches", "SkipsTheLastPartialBatch", "SumsOverTheBatch", "TrainsOn40Percent", "WrongInTheLastPartialBatch",
     "WrongOnABatchOfOne", "Raises", "PredictsWholeBatchesOnly",
 }  # fmt: skip
+SHARES = 4  # of a row's liars, at most, that are proven side by side: for each its cases are made anew
 NARROW = 8  # channels of the autoencoder above batches of SMALL samples
 
 
@@ -137,12 +138,14 @@ class Row(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The proofs of a row with one seed."""
+    """Proofs of a row with one seed: of some rungs, or of every `of`-th liar from number `first` on."""
 
     row: Row
     seed: int
     who: str  # rungs with commas between them, or what sort of liars
     data_dir: Path | None
+    first: int = 0
+    of: int = 1
 
 
 class Found(NamedTuple):
@@ -165,7 +168,8 @@ def swept(part: Part) -> Found:
     data = loaded(row.data, part.data_dir)
     shared = Shared(*sized(row.net, data, row.batch), data, part.seed)
     sorts = {"liars": (*LIARS, *LARGE), "large": LARGE}
-    found = list(lying(shared, sorts[part.who]) if part.who in sorts else honest(shared, part.who.split(",")))
+    liars = sorts.get(part.who, ())[part.first :: part.of]
+    found = list(lying(shared, liars) if part.who in sorts else honest(shared, part.who.split(",")))
     wrong = [f"{row}, seed {part.seed}, {who}: {verdict.reason}" for who, good, verdict in found if not good]
     closest = max((verdict.error / verdict.bound for _, _, verdict in found if verdict.passed), default=0.0)
     return Found(row, len(found), wrong, closest, time.perf_counter() - began)
@@ -202,7 +206,8 @@ def main() -> int:
     who = "large" if given.large else "liars" if given.liars else given.rungs
     rows = [Row(data, net, batch) for data in given.data.split(",") for net in given.nets.split(",") for batch in given.batches]
     seeds = range(given.first_seed, given.first_seed + given.seeds)
-    parts = [Part(row, seed, who, given.data_dir) for row in rows for seed in seeds]
+    shares = min(given.jobs, SHARES) if given.liars or given.large else 1
+    parts = [Part(row, seed, who, given.data_dir, first, shares) for row in rows for seed in seeds for first in range(shares)]
     todo, proofs = Counter(part.row for part in parts), dict.fromkeys(rows, 0)
     seconds, closest = dict.fromkeys(rows, 0.0), dict.fromkeys(rows, 0.0)
     made = wrong = 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from large_batches import BATCHES, LARGE
@@ -18,6 +19,7 @@ from warpladder.data import load
 from warpladder.data.dataset import Dataset
 from warpladder.rungs.numpy import build as numpy_rung
 from warpladder.verify import verify, witness
+from warpladder.verify.cases import Cases
 
 DIGITS, BLOTS = load("digits"), images(4096)
 BIG = tuple(batch for batch in BATCHES if batch is None or batch > 64)
@@ -47,6 +49,12 @@ def test_honest_rungs_pass_at_every_batch_size(name: str, batch: int | None, see
 def test_honest_rungs_pass_where_a_batch_repeats_samples_too(name: str, data: Dataset, batch: int) -> None:
     for who, good, verdict in honest(Shared(*sized(name, data, batch), data, 0), ["numpy", "native"]):
         assert good, f"{who}: {verdict.reason}"
+
+
+def test_an_autoencoder_of_large_images_can_be_judged_at_zero_weights() -> None:
+    net, config = sized("autoencoder", BLOTS, 65)  # a narrow one, whose bounds are the tighter
+    cases = Cases(net, config.but(batch_size=20), np.random.default_rng(0), BLOTS)
+    assert cases.zeros.updates and np.any(cases.zeros.specimens[0].gradient)
 
 
 @pytest.mark.parametrize("batch", SOME)

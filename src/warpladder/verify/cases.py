@@ -22,6 +22,8 @@ FAR = 70_001  # samples of the far case where no data set says how many there ar
 FAR_BYTES = 1 << 26  # of its pixels, at most
 FAR_ACTIVATIONS = 1 << 30  # bytes of activations and their gradients that a full batch may take there
 AT_ZERO = 16  # samples in a batch whose updates are judged at zero weights: of more, with all classes alike, the sums nearly cancel
+TERMS_AT_ZERO = 1 << 10  # of an output's bias there, a term for each sample and pixel: targets of four levels give terms that round alike
+INK = 0.1  # share of numbers other than zero where no other samples do
 LEAST_RATE = 64.0  # at which updates are compared; or a higher power of two, at which they outweigh the weights
 
 
@@ -81,7 +83,8 @@ class Cases:
 
         self.exact = make.case("exact", self._order(usual), exact)
         nothing = np.zeros(net.param_count)
-        self.zeros = make.case("zeros", self._order(min(b, AT_ZERO)), quarters, steps=[0], start=nothing)
+        few = max(1, min(b, AT_ZERO, TERMS_AT_ZERO // math.prod(net.out_shape[1:])))
+        self.zeros = make.case("zeros", self._order(few), [*quarters, Quarters(net, np.uint8, ink=INK)], steps=[0], start=nothing)
         self.ties = make.case("ties", self._order(b), quarters, steps=[0], start=nothing, updates=False)
         self.floats = make.case("floats", self._order(b + 1, shuffle=False), [Noise(net, np.float32), Quarters(net, np.float32)])
         self.stored = make.case("stored", self._order(usual), screened)

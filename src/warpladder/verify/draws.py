@@ -58,17 +58,23 @@ class Samples(Draw):
 
 
 class Quarters(Draw):
-    """Noise of four levels; or training samples of a data set cut to these levels, blank corners and all."""
+    """Noise of four levels; or training samples of a data set cut to these levels, blank corners and all.
+
+    ink : share of the noise's numbers that are drawn; the others are zero.
+    """
 
     exact = True
 
-    def __init__(self, net: Net, dtype: type, source: Dataset | None = None) -> None:
+    def __init__(self, net: Net, dtype: type, source: Dataset | None = None, ink: float = 1.0) -> None:
         super().__init__(net, np.dtype(dtype), 1 / 256 if dtype is np.uint8 else 1 / 4)
         self.real = None if source is None else Samples(net, source)
+        self.ink = ink
 
     def __call__(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
         if self.real is None:
             level, y = rng.integers(0, 4, (count, *self.shape)), self.labels(rng, count)
+            if self.ink < 1:
+                level[rng.random(level.shape) >= self.ink] = 0
         else:
             x, y = self.real(rng, count)
             level = np.clip(np.floor(4 * pixels(x, self.real.scale)), 0, 3)
