@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ PREDICTED = 1 << 22  # numbers in the largest activation of one call of the net,
 
 TOGETHER = 512  # steps in a program at most, where each takes all samples
 READY = 8  # the longest of those that are compiled when the data set is loaded
+OWN = 64  # steps that get a program of just their number, at least: every call of another program costs the GPU a pause as long as a step of mlp10
 
 #: Unrolled steps on a GPU, by the most FLOPs of one: small steps are all overhead, large ones only take longer to compile.
 UNROLLED = ((2e8, 16), (1e10, 4))
@@ -68,6 +70,7 @@ class JaxTrainer(Trainer):
         self.y: jax.Array | None = None
         self.scale: jax.Array | None = None
         self.order: tuple[Order, jax.Array] | None = None
+        self.following: tuple[Order, jax.Array] | None = None
         self.positions: dict[int, jax.Array] = {}
         self.programs: dict[tuple[int, int], Any] = {}
         self.seconds: dict[str, float] = {}
@@ -76,11 +79,10 @@ class JaxTrainer(Trainer):
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
         start = perf_counter()
-        self.programs, self.order = {}, None
+        self.programs, self.order, self.following = {}, None, None
         self.samples = n = len(dataset.train_x)
-        # XLA's convolutions on a CPU use one core where they stand in a loop
-        longest = n if self.on_gpu or not self.image else 1
-        self.blocks = Blocks.of(self.config, n, longest)
+        self.looped = self.on_gpu or not self.image  # XLA's convolutions on a CPU use one core where they stand in a loop
+        self.blocks = Blocks.of(self.config, n, n if self.looped else 1)
         self.whole = self.blocks.batch == n  # a full batch has every sample, whatever the order
         self.rates = self._put(np.array([getattr(self.config, name) or 0.0 for name in RATES], np.float32))
         self.x = self._put(stored(dataset.train_x, self.image))
@@ -90,8 +92,7 @@ class JaxTrainer(Trainer):
             self.x, self.scale = seen(self.x, self.scale, self.precision), None
         jax.block_until_ready((self.x, self.y))
         loaded = perf_counter()
-        self.together = powers(min(longest, TOGETHER))[::-1]
-        for shape in self.blocks.whole | ({(count, n) for count in self.together if count <= READY} if self.whole else set()):
+        for shape in self.blocks.whole | ({(count, n) for count in powers(READY)} if self.whole and self.looped else set()):
             self._program(shape)
         self.seconds = {"load": loaded - start, "compile": perf_counter() - loaded}
 
@@ -114,6 +115,10 @@ class JaxTrainer(Trainer):
     def _shuffles(self, shape: tuple[int, int]) -> bool:
         """Whether a program of this shape begins with its epoch's first step, whenever it is used, and works the epoch's order out."""
         return shape == (self.blocks.full, self.blocks.batch) and not self.whole and self.samples <= jax_order.MOST
+
+    def _words(self, order: Order) -> jax.Array | np.ndarray:
+        """The order's words, on the device where the epoch before has brought them there."""
+        return self.following[1] if self.following is not None and self.following[0] == order else order.words
 
     def _rows(self, order: Order) -> jax.Array:
         """The order's samples on the device, where the next ranges of its epoch find them."""
@@ -142,8 +147,11 @@ class JaxTrainer(Trainer):
             if self.whole:
                 log, _ = self._send(shape, None)
             elif self._shuffles(shape):
-                log, rows = self._send(shape, order.words)
+                self.order = None  # the next epoch's may then lie where the last one's did, and what knows its place holds
+                log, rows = self._send(shape, self._words(order))
                 self.order = order, rows
+                following = replace(order, epoch=order.epoch + 1)  # brought now, while the GPU is busy: a tenth of a millisecond
+                self.following = following, self._put(following.words)
             else:
                 log, _ = self._send(shape, (self._rows(order), self._position(block.first * batch)))
             logs.append(log)
@@ -154,12 +162,15 @@ class JaxTrainer(Trainer):
             return super().run_epochs(orders)
         for order in orders:
             check_range(self.config, order, self.samples, 0, 1)
-        logs, left = [], len(orders)
-        while left:
-            count = next(count for count in self.together if count <= left)
-            logs.append(self._send((count, self.samples), None)[0])
-            left -= count
+        logs = [self._send((count, self.samples), None)[0] for count in self._together(len(orders))]
         return self._finished(logs, np.full(len(orders), self.samples)).apart()
+
+    def _together(self, left: int) -> Iterator[int]:
+        """The steps of each program, one after the other, that make up so many steps with all samples."""
+        while left:
+            count = min(left, TOGETHER) if left >= OWN else next(count for count in powers(READY)[::-1] if count <= left)
+            yield count if self.looped else 1
+            left -= count if self.looped else 1
 
     def _send(self, shape: tuple[int, int], place: Any) -> tuple[jax.Array, Any]:
         """Start a program; its log, which will come to the host by itself, and the order that it worked out."""
@@ -231,7 +242,7 @@ class JaxTrainer(Trainer):
         return dict(self.seconds)
 
     def close(self) -> None:
-        self.x = self.y = self.order = None
+        self.x = self.y = self.order = self.following = None
         self.programs = {}
 
     def _put(self, a: np.ndarray) -> jax.Array:
