@@ -33,6 +33,20 @@ PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
     ("What a run reports", "warpladder.train.", (checkpoint.EpochLog, checkpoint.Score)),
     ("The ladder", "warpladder.ladder.", (ladder.find, ladder.load, ladder.outside)),
     ("What rungs are made of", "", (Rung, Trainer, State, StepLog)),
+    (
+        "Options of rungs",
+        "warpladder.ladder.",
+        (
+            ladder.Options,
+            ladder.option,
+            ladder.Whole,
+            ladder.OneOf,
+            ladder.SomeOf,
+            ladder.ThreadOptions,
+            ladder.KernelOptions,
+            ladder.GraphOptions,
+        ),
+    ),
     ("Proof and timing", "warpladder.", (wl.verify, wl.climb)),
     ("What a climb returns", "warpladder.results.", (results.load, results.Results, results.RungResult, results.Timing, results.Checked)),
 )

@@ -32,6 +32,7 @@ from warpladder.gemm import LEVELS
 from warpladder.nets import Conv2d, Layer, Linear
 from warpladder.ops import library
 from warpladder.ops.kernels import KernelOp, KernelTable
+from warpladder.rungs.library import OPERATIONS
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def tables() -> dict[str, KernelTable]:
     """Every table of kernels that stands in `warpladder.ops`, by its module's name; of those that call libraries, the one that calls most."""
     modules = [importlib.import_module(f"warpladder.ops.{found.name}") for found in pkgutil.iter_modules(ops.__path__) if not found.ispkg]
     found = {module.__name__.rpartition(".")[2]: getattr(module, "TABLE", None) for module in modules}
-    return {name: table for name, table in found.items() if isinstance(table, KernelTable)} | {"library": library.table(None)}
+    return {name: table for name, table in found.items() if isinstance(table, KernelTable)} | {"library": library.table(OPERATIONS)}
 
 
 def every_case() -> list[KernelCase]:

@@ -9,21 +9,13 @@ from dataclasses import replace
 
 from warpladder.config import TrainConfig
 from warpladder.ladder import LADDER, PEERS
-from warpladder.nets import Net, softmax
+from warpladder.nets import softmax
 from warpladder.rungs.base import Rung
-from warpladder.trainers.base import State, Trainer
 
 
 def emulated(rung: Rung) -> Rung:
-    """The rung with its kernels on the CPU, whatever a config says."""
-
-    def build(net: Net, config: TrainConfig, state: State) -> Trainer:
-        return rung.build(net, config.but(device="emulated"), state)
-
-    def unsupported(net: Net, config: TrainConfig) -> str | None:
-        return rung.unsupported(net, config.but(device="emulated"))
-
-    return replace(rung, name=f"{rung.name}-emulated", build=build, unsupported=unsupported)
+    """The rung with its kernels on the CPU."""
+    return replace(rung.but(device="emulated"), name=f"{rung.name}-emulated")
 
 
 def _here() -> tuple[Rung, ...]:
@@ -31,7 +23,7 @@ def _here() -> tuple[Rung, ...]:
     for rung in LADDER:
         if rung.unsupported(softmax(), TrainConfig()) is None:
             out.append(rung)
-        if "device" in rung.options and rung.name not in INSTANCES:
+        if rung.has("device") and rung.name not in INSTANCES:
             out.append(emulated(rung))
     return tuple(out)
 

@@ -770,7 +770,7 @@ def test_who_needs_no_new_proof_comes_first(net, data, monkeypatch):
 @pytest.mark.parametrize("what", ["net", "sample", "label", "scale", "rate", "threads", "library", "setting", "source", "processor", "gpu"])
 def test_a_proof_of_anything_else_is_not_taken(what, net, data, monkeypatch):
     proofs(net, data, monkeypatch)
-    config = CONFIG
+    config, rung = CONFIG, NUMPY
     if what == "net":
         net = nets.mlp10((1, 4, 4), 2)
     elif what == "sample":
@@ -786,7 +786,7 @@ def test_a_proof_of_anything_else_is_not_taken(what, net, data, monkeypatch):
     elif what == "rate":
         config = CONFIG.but(learning_rate=0.051)
     elif what == "threads":
-        config = CONFIG.but(threads=1)
+        rung = NUMPY.but(threads=1)
     elif what == "library":
         monkeypatch.setattr("importlib.metadata.distributions", list)
     elif what == "setting":
@@ -797,7 +797,7 @@ def test_a_proof_of_anything_else_is_not_taken(what, net, data, monkeypatch):
         monkeypatch.setattr(machine, "host", lambda: ("znver9", ()))
     elif what == "gpu":
         monkeypatch.setattr(kept, "_gpu", lambda: {"name": "another"})
-    assert proofs(net, data, monkeypatch, config=config)[0] == 1
+    assert proofs(net, data, monkeypatch, [rung], config=config)[0] == 1
 
 
 def test_a_rung_from_outside_is_proven_every_time(net, data, monkeypatch):

@@ -211,7 +211,13 @@ def test_rungs_says_each_reason_once_with_all_who_have_it(run, monkeypatch):
 def test_rungs_says_more_of_one_and_of_a_file(run):
     code, out, _ = run("rungs", "sklearn", "graph", "--net", "cnn")
     said = " ".join(out.split())
-    assert code == 0 and "partial_fit" in said and "It differs: momentum" in said and "It follows --device, --block-size." in said
+    assert (
+        code == 0
+        and "partial_fit" in said
+        and "It differs: momentum" in said
+        and "Its options, written as graph:block_size=..." in said
+        and "device=emulated" in said
+    )
     assert "It cannot train cnn here: MLPClassifier cannot express net 'cnn'" in said and "loops" not in said
     Path("own.py").write_text('from warpladder.ladder import Rung\nRUNG = Rung("own", "a title", "The idea.", print)')
     assert "own: a title" in run("rungs", "./own.py")[1]

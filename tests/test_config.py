@@ -33,11 +33,6 @@ from warpladder.errors import ConfigError
         {"seed": -1},
         {"seed": 2**32},
         {"log_every": 0},
-        {"threads": 0},
-        {"library": ""},
-        {"library": "linear,relu"},
-        {"library": "linear,linear"},
-        {"library": True},
     ],
     ids=str,
 )

@@ -84,14 +84,13 @@ def test_a_graph_waits_once_where_epochs_are_alike(net: Net, config: TrainConfig
     assert len({log.loss[0] for log in logs}) == 9  # it learns
 
 
-@pytest.mark.parametrize("peer", (*STAND_INS, find("jax"), find("torch")), ids=lambda peer: peer.name)
+@pytest.mark.parametrize("peer", (*STAND_INS, find("jax"), find("torch", threads=1)), ids=lambda peer: peer.name)
 @pytest.mark.parametrize("net", (MLP, CNN), ids=lambda net: net.name)
 def test_peers_train_the_same_epochs_together(peer: Rung, net: Net) -> None:
-    config = FULL.but(threads=None if peer.name == "jax" else 1)
-    if reason := peer.unsupported(net, config):
+    if reason := peer.unsupported(net, FULL):
         pytest.skip(reason)
     epochs = 130  # two blocks of the longest, and some by themselves
-    (logs, end), (wanted, wanted_end), _ = both(peer, net, config, epochs)
+    (logs, end), (wanted, wanted_end), _ = both(peer, net, FULL, epochs)
     assert [log.size.tolist() for log in logs] == [[20]] * epochs
     assert [len(log.loss) for log in logs] == [len(log.correct) for log in logs] == [1] * epochs
     losses, others = (np.concatenate([log.loss for log in some]) for some in (logs, wanted))

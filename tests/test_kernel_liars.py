@@ -49,7 +49,8 @@ NET = Net(
     ),
     CrossEntropyLoss(),
 )
-CONFIG = TrainConfig(batch_size=12, block_size=32)
+CONFIG = TrainConfig(batch_size=12)
+BLOCK = 32  # threads
 STEP = Slice(12, 12, 0)
 
 
@@ -107,7 +108,7 @@ def lying(honest: type[Device], victim: str, change: Change) -> Device:
 
 
 def build_on(device: Device, table: KernelTable) -> Callable[[Net, TrainConfig, State], Trainer]:
-    return lambda net, config, state: KernelTrainer(net, config, state, device, table, "resident")
+    return lambda net, config, state: KernelTrainer(net, config, state, device, table, "resident", BLOCK)
 
 
 def idle() -> Device:
@@ -119,7 +120,7 @@ def launched(table: KernelTable) -> dict[str, list[Launch]]:
     """The kernels of a step, and how each is launched."""
     drawn = case(NET, CONFIG, seed=1, samples=12)
     out: dict[str, list[Launch]] = {}
-    with KernelTrainer(NET, CONFIG, drawn.state, idle(), table, "resident") as trainer:
+    with KernelTrainer(NET, CONFIG, drawn.state, idle(), table, "resident", BLOCK) as trainer:
         trainer.load(drawn.dataset)
         for launch in trainer.program(STEP):
             assert isinstance(launch, Launch)
@@ -167,7 +168,7 @@ def test_a_launch_that_cannot_be_is_refused_before_it_is_sent(device: type[Devic
 
     liar = lying(device, "conv2d_input_gradient", too_many)
     drawn = case(NET, CONFIG, seed=1, samples=12)
-    with KernelTrainer(NET, CONFIG, drawn.state, liar, NAIVE, "resident") as trainer:
+    with KernelTrainer(NET, CONFIG, drawn.state, liar, NAIVE, "resident", BLOCK) as trainer:
         trainer.load(drawn.dataset)
         with pytest.raises(LaunchError, match=r"conv2d_input_gradient.*4,096 threads a block.*1,024.*grid .*block .16, 16, 16."):
             trainer.run(drawn.order, 0, 1)
@@ -177,7 +178,7 @@ def test_a_launch_that_cannot_be_is_refused_before_it_is_sent(device: type[Devic
 def test_every_net_of_the_zoo_is_covered_by_these_kernels() -> None:
     """What the small net does not use is proven on the zoo in test_verify."""
     drawn = case(nets.autoencoder((3, 8, 8)), CONFIG, seed=1, samples=12)
-    with KernelTrainer(drawn.net, CONFIG, drawn.state, idle(), NAIVE, "resident") as trainer:
+    with KernelTrainer(drawn.net, CONFIG, drawn.state, idle(), NAIVE, "resident", BLOCK) as trainer:
         trainer.load(drawn.dataset)
         others = {launch.name for launch in trainer.program(STEP)} - {name for _, name, _ in KERNELS}
     assert all(name.startswith(("upsample2d", "mse")) for name in others), others

@@ -22,9 +22,9 @@ from warpladder.trainers.native.trainer import NativeTrainer
 SETTINGS = TrainConfig(batch_size=8, learning_rate=1e-2)
 
 
-def trained(drawn: Case, **changes: object) -> tuple[State, np.ndarray]:
+def trained(drawn: Case, threads: int | None = None, **changes: object) -> tuple[State, np.ndarray]:
     """State and losses after an epoch."""
-    with NativeTrainer(drawn.net, drawn.config.but(**changes), drawn.state) as trainer:
+    with NativeTrainer(drawn.net, drawn.config.but(**changes), drawn.state, threads) as trainer:
         trainer.load(drawn.dataset)
         log = trainer.run(drawn.order, 0, drawn.steps)
         return trainer.state(), log.loss

@@ -17,7 +17,7 @@ from warpladder.profile import FOREIGN, WHOLE, profile
 from warpladder.results import load as load_results
 
 PAGE = ROOT / "docs" / "own-rung.md"
-MINE, KERNEL, _ = code(PAGE, "python")
+MINE, KERNEL, OPTIONS, _ = code(PAGE, "python")
 HEAD = "from warpladder.ladder import Rung\n"
 SMALL = ["--data", "digits", "--limit", "150", "--epochs", "1", "--batch-size", "64"]
 
@@ -115,10 +115,19 @@ def test_the_kernel_of_the_page_is_proven_and_taken_apart(run):
     status, out, _ = run("climb", "mlp10", *SMALL, "--device", "emulated", "--rungs", "./kernel.py", "--repeats", "1", "--out", "found")
     assert status == 0, out
     (found,) = load_results("found/results.json").rungs
-    assert found.name == "my-linear" and found.check is not None and found.check.passed
-    config = wl.TrainConfig(batch_size=64, device="emulated")
-    told = profile(load("kernel.py"), wl.nets.mlp10((1, 8, 8)), wl.data.load("digits", limit=150), config)
+    assert found.name == "my-linear:device=emulated" and found.check is not None and found.check.passed
+    config = wl.TrainConfig(batch_size=64)
+    told = profile(find("kernel.py:device=emulated"), wl.nets.mlp10((1, 8, 8)), wl.data.load("digits", limit=150), config)
     assert "my_linear" in {kernel.name for part in told.parts for kernel in part.kernels}
+
+
+def test_the_options_of_the_page_are_a_rungs(run):
+    Path("wide.py").write_text(OPTIONS)
+    words = ["--rungs", "numpy,./wide.py", "--sweep", "width=1,4", "--epochs", "0", "--repeats", "1", "--out", "wide"]
+    assert run("climb", "mlp10", *SMALL, *words)[0] == 0
+    assert [rung.name for rung in load_results("wide/results.json").rungs] == ["numpy", "mine:width=1", "mine:width=4"]
+    code, out, _ = run("train", "mlp10", *SMALL, "--rung", "./wide.py:width=4:way=short", "--epochs", "1", "--no-checkpoint")
+    assert code == 0 and "columns of a thread: 4" in out
 
 
 def test_the_python_of_the_page_runs(capsys):
@@ -159,7 +168,10 @@ WRONG = {
     "a title of two lines": (HEAD + RUNG.replace("title", "a\\nb"), "title wants a line of text"),
     "a build that is none": (HEAD + RUNG.replace("print", "None"), "build wants a function, got None"),
     "an unknown precision": (HEAD + RUNG.replace("print", "print, precision='fp8'"), "precision wants one of float32, tf32"),
-    "an unknown option": (HEAD + RUNG.replace("print", "print, options=('speed',)"), "options wants some of device, feed"),
+    "an unknown option": (
+        HEAD + RUNG.replace("print", "print, options=('speed',)"),
+        "options wants an object of a class derived from warpladder.ladder.Options",
+    ),
     "deviations that are text": (HEAD + RUNG.replace("print", "print, deviations='none'"), "deviations wants a tuple of texts"),
 }
 

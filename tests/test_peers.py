@@ -84,7 +84,7 @@ def loader(net: Net, config: TrainConfig, state: State) -> Trainer:
     """The peer with a DataLoader, on the CPU and without worker processes."""
     from warpladder.peers.torch_loader import LoaderTrainer
 
-    trainer = LoaderTrainer(net, config, state)
+    trainer = LoaderTrainer(net, config, state, threads=1)
     trainer.workers = 0
     return trainer
 
@@ -93,7 +93,7 @@ def mixed(net: Net, config: TrainConfig, state: State) -> Trainer:
     """The peer with mixed precision, on the CPU."""
     from warpladder.peers.torch_trainer import TorchTrainer
 
-    return TorchTrainer(net, config, state, precision="float16")
+    return TorchTrainer(net, config, state, precision="float16", threads=1)
 
 
 def stand_in(name: str, build: Callable[[Net, TrainConfig, State], Trainer], precision: str = "float32", like: str = "torch") -> Rung:
@@ -115,8 +115,7 @@ COARSE = (
 
 peers = pytest.mark.parametrize("peer", CPU_PEERS + STAND_INS, ids=lambda peer: peer.name)
 
-# one thread: OpenMP's threads wait for each other by spinning, which is slow where cores are shared
-PLAIN = TrainConfig(batch_size=4, learning_rate=0.05, threads=1)
+PLAIN = TrainConfig(batch_size=4, learning_rate=0.05)
 SETTINGS = {
     "plain": PLAIN,
     "momentum": PLAIN.but(momentum=0.9),
@@ -129,8 +128,6 @@ SETTINGS = {
 
 def suited(peer: Rung, drawn: Case) -> Case:
     """The case with settings that the peer has, or a skip."""
-    if peer.name == "jax":
-        drawn = replace(drawn, config=drawn.config.but(threads=None))
     if reason := peer.unsupported(drawn.net, drawn.config):
         pytest.skip(f"{peer.name}: {reason}")
     return drawn
@@ -155,12 +152,13 @@ def test_an_epoch_is_the_reference_s(peer: Rung, net: Net, setting: str) -> None
         assert error <= bound("float32", 1000, steps=drawn.steps)
 
 
-@pytest.mark.parametrize("peer", [find("torch"), find("torch-channels-last"), *STAND_INS[:2]], ids=lambda peer: peer.name)
+@pytest.mark.parametrize(
+    "peer", [find("torch", threads=1), find("torch-channels-last", threads=1), *STAND_INS[:2]], ids=lambda peer: peer.name
+)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])  # many drawn nets have no convolution
 @given(drawn=cases())
 def test_steps_of_drawn_nets(peer: Rung, drawn: Case) -> None:
     """The check that our own rungs pass: each tensor's update, at a rate at which it dwarfs the weights."""
-    drawn = replace(drawn, config=drawn.config.but(threads=1))
     assume(not peer.unsupported(drawn.net, drawn.config))
     assume(compare_epoch(peer, drawn) or not drawn.steps)
 
@@ -254,7 +252,7 @@ def test_threads_are_given_back() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
     drawn = case(nets.mlp((1, 8, 8)), PLAIN, seed=6, samples=8)
     before = torch.get_num_threads()
-    with find("torch").build(drawn.net, drawn.config.but(threads=before + 1), drawn.state) as trainer:
+    with find("torch", threads=before + 1).build(drawn.net, drawn.config, drawn.state) as trainer:
         trainer.load(drawn.dataset)
         trainer.run(drawn.order, 0, 1)
         trainer.predict(drawn.dataset.train_x, 1.0)
@@ -311,7 +309,7 @@ def test_a_peer_of_the_gpu_never_trains_on_the_cpu() -> None:
 
 def test_jax_does_not_promise_a_number_of_threads() -> None:
     pytest.importorskip("jax")
-    assert "threads" in str(find("jax").unsupported(nets.mlp(), PLAIN.but(threads=1000)))
+    assert "threads" in str(find("jax", threads=1000).unsupported(nets.mlp(), PLAIN))
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_every_order_of_threads_gives_the_same_bits_and_the_checker_is_silent() 
 
 
 def build(net: Net, config: TrainConfig, state: State) -> Trainer:
-    return KernelTrainer(net, config, state, DEVICE, TABLE, config.feed or "resident")
+    return KernelTrainer(net, config, state, DEVICE, TABLE, "resident")
 
 
 RUNG = Rung("short", "", "", build)
@@ -107,9 +107,9 @@ def test_steps(net: Net) -> None:
 def test_where_there_is_no_stem() -> None:
     """Samples that are not on the device; a first layer that the head computes; a batch that is too large."""
     thin = Net("thin", (1, 9, 1), (Flatten(), Linear(out_features=3)), CrossEntropyLoss())
-    for net, config in ((NETS[0], CONFIG.but(feed="sync")), (thin, CONFIG), (NETS[0], CONFIG.but(batch_size=2000))):
+    for net, config, feed in ((NETS[0], CONFIG, "sync"), (thin, CONFIG, "resident"), (NETS[0], CONFIG.but(batch_size=2000), "resident")):
         drawn = case(net, config, seed=1, samples=2001)
-        with build(net, config, drawn.state) as trainer:
+        with KernelTrainer(net, config, drawn.state, DEVICE, TABLE, feed) as trainer:
             trainer.load(drawn.dataset)
             assert isinstance(trainer, KernelTrainer) and trainer.stem is None
 
@@ -118,7 +118,7 @@ def test_the_feeds_end_in_the_same_bits() -> None:
     drawn = case(NETS[0], CONFIG, seed=2, samples=18)
     found = set()
     for feed in ("resident", "sync"):
-        with build(drawn.net, CONFIG.but(feed=feed), drawn.state) as trainer:
+        with KernelTrainer(drawn.net, CONFIG, drawn.state, DEVICE, TABLE, feed) as trainer:
             trainer.load(drawn.dataset)
             trainer.run(drawn.order, 0, 3)
             found.add(bits(trainer.state()))

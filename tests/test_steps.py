@@ -273,7 +273,7 @@ def test_memory_counts_the_data_as_bytes(rung: Rung) -> None:
     if rung.name.startswith(("naive", "streamed")):  # only batches are on the device, one or three
         assert held["data"] * 50 == whole * SETTINGS.batch(50) * (3 if rung.name.startswith("streamed") else 1)
     else:  # on a device with the nine words of an epoch's order
-        assert held["data"] == whole + (4 * ORDER_WORDS if "device" in rung.options else 0)
+        assert held["data"] == whole + (4 * ORDER_WORDS if rung.has("device") else 0)
     assert held["activations"] > 0
     assert held["gradients"] > 0
 
@@ -287,8 +287,8 @@ def test_numpy_keeps_to_its_threads() -> None:
 
     before = threads()
     seen: list[set[int]] = []
-    drawn = case(SMALL, SETTINGS.but(threads=1), seed=9, samples=8)
-    with build(find("numpy"), drawn) as trainer:
+    drawn = case(SMALL, SETTINGS, seed=9, samples=8)
+    with build(find("numpy", threads=1), drawn) as trainer:
         update = trainer.update  # type: ignore[attr-defined]
         step = update.step
 

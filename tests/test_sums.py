@@ -85,6 +85,6 @@ def test_no_sample_is_repeated_often(size: int, distinct: int, monkeypatch: pyte
 def test_one_accumulator_is_honest(name: str, batch: int, seed: int) -> None:
     """On one thread the native rung adds up the samples one after the other: these cases once refused it, by up to twice a bound."""
     digits = data.load("digits")
-    verdict = Shared(*sized(name, digits, batch), digits, seed).verdict(ladder.find("native").build, threads=1)
+    verdict = Shared(*sized(name, digits, batch), digits, seed).verdict(ladder.find("native", threads=1).build)
     assert verdict.passed, verdict.reason
     assert verdict.error < 0.8 * verdict.bound

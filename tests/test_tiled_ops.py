@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -273,7 +274,7 @@ def test_kernels_of_the_five_nets_fit_every_architecture(arch: str) -> None:
     device = OfflineDevice(arch)
     for net in (make() for make in nets.ZOO):
         for batch, block in ((1, 256), (64, 256), (64, 32), (64, 1024)):
-            trainer = KernelTrainer(net, TrainConfig(batch_size=batch, block_size=block), fresh(net), device, TABLE, "resident")
+            trainer = KernelTrainer(net, TrainConfig(batch_size=batch), fresh(net), device, TABLE, "resident", block)
             network = trainer._bind(batch, train=True)
             assert network.forward(batch) and network.backward(batch)  # each launch was held to the device's limits
     for (path, name), kernel in device.kernels.items():
@@ -377,8 +378,8 @@ def test_sgd(device: Device, size: int, momentum: float, nesterov: bool, limit: 
 
 @pytest.fixture(scope="module")
 def rung(device: Device) -> Iterator[Rung]:
-    def build(net: Net, config: TrainConfig, state: State) -> KernelTrainer:
-        return KernelTrainer(net, config, state, device, TABLE, "resident")
+    def build(net: Net, config: TrainConfig, state: State, block_size: int = 256) -> KernelTrainer:
+        return KernelTrainer(net, config, state, device, TABLE, "resident", block_size)
 
     yield Rung("tiled", "", "", build)
 
@@ -389,5 +390,5 @@ STEPS = [(net, *how) for net in ZOO for how in ((4, 64), *(() if net.name == "au
 @pytest.mark.parametrize(("net", "batch", "block"), STEPS, ids=lambda value: getattr(value, "name", str(value)))
 def test_steps_of_the_five_nets(rung: Rung, net: Net, batch: int | None, block: int) -> None:
     """Every step of an epoch, the last partial batch among them, against the float64 reference from the same state."""
-    config = TrainConfig(batch_size=batch, learning_rate=1e-4, momentum=0.9, block_size=block)
-    assert compare_epoch(rung, clear_of_switches(net, config, 6)) > 0
+    config = TrainConfig(batch_size=batch, learning_rate=1e-4, momentum=0.9)
+    assert compare_epoch(replace(rung, build=partial(rung.build, block_size=block)), clear_of_switches(net, config, 6)) > 0

@@ -358,12 +358,14 @@ def test_a_last_batch_that_is_the_only_one_is_not_dropped_silently():
 
 
 def test_more_threads_than_cores_are_refused_but_a_checkpoint_of_a_larger_machine_predicts(monkeypatch):
-    run = train(MLP, data(), CONFIG.but(threads=1, epochs=1), rung="native")
-    with pytest.raises(ConfigError, match=r"threads is 1000, and this process may use \d+ cores"):
-        train(MLP, data(), CONFIG.but(threads=1000))
-    large = replace(run.checkpoint, config=run.config.but(threads=1000))
-    with restore(large) as trainer:
-        assert trainer.config.threads is None
+    run = train(MLP, data(), CONFIG.but(epochs=1), rung="native:threads=1")
+    assert run.rung == "native:threads=1"
+    with pytest.raises(RungError, match=r"threads is 1000, and this process may use \d+ cores"):
+        train(MLP, data(), CONFIG, rung="numpy:threads=1000")
+    with restore(run.checkpoint) as trainer:
+        assert trainer.threads == 1  # type: ignore[attr-defined]
+    with restore(replace(run.checkpoint, rung="native:threads=1000")) as trainer:
+        assert 0 < trainer.threads < 1000  # type: ignore[attr-defined]
         assert trainer.predict(data().test_x, 1 / 255).shape == (13, 3)
 
 
@@ -446,6 +448,6 @@ def test_a_given_progress_gets_a_task_that_runs_to_its_end():
     assert "accuracy" in progress.tasks[0].description and "accuracy" not in progress.tasks[1].description
 
 
-def test_a_setting_that_only_kernels_have_is_refused_by_other_rungs():
-    with pytest.raises(RungError, match="rung 'numpy' has no choice of feed or block_size: leave it out, or choose a rung that has it"):
-        train(MLP, data(), CONFIG.but(feed="streamed", block_size=64), rung="numpy")
+def test_an_option_that_only_kernels_have_is_refused_by_other_rungs():
+    with pytest.raises(RungError, match="rung 'numpy' has no option 'feed': it has threads"):
+        train(MLP, data(), CONFIG, rung="numpy:feed=streamed:block_size=64")

@@ -24,6 +24,7 @@ from warpladder.order import Order
 from warpladder.plan import NetPlan
 from warpladder.profile import profile
 from warpladder.rungs.base import Rung
+from warpladder.rungs.options import GraphOptions
 from warpladder.train import train
 from warpladder.trainers import candidates, plan_cache, tuner
 from warpladder.trainers.base import State, Trainer
@@ -67,7 +68,7 @@ def tuned(hardware: str | None = "A") -> Rung:
     def build(net: Net, config: TrainConfig, state: State) -> Trainer:
         return GraphedTrainer(net, config, state, device, TABLE)
 
-    return Rung("graph", "", "", build, options=("device", "block_size"))
+    return Rung("graph", "", "", build, options=GraphOptions())
 
 
 def plan_of(trainer: Trainer) -> NetPlan:

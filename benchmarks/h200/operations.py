@@ -53,9 +53,10 @@ def measure(case: Case, images: Dataset) -> dict[str, Any]:
     for rung, operations in ROWS:
         if operations is not None and not all(present[name] for name in operations.split(",")):
             continue
-        settings = config(case).but(library=operations)
-        if find(rung).unsupported(case.net, settings) is None:
-            trainer = trainers[label(rung, operations)] = find(rung).build(case.net, settings, start(case.net))
+        settings = config(case)
+        chosen = find(rung) if operations is None else find(rung, operations=tuple(operations.split(",")))
+        if chosen.unsupported(case.net, settings) is None:
+            trainer = trainers[label(rung, operations)] = chosen.build(case.net, settings, start(case.net))
             trainer.load(images)
             trainer.run(order, 0, case.steps)
     seconds: dict[str, list[float]] = {name: [] for name in trainers}

@@ -241,7 +241,7 @@ def s4(images: Dataset, name: str, authors: float) -> dict[str, Any]:
 def block_1024(images: Dataset) -> dict[str, Any]:
     """S1's block size of 1024, at which its program never left a loss of 2.303."""
     net = nets.cnn()
-    with find("naive").build(net, TrainConfig(batch_size=64, learning_rate=0.01, block_size=1024), start(net)) as trainer:
+    with find("naive", block_size=1024).build(net, TrainConfig(batch_size=64, learning_rate=0.01), start(net)) as trainer:
         trainer.load(images)
         log = trainer.run(Order(0, 0, len(images.train_x)), 0, 938)
     return {

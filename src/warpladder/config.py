@@ -9,17 +9,13 @@ from typing import ClassVar
 from .arguments import ByName
 from .errors import ConfigError
 
-#: Where kernels run besides the GPU, and how samples reach it.
-DEVICES = ("emulated",)
-FEEDS = ("sync", "streamed", "resident")
-
-#: Operations that cuBLASLt and cuDNN can do for the library rung.
-LIBRARY = ("linear", "conv2d", "cross_entropy")
+#: What was a setting here once and is an option of the rungs that have it; `library` is called otherwise there.
+MOVED = {"threads": "threads", "device": "device", "feed": "feed", "block_size": "block_size", "library": "operations"}
 
 
 @dataclass(frozen=True)
 class TrainConfig(metaclass=ByName):
-    """Settings of a training run.
+    """What is trained: the settings of a training run. How it is computed are options of the rung.
 
     Parameters
     ----------
@@ -40,17 +36,6 @@ class TrainConfig(metaclass=ByName):
         Leave out a partial last batch; by default it is trained with its own mean.
     log_every : int
         Steps between two looks at the loss (progress, not-finite check).
-    threads : int or None
-        CPU threads of rungs that use several; None takes every core this process may use.
-    device : "emulated" or None
-        Where the CUDA rungs run: None is the GPU, "emulated" runs their kernels on the CPU.
-    feed : "sync", "streamed", "resident" or None
-        How a CUDA rung's samples reach the GPU; None is the rung's own way.
-    block_size : int or None
-        Threads in a block of kernels that leave the choice, a multiple of 32 from 32 to 1024; None is the rung's own.
-    library : str or None
-        Which operations the library rung gives to cuBLASLt and cuDNN: some of "linear", "conv2d" and "cross_entropy", with commas
-        between them. None is all.
     """
 
     by_place: ClassVar[None] = None
@@ -65,16 +50,11 @@ class TrainConfig(metaclass=ByName):
     shuffle: bool = True
     drop_last: bool = False
     log_every: int = 100
-    threads: int | None = None
-    device: str | None = None
-    feed: str | None = None
-    block_size: int | None = None
-    library: str | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 0), ("batch_size", 1), ("seed", 0), ("log_every", 1), ("threads", 1)):
+        for name, least in (("epochs", 0), ("batch_size", 1), ("seed", 0), ("log_every", 1)):
             value = getattr(self, name)
-            if value is None and name in ("batch_size", "threads"):
+            if value is None and name == "batch_size":
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ConfigError(f"{name} wants a whole number of at least {least}, got {value!r}")
@@ -86,16 +66,6 @@ class TrainConfig(metaclass=ByName):
                 raise ConfigError(f"{name} wants a finite number of at least 0, got {value!r}")
         if self.momentum >= 1:
             raise ConfigError(f"momentum wants a number below 1, got {self.momentum:g}: with it every step would be longer than the last")
-        for name, choices in (("device", DEVICES), ("feed", FEEDS)):
-            value = getattr(self, name)
-            if value is not None and value not in choices:
-                raise ConfigError(f"{name} wants {' or '.join(map(repr, choices))}, got {value!r}")
-        size = self.block_size
-        if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size not in range(32, 1025, 32)):
-            raise ConfigError(f"block_size wants a multiple of 32 from 32 to 1024, got {size!r}")
-        names = [] if self.library is None else str(self.library).split(",")
-        if not set(names) <= set(LIBRARY) or len(set(names)) < len(names):
-            raise ConfigError(f"library wants some of {', '.join(LIBRARY)}, with commas between them, got {self.library!r}")
         for name in ("nesterov", "shuffle", "drop_last"):
             value = getattr(self, name)
             if not isinstance(value, bool):
@@ -106,6 +76,11 @@ class TrainConfig(metaclass=ByName):
             raise ConfigError("nesterov needs a momentum above 0")
         if self.seed >= 2**32:
             raise ConfigError(f"seed must be below 2^32, got {self.seed}")
+
+    @classmethod
+    def moved(cls, name: str) -> str | None:
+        """Where a former setting has gone, in a sentence; None for what never was one."""
+        return moved(name) if name in MOVED else None
 
     def batch(self, samples: int) -> int:
         """Samples in a full batch of a training set of this many samples."""
@@ -120,9 +95,19 @@ class TrainConfig(metaclass=ByName):
         """A copy with these settings changed."""
         known = {f.name for f in fields(self)}
         for name in changes:
+            if name in MOVED:
+                raise ConfigError(moved(name))
             if name not in known:
                 raise ConfigError(f"there is no setting {name!r}; the settings are {', '.join(sorted(known))}")
         return replace(self, **changes)  # type: ignore[arg-type]
+
+
+def moved(name: str) -> str:
+    """Where a former setting has gone, in a sentence."""
+    values = {"threads": 2, "device": "emulated", "feed": "streamed", "block_size": 512, "library": "linear"}
+    rung = {"threads": "native", "library": "library"}.get(name, "naive")
+    option, value = MOVED[name], values[name]
+    return f"{name} is an option of the rung, no setting: write '{rung}:{option}={value}' for the rung, or ladder.find({rung!r}, {option}={value!r})"
 
 
 #: How each report trains its net: what `train` and `climb` use where nothing else is asked for.

@@ -4,15 +4,36 @@ from __future__ import annotations
 
 import os
 from difflib import get_close_matches
+from functools import partial
+from typing import Any
 
 from .errors import RungError
 from .peers import jax, sklearn, torch, torch_gpu
 from .rungs import cupy, gemm, graph, library, loops, naive, native, numpy, resident, streamed, tiled
 from .rungs import outside as _outside
 from .rungs.base import Rung
+from .rungs.options import GraphOptions, KernelOptions, OneOf, Options, SomeOf, ThreadOptions, Whole, option
 from .trainers.base import State, StepLog, Trainer
 
-__all__ = ["LADDER", "PEERS", "Rung", "State", "StepLog", "Trainer", "find", "load", "outside"]
+__all__ = [
+    "LADDER",
+    "PEERS",
+    "GraphOptions",
+    "KernelOptions",
+    "OneOf",
+    "Options",
+    "Rung",
+    "SomeOf",
+    "State",
+    "StepLog",
+    "ThreadOptions",
+    "Trainer",
+    "Whole",
+    "find",
+    "load",
+    "option",
+    "outside",
+]
 
 LADDER: tuple[Rung, ...] = (
     loops.RUNG,
@@ -30,8 +51,54 @@ LADDER: tuple[Rung, ...] = (
 PEERS: tuple[Rung, ...] = (torch.PEER, torch.CHANNELS_LAST, sklearn.PEER, jax.PEER, *torch_gpu.PEERS, *jax.GPU_PEERS)
 
 
-def find(name: str) -> Rung:
-    """The rung or peer of this name, or the rung that a file defines, as "./mine.py"; `RungError` says what may have been meant."""
+def find(name: str, **options: Any) -> Rung:
+    """The rung or peer of a name, or the rung that a file defines, with options.
+
+    Parameters
+    ----------
+    name : str
+        "naive", or "./mine.py" for a file; behind it options may stand, as "naive:block_size=512:feed=streamed".
+    **options
+        Options by their names, which go before those of the text.
+
+    Raises
+    ------
+    RungError
+        There is no such rung, or it has no such option: one line that says what may have been meant.
+
+    Examples
+    --------
+    >>> find("naive", block_size=512).name
+    'naive:block_size=512'
+    """
+    rung, told = _apart(str(name))
+    found = _plain(rung)
+    return found.but(**(_read(found, told) | options)) if told or options else found
+
+
+def _apart(name: str) -> tuple[str, list[str]]:
+    """The name of a rung, or the path of its file, and the options that stand behind it, each as "block_size=512"."""
+    place, ending, rest = name.partition(".py:")
+    if ending:
+        return f"{place}.py", rest.split(":")
+    rung, *told = [name] if _outside.is_path(name) else name.split(":")
+    return rung, told
+
+
+def _read(rung: Rung, told: list[str]) -> dict[str, Any]:
+    """The values of options that stand behind a rung's name."""
+    kinds = {name: kind for name, kind, _ in rung.options.known()}
+    out = {}
+    for each in told:
+        option, equals, value = each.partition("=")
+        if not equals or not value:
+            raise RungError(f"rung {rung.name!r}: options are written as in 'naive:block_size=512:feed=streamed', got {each[:40]!r}")
+        out[option] = kinds[option].read(value) if option in kinds else value
+    return out
+
+
+def _plain(name: str) -> Rung:
+    """The rung of a name with no option set."""
     if _outside.is_path(name):
         return load(name)
     for rung in LADDER + PEERS:
@@ -61,5 +128,17 @@ def load(path: str | os.PathLike[str]) -> Rung:
 
 
 def outside(rung: Rung) -> bool:
-    """Whether a rung is neither a rung nor a peer of warpladder's: nothing about its code can be taken from an earlier run."""
-    return not any(rung is known for known in LADDER + PEERS)
+    """Whether a rung is neither a rung nor a peer of warpladder's, with options or without: nothing about its code can be taken from an earlier run."""
+    plain = rung.plain or rung
+    return not any(plain is known for known in LADDER + PEERS) or not (rung is plain or _alike(rung, plain.but(**rung.options.chosen())))
+
+
+def _alike(rung: Rung, made: Rung) -> bool:
+    """Whether a variant is what its options make of its rung: name and build."""
+    a, b = rung.build, made.build
+    return (
+        rung.name == made.name
+        and isinstance(a, partial)
+        and isinstance(b, partial)
+        and (a.func, a.args, a.keywords) == (b.func, b.args, b.keywords)
+    )

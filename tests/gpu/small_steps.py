@@ -41,7 +41,7 @@ def steps(rung_name: str, net: Net, batch: int | None = 5, samples: int = 13) ->
 
 def ours(rung: Rung) -> bool:
     """Whether it launches kernels of ours on the GPU, and can here."""
-    return (rung.name == "library" or "device" in rung.options) and rung.unsupported(NETS[0], TrainConfig()) is None
+    return (rung.name == "library" or rung.has("device")) and rung.unsupported(NETS[0], TrainConfig()) is None
 
 
 def main(wanted: list[str]) -> None:

@@ -20,7 +20,7 @@ from warpladder import gpu, nets
 from warpladder.config import TrainConfig
 from warpladder.device import Array, Call, Device, Launch
 from warpladder.nets import ZOO, Conv2d, CrossEntropyLoss, Layer, Linear, Net, ReLU, Shape
-from warpladder.ops import library, naive, resident
+from warpladder.ops import library, naive
 from warpladder.ops.base import Buffers
 from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.conv2d.library import LibraryConv2d
@@ -28,16 +28,16 @@ from warpladder.ops.kernels import KernelOp, KernelTable, Launches, Log
 from warpladder.ops.linear import reference as linear
 from warpladder.ops.linear.library import LibraryLinear
 from warpladder.ops.planned import PlannedOp
-from warpladder.rungs.library import RUNG
+from warpladder.rungs.library import OPERATIONS, RUNG
 from warpladder.tolerance import bound
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 from warpladder.trainers.kernelwise.where import open_device
 from warpladder.verify import verify
 
-REASON = gpu.why_not() or library.why_not(None)
+REASON = gpu.why_not() or library.why_not(OPERATIONS)
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
-TABLE = library.table(None)
+TABLE = library.table(OPERATIONS)
 LIMIT = 60_000_000  # bytes of activations up to which the reference is asked: it is slow
 
 
@@ -242,7 +242,7 @@ def test_the_loss_beside_ours(device: Device) -> None:
     for n in (1, 128, 59_000):
         x, label = random.normal(size=(n, 10)).astype(np.float32), random.integers(0, 10, n).astype(np.int32)
         taken, gradients = {}, []
-        for name, loss in (("library", TABLE), ("naive", naive.TABLE), ("fused", library.table("linear"))):
+        for name, loss in (("library", TABLE), ("naive", naive.TABLE), ("fused", library.table(["linear"]))):
             log = Log(device.zeros((1,), np.int32), device.zeros((400,), np.float64), device.zeros((400,), np.int64))
             dx = device.array(nan(n, 10), "dx")
             op = loss.losses[CrossEntropyLoss](device, device.array(x), device.array(label), dx, log, 256)
@@ -264,10 +264,10 @@ def test_proven_at_full_size(net: Net, batch: int) -> None:
     assert verdict.passed, verdict.reason
 
 
-@pytest.mark.parametrize("operations", ["linear", "conv2d", "cross_entropy", "linear,cross_entropy"])
+@pytest.mark.parametrize("operations", ["linear", "conv2d", "cross_entropy", "linear+cross_entropy"])
 def test_proven_one_operation_at_a_time(operations: str) -> None:
     for net in (nets.softmax(), nets.cnn()):
-        verdict = verify(RUNG.build, net, TrainConfig(batch_size=64, library=operations))
+        verdict = verify(RUNG.but(operations=operations).build, net, TrainConfig(batch_size=64))
         assert verdict.passed, verdict.reason
 
 
@@ -318,8 +318,8 @@ def test_steps_beside_the_resident_kernels(device: Device, net: Net, batch: int)
     config = TrainConfig(batch_size=batch, learning_rate=0.001)
     drawn = case(net, config, seed=1, samples=4 * batch)
     line = [f"\n{net.name} {batch}:"]
-    for operations in ("none", "linear", "cross_entropy", "conv2d", None):
-        table = resident.TABLE if operations == "none" else library.table(operations)
+    for operations in ((), ("linear",), ("cross_entropy",), ("conv2d",), OPERATIONS):
+        table = library.table(operations)
         with GraphedTrainer(net, config, drawn.state, device, table) as trainer:
             trainer.load(drawn.dataset)
             log = trainer.run(drawn.order, 0, 4)
@@ -334,5 +334,5 @@ def test_steps_beside_the_resident_kernels(device: Device, net: Net, batch: int)
                 end = device.stream.record()
                 end.synchronize()
                 taken.append(end.seconds_since(begin) / 4)
-            line.append(f"{operations or 'all'} {1e6 * statistics.median(taken):.1f} us ({theirs} of {len(calls)} calls)")
+            line.append(f"{'+'.join(operations) or 'none'} {1e6 * statistics.median(taken):.1f} us ({theirs} of {len(calls)} calls)")
     print(" ".join([line[0], ", ".join(line[1:])]), end="")

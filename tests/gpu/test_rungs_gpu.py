@@ -20,7 +20,7 @@ from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
 
-GPU_RUNGS = [rung for rung in LADDER if rung.name in ("cupy", "library") or "device" in rung.options]
+GPU_RUNGS = [rung for rung in LADDER if rung.name in ("cupy", "library") or rung.has("device")]
 rungs = pytest.mark.parametrize("rung", GPU_RUNGS, ids=lambda rung: rung.name)
 ALL = [make() for make in ZOO]
 
@@ -44,7 +44,7 @@ def test_proven_on_full_batches(rung: Rung) -> None:
 @pytest.mark.parametrize("size", [32, 96, 256, 1024])
 @pytest.mark.parametrize("net", [nets.mlp(), nets.cnn()], ids=lambda net: net.name)
 def test_proven_at_every_block_size(net: Net, size: int) -> None:
-    verdict = verify(find("naive").build, net, TrainConfig(batch_size=64, block_size=size))
+    verdict = verify(find("naive", block_size=size).build, net, TrainConfig(batch_size=64))
     assert verdict.passed, verdict.reason
 
 
@@ -104,7 +104,7 @@ def test_the_cuda_rungs_that_share_kernels_share_bits() -> None:
 
 def test_block_size_1024_trains() -> None:
     """S1's program stayed at a loss of ln(10) there, because its summed gradients diverged."""
-    config = TrainConfig(batch_size=64, learning_rate=0.05, block_size=1024)
+    config = TrainConfig(batch_size=64, learning_rate=0.05)
     rng = np.random.default_rng(0)
     drawn = case(nets.cnn(), config, seed=3, samples=512)
     labels = rng.integers(0, 10, 512).astype(drawn.dataset.train_y.dtype)  # type: ignore[union-attr]
@@ -112,7 +112,7 @@ def test_block_size_1024_trains() -> None:
     for image, label in zip(images, labels, strict=True):
         image[0, 2 * label : 2 * label + 3] += 200  # a stripe that says the digit
     data = drawn.dataset.but(train_x=images, train_y=labels, scale=1 / 255)
-    with find("naive").build(drawn.net, config, State(drawn.state.params, np.zeros_like(drawn.state.params))) as trainer:
+    with find("naive", block_size=1024).build(drawn.net, config, State(drawn.state.params, np.zeros_like(drawn.state.params))) as trainer:
         trainer.load(data)
         losses = [trainer.run(Order(0, epoch, 512), 0, 8).loss.mean() for epoch in range(6)]
     assert losses[-1] < 0.5, losses

@@ -9,7 +9,7 @@ from dataclasses import fields
 import numpy as np
 
 from ..config import RECIPES, TrainConfig
-from ..ladder import LADDER, PEERS
+from ..ladder import outside
 from ..nets import is_named
 from ..rungs.base import Rung
 from .task import Task
@@ -24,7 +24,7 @@ def again(task: Task, rungs: Sequence[Rung], *, quick: bool = False, standardize
     standardize : whether the task's data were standardised for the climb.
     """
     stored = standardize or task.data.train_x.dtype == np.uint8  # all data sets that have a name are bytes
-    if WHOLE.get(task.data.name) != task.n or not stored or any(rung not in LADDER + PEERS for rung in rungs):
+    if WHOLE.get(task.data.name) != task.n or not stored or any(map(outside, rungs)):
         return ""
     names = [rung.name for rung in rungs]
     recipe = RECIPES.get(task.net.name)

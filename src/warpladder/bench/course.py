@@ -54,12 +54,17 @@ class Course:
     notes: list[str] = field(default_factory=list)
     settled: bool = False  # no thread of the rung before can be spinning
 
+    def _threads(self) -> int | None:
+        """How many threads every rung that has the choice is given, with which the machine's peak is measured too; None where they differ."""
+        chosen = {each.rung.options.chosen().get("threads") for each in self.contenders if each.rung.has("threads")}
+        return chosen.pop() if len(chosen) == 1 else None
+
     def run(self) -> Results:
         """Go all the way. Whatever ends it early, what was found is told before it ends."""
         self.began = perf_counter()
         self.doing = "measuring the machine"
         self._say(self.doing)
-        self.machine = Machine(**machine.facts(self.task.config.threads))
+        self.machine = Machine(**machine.facts(self._threads()))
         try:
             with ExitStack() as stack:
                 for each in self.contenders:

@@ -24,7 +24,7 @@ import numpy as np
 from .. import gpu, ladder, machine
 from ..checkpoint import net_to_json
 from ..checkpoint.atomic import write_atomically
-from ..errors import ResultsError, RungError, WarpladderError
+from ..errors import ResultsError, WarpladderError
 from ..results import Checked
 from ..results.reader import read, read_json
 from ..rungs.base import Rung
@@ -96,20 +96,16 @@ class Kept:
             warnings.warn(f"proofs cannot be kept in {path.parent} ({error.strerror}): the next climb proves again", stacklevel=2)
 
     def _path(self, rung: Rung) -> Path:
-        own = [rung.name, rung.precision, rung.transforms, rung.deviations, _plans() if "device" in rung.options else ""]
+        own = [rung.name, rung.precision, rung.transforms, rung.deviations, _plans() if rung.has("device") else ""]
         return folder() / f"{_digest([self.ground, own])[:40]}.json"
 
 
 def ours(rung: Rung) -> bool:
     """Whether a rung is the package's own, and so is what builds its trainer."""
-    try:
-        known = ladder.find(rung.name) is rung
-    except RungError:
-        return False
     build: Callable[..., Any] = rung.build
     while isinstance(build, partial):
         build = build.func
-    return known and getattr(build, "__module__", "").startswith(f"{__package__.partition('.')[0]}.")
+    return not ladder.outside(rung) and getattr(build, "__module__", "").startswith(f"{__package__.partition('.')[0]}.")
 
 
 def _digest(told: Any) -> str:

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..config import TrainConfig
+from ..config import MOVED, TrainConfig
 from ..errors import CheckpointError, ConfigError, NetError, PlanError
 from ..nets import CrossEntropyLoss, Net
 from ..plan import plan_from_json, plan_to_json
@@ -133,14 +133,14 @@ def _checkpoint(document: Any, tensors: dict[str, np.ndarray]) -> Checkpoint:
         _refuse("is damaged: its description of the run is incomplete")
     if document["sha256"] != _digest(document, tensors):
         _refuse("is damaged: its checksum does not fit its content")
-    net, config = net_from_json(document["net"]), _config(document["config"])
+    net, (config, options) = net_from_json(document["net"]), _config(document["config"])
     params = {name: array for name, array in tensors.items() if not name.startswith(VELOCITY)}
     velocity = {name.removeprefix(VELOCITY): array for name, array in tensors.items() if name.startswith(VELOCITY)}
     checkpoint = Checkpoint(
         net=net,
         config=config,
         data=_data(document["data"], net),
-        rung=document["rung"],
+        rung=":".join([document["rung"], *options]) if isinstance(document["rung"], str) else document["rung"],
         params=_tensors(net, params, "parameters"),
         velocity=_tensors(net, velocity, "momentum") if config.momentum else {},
         epoch=document["epoch"],
@@ -187,11 +187,13 @@ def _check_place(at: Checkpoint) -> None:
         _refuse(f"has sums over {at.sums.samples} samples, which does not fit {at.step} steps")
 
 
-def _config(value: Any) -> TrainConfig:
+def _config(value: Any) -> tuple[TrainConfig, list[str]]:
+    """The settings, and what once stood among them and is an option of the rung now, as it stands behind the rung's name."""
     known = {field.name for field in fields(TrainConfig)}
-    if not isinstance(value, dict) or not value.keys() <= known:
+    if not isinstance(value, dict) or not value.keys() <= known | MOVED.keys():
         _refuse("has settings that this version of warpladder does not know")
-    return TrainConfig(**value)
+    options = [f"{MOVED[name]}={str(value[name]).replace(',', '+')}" for name in MOVED if value.get(name) is not None]
+    return TrainConfig(**{name: value[name] for name in value.keys() & known}), options
 
 
 def _data(value: Any, net: Net) -> DataMark:

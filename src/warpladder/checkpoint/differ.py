@@ -8,8 +8,8 @@ from ..config import TrainConfig
 from ..nets import Net
 from .content import Checkpoint, DataMark
 
-#: Settings that may change when a run goes on: they say how long and where, not what a step is.
-FREE = ("epochs", "log_every", "threads", "device", "feed", "block_size", "library")
+#: Settings that may change when a run goes on: they say how long it is, not what a step is.
+FREE = ("epochs", "log_every")
 
 
 def differences(checkpoint: Checkpoint, net: Net, config: TrainConfig, data: DataMark) -> list[str]:

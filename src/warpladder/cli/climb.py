@@ -10,7 +10,17 @@ import click
 
 from ..errors import RungError
 from .keeping import again, command
-from .options import chosen_config, chosen_data, config_options, data_options, fitted, net_argument, split_options
+from .options import (
+    chosen_config,
+    chosen_data,
+    config_options,
+    data_options,
+    fitted,
+    net_argument,
+    rung_options,
+    split_options,
+    with_shared,
+)
 from .record import Record, folder, shown, stoppable
 
 if TYPE_CHECKING:
@@ -30,6 +40,14 @@ _ASIDE = ("out", "overwrite", "progress")
 @click.option("--budget", type=float, help="Seconds that one repetition may take; of longer epochs a part is timed. 2 if not given.")
 @click.option("--quick", is_flag=True, help="A first look within a minute: 2 repetitions of half a second, no accuracy, no peak memory.")
 @click.option("--kept/--no-kept", default=True, help="Take proofs of identical code from earlier climbs, or prove all of it again.")
+@rung_options
+@click.option(
+    "--sweep",
+    "sweeps",
+    metavar="OPTION=A,B,C",
+    multiple=True,
+    help="Time every named rung that has the option once for each value; may be given again.",
+)
 @config_options
 @click.option(
     "--out", metavar="DIR", type=click.Path(path_type=Path), help="Where results.json and report.html go; runs/NET-D-TIME if not given."
@@ -42,6 +60,7 @@ def climb(
     net_name: str,
     rung_names: str | None,
     peers: bool,
+    sweeps: tuple[str, ...],
     repeats: int | None,
     budget: float | None,
     quick: bool,
@@ -61,13 +80,14 @@ def climb(
       warpladder climb mlp --data digits
       warpladder climb cnn --data mnist --quick
       warpladder climb cnn --data mnist --rungs numpy,native,torch --epochs 1
+      warpladder climb mlp --data mnist --rungs naive --sweep block_size=64,256
     """
     data = chosen_data(options)
     net = fitted(net_name, data)
     config = chosen_config(net_name, options)
     from ..bench import climb as measure
 
-    rungs = _chosen(rung_names, peers)
+    rungs = _swept(with_shared(_chosen(rung_names, peers), options), sweeps)
     if rung_names is not None:
         for rung in rungs:
             if reason := rung.unsupported(net, config):
@@ -96,6 +116,27 @@ def _chosen(names: str | None, peers: bool) -> list[Rung]:
     if not wanted:
         raise click.UsageError("--rungs wants names with commas between them; 'warpladder rungs' lists them", click.get_current_context())
     return [find(name) for name in wanted]
+
+
+def _swept(rungs: list[Rung], sweeps: tuple[str, ...]) -> list[Rung]:
+    """Each rung once for each value of the options that it has among those to be swept; rungs without them as they are."""
+    for sweep in sweeps:
+        name, equals, values = sweep.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals or not all(values.split(",")):
+            raise click.UsageError(
+                f"--sweep wants an option and its values, as block_size=128,256,512, got {sweep!r}", click.get_current_context()
+            )
+        if not any(rung.has(name) for rung in rungs):
+            known = ", ".join(dict.fromkeys(option for rung in rungs for option in rung.options.names()))
+            raise RungError(f"none of these rungs has an option {name!r} to be swept; they have {known or 'none'}")
+        rungs = [variant for rung in rungs for variant in (_variants(rung, name, values.split(",")) if rung.has(name) else [rung])]
+    return rungs
+
+
+def _variants(rung: Rung, name: str, values: list[str]) -> list[Rung]:
+    kind = next(kind for option, kind, _ in rung.options.known() if option == name)
+    return [rung.but(**{name: kind.read(value.strip())}) for value in values]
 
 
 def _again(ctx: click.Context) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from ..config import DEVICES
 from ..errors import ConfigError, DeviceError
+from ..rungs.options import DEVICES
 from .keeping import check_place, overwrite_option
 from .options import console
 
@@ -34,13 +34,13 @@ def gemm(sizes: tuple[int, ...], device: str | None, out: Path | None, overwrite
 
     from ..gemm.climb import climb
     from ..gemm.levels import LEVELS
-    from ..trainers.kernelwise.where import open_device, why_not_on
+    from ..trainers.kernelwise.where import open_device, why_not
 
     if out is not None:
         check_place(out, overwrite)
     if wrong := [size for size in sizes if size < 4 or size % 4]:
         raise ConfigError(f"--size wants multiples of 4, got {wrong[0]}")
-    if reason := why_not_on(device):
+    if reason := why_not(device):
         raise DeviceError(reason)
     found = climb(open_device(device), tuple(sizes))
     ideas = {level.name: level.idea for level in LEVELS}

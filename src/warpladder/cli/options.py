@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from ..config import DEVICES, FEEDS, RECIPES, TrainConfig
-from ..errors import NetError
+from ..config import RECIPES, TrainConfig
+from ..errors import NetError, RungError
 from ..nets import ZOO, Net, Shape, named
+from ..rungs.options import DEVICES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ..data.dataset import Dataset
+    from ..rungs.base import Rung
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Command], Command]
@@ -161,16 +163,51 @@ config_options = _together(
     click.option("--shuffle/--no-shuffle", default=None, help="A new order every epoch, or the stored one."),
     click.option("--drop-last/--keep-last", default=None, help="Leave out a partial last batch, or train it."),
     click.option("--log-every", type=int, help="Steps between two looks at the loss."),
-    click.option("--threads", type=int, help="CPU threads; every core if not given."),
-    click.option("--device", type=click.Choice(DEVICES), help="Run CUDA rungs without a GPU: their kernels on the CPU, slowly."),
-    click.option("--feed", type=click.Choice(FEEDS), help="How samples reach the GPU; the rung's own way if not given."),
-    click.option("--block-size", type=int, help="Threads in a block of CUDA kernels, 32 to 1024; the rung's own if not given."),
-    click.option(
-        "--library",
-        metavar="OPS",
-        help="What the library rung gives to cuBLASLt and cuDNN, of linear,conv2d,cross_entropy; all if not given.",
-    ),
 )
+
+
+#: Options of rungs that hold for every rung that is named and has them.
+SHARED = ("threads", "device", "block_size")
+
+
+def _moved(form: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
+    def told(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise click.UsageError(f"{option.opts[0]} is an option of the rung now: write {form.format(value.replace(',', '+'))}", ctx)
+
+    return told
+
+
+rung_options = _together(
+    click.option("--threads", type=int, help="CPU threads of every rung that has the option; every core if not given."),
+    click.option("--device", type=click.Choice(DEVICES), help="Run CUDA rungs without a GPU: their kernels on the CPU, slowly."),
+    click.option("--block-size", type=int, help="Threads in a block of CUDA kernels, 32 to 1024; each rung's own if not given."),
+    click.option("--feed", hidden=True, expose_value=False, callback=_moved("naive:feed={} for the rung")),
+    click.option("--library", hidden=True, expose_value=False, callback=_moved("library:operations={} for the rung")),
+)
+
+
+def with_shared(rungs: Sequence[Rung], options: dict[str, Any]) -> list[Rung]:
+    """Rungs with `--threads`, `--device` and `--block-size`, each where it has the option and says nothing else itself.
+
+    Raises
+    ------
+    RungError
+        None of the rungs has an option that was given.
+    """
+    out = list(rungs)
+    for name in SHARED:
+        value = options.get(name)
+        if value is None:
+            continue
+        if not any(rung.has(name) for rung in out):
+            from ..ladder import LADDER
+
+            having = ", ".join(rung.name for rung in LADDER if rung.has(name))
+            who = f"rung {out[0].name!r} has" if len(out) == 1 else "these rungs have"
+            raise RungError(f"{who} no choice of {name}: leave it out, or take one of those that have it, {having}")
+        out = [rung.but(**{name: value}) if rung.has(name) and name not in rung.options.chosen() else rung for rung in out]
+    return out
 
 
 def fitted(name: str, data: Dataset) -> Net:

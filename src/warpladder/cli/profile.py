@@ -9,7 +9,18 @@ import click
 
 from ..report.columns import fitting
 from .keeping import check_place, overwrite_option
-from .options import chosen_config, chosen_data, config_options, console, data_options, fitted, net_argument, split_options
+from .options import (
+    chosen_config,
+    chosen_data,
+    config_options,
+    console,
+    data_options,
+    fitted,
+    net_argument,
+    rung_options,
+    split_options,
+    with_shared,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,6 +33,7 @@ if TYPE_CHECKING:
 @data_options
 @split_options
 @click.option("--rung", metavar="R", default="numpy", show_default=True, help="Rung or peer to take apart, or a file with one.")
+@rung_options
 @config_options
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write all of it as JSON.")
 @overwrite_option
@@ -41,7 +53,7 @@ def profile(net_name: str, rung: str, out: Path | None, overwrite: bool, **optio
 
     if out is not None:
         check_place(out, overwrite)
-    chosen = find(rung)
+    (chosen,) = with_shared([find(rung)], options)
     data = chosen_data(options).standardized()
     found = measure(chosen, fitted(net_name, data), data, chosen_config(net_name, options))
     if out is not None:

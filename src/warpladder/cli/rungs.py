@@ -91,7 +91,22 @@ def _details(out: Console, rung: Rung, net: Net, config: TrainConfig) -> None:
     told = [rung.idea]
     told += [f"Products in {rung.precision}."] if rung.precision != "float32" else []
     told += [f"It differs: {deviation}." for deviation in rung.deviations]
-    told += [f"It follows {', '.join('--' + option.replace('_', '-') for option in rung.options)}."] if rung.options else []
     reason = rung.unsupported(net, config)
     told.append(f"It trains {net.name} here." if reason is None else f"It cannot train {net.name} here: {reason}")
-    out.print(Padding(Text("\n".join(told)), (0, 0, 1, 2)))
+    out.print(Padding(Text("\n".join(told)), (0, 0, 0, 2)))
+    if rung.options.names():
+        example = f"{(rung.plain or rung).name}:{rung.options.names()[-1]}=..."
+        out.print(Padding(f"Its options, written as {example}", (0, 0, 0, 2)))
+        out.print(Padding(_options(rung), (0, 0, 0, 3)))
+    out.print()
+
+
+def _options(rung: Rung) -> Table:
+    """A rung's options, what each may be and what it is: they are written behind the rung's name, after a colon."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 1), pad_edge=True)
+    for name, kind, told in rung.options.known():
+        grid.add_row(Text(f"{name}={kind.form}", "bold", no_wrap=True), Text(told))
+    return grid

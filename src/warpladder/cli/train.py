@@ -12,11 +12,26 @@ import click
 
 from ..errors import Stopped, UnsavedError
 from .keeping import again, as_file_name, command, fresh_folder, overwrite_option
-from .options import chosen_config, chosen_data, config_options, console, data_options, fitted, net_argument, percent, split_options
+from .options import (
+    SHARED,
+    chosen_config,
+    chosen_data,
+    config_options,
+    console,
+    data_options,
+    fitted,
+    net_argument,
+    percent,
+    rung_options,
+    split_options,
+    with_shared,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from ..checkpoint import Checkpoint
+    from ..rungs.base import Rung
     from ..train import Run
 
 SECONDS = 30.0  # between two checkpoints that nobody asked for
@@ -27,7 +42,12 @@ ROWS = 25  # of a table of epochs; where there are more, some are left out
 @net_argument()
 @data_options
 @split_options
-@click.option("--rung", metavar="R", help="Rung or peer that trains; numpy if not given, or that of the checkpoint.")
+@click.option(
+    "--rung",
+    metavar="R",
+    help="Rung or peer that trains, as native or naive:block_size=512; numpy if not given, or that of the checkpoint.",
+)
+@rung_options
 @config_options
 @click.option(
     "--checkpoint",
@@ -87,7 +107,7 @@ def train(
                 net,
                 data,
                 config,
-                rung=rung,
+                rung=_rung(rung, before, options),
                 checkpoint=place,
                 checkpoint_every=checkpoint_every,
                 checkpoint_seconds=None if checkpoint else SECONDS,
@@ -106,6 +126,16 @@ def train(
             raise
     _show(run, len(data.test_x))
     click.echo("Weights: not kept" if place is None else f"Weights: {place}")
+
+
+def _rung(name: str | None, before: Checkpoint | None, options: dict[str, Any]) -> str | Rung | None:
+    """The rung that is asked for, with the options that all rungs share; None for the one that goes without saying."""
+    from ..ladder import find
+    from ..train.beginning import DEFAULT_RUNG
+
+    if all(options.get(option) is None for option in SHARED):
+        return name
+    return with_shared([find(name or (DEFAULT_RUNG if before is None else before.rung))], options)[0]
 
 
 def _show(run: Run, samples: int) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
-from ..config import LIBRARY
 from ..gpu import library
 from ..nets import Conv2d, CrossEntropyLoss, Linear, ReLU
 from . import resident
@@ -14,31 +14,18 @@ from .kernels import KernelTable
 from .linear.library import LibraryLinear
 
 
-def chosen(operations: str | None) -> tuple[str, ...]:
-    """The operations that a config's `library` names."""
-    return LIBRARY if operations is None else tuple(operations.split(","))
-
-
-def table(operations: str | None) -> KernelTable:
-    """A table in which these operations are the libraries'.
-
-    Parameters
-    ----------
-    operations : str or None
-        As `TrainConfig.library`.
-    """
-    names = chosen(operations)
+def table(operations: Collection[str]) -> KernelTable:
+    """A table in which these operations, of "linear", "conv2d" and "cross_entropy", are the libraries'."""
     layers, losses = dict(resident.TABLE.layers), dict(resident.TABLE.losses)
-    if "linear" in names:
+    if "linear" in operations:
         layers[Linear,] = LibraryLinear
-    if "conv2d" in names:
+    if "conv2d" in operations:
         layers[Conv2d,] = layers[Conv2d, ReLU] = LibraryConv2d
-    if "cross_entropy" in names:
+    if "cross_entropy" in operations:
         losses[CrossEntropyLoss] = LibraryCrossEntropy
     return replace(resident.TABLE, layers=layers, losses=losses)
 
 
-def why_not(operations: str | None) -> str | None:
+def why_not(operations: Collection[str]) -> str | None:
     """A line that says which package is missing for these operations, or None."""
-    names = chosen(operations)
-    return library.why_not(cublas="linear" in names, cudnn="conv2d" in names or "cross_entropy" in names)
+    return library.why_not(cublas="linear" in operations, cudnn="conv2d" in operations or "cross_entropy" in operations)

@@ -9,6 +9,7 @@ from ..config import TrainConfig
 from ..machine import cores
 from ..nets import Net
 from ..rungs.base import Rung
+from ..rungs.options import ThreadOptions
 from ..trainers.base import State, Trainer
 from . import driver
 
@@ -18,17 +19,19 @@ IDEA = "An epoch compiled by XLA as one program, a scan over gathered batches wi
 COMPILED = "a step may round differently in a block of another length, since each length is compiled apart"
 
 
-def build(net: Net, config: TrainConfig, state: State, *, platform: str, precision: str = "float32") -> Trainer:
+def build(
+    net: Net, config: TrainConfig, state: State, options: ThreadOptions = ThreadOptions(), *, platform: str, precision: str = "float32"
+) -> Trainer:
     from .jax_trainer import JaxTrainer
 
     return JaxTrainer(net, config, state, platform=platform, precision=precision)
 
 
-def unsupported(net: Net, config: TrainConfig) -> str | None:
+def unsupported(net: Net, config: TrainConfig, options: ThreadOptions = ThreadOptions()) -> str | None:
     """It trains every net, if it is installed; XLA chooses its threads when it starts."""
     if not find_spec("jax"):
         return "jax is not installed: pip install 'warpladder[jax]'"
-    if config.threads not in (None, cores()):
+    if options.threads not in (None, cores()):
         return f"XLA takes all {cores()} cores that this process may use: leave the number of threads out"
     return None
 
@@ -48,6 +51,7 @@ PEER = Rung(
     idea=IDEA,
     build=partial(build, platform="cpu"),
     unsupported=unsupported,
+    options=ThreadOptions(),
 )
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from ..config import TrainConfig
 from ..nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
 from ..rungs.base import Rung
+from ..rungs.options import ThreadOptions, too_few_cores
 from ..trainers.base import State, Trainer
 
 
-def build(net: Net, config: TrainConfig, state: State) -> Trainer:
+def build(net: Net, config: TrainConfig, state: State, options: ThreadOptions = ThreadOptions()) -> Trainer:
     from .sklearn_trainer import SklearnTrainer
 
-    return SklearnTrainer(net, config, state)
+    return SklearnTrainer(net, config, state, options.threads)
 
 
-def unsupported(net: Net, config: TrainConfig) -> str | None:
+def unsupported(net: Net, config: TrainConfig, options: ThreadOptions = ThreadOptions()) -> str | None:
     """MLPClassifier has Linear layers, with ReLU behind all but the last, softmax and cross-entropy; its SGD has no clipping and another weight decay."""
     chain = [type(layer) for layer in net.layers if not isinstance(layer, Flatten)]
     hidden = [Linear, ReLU] * (len(chain) // 2)
@@ -28,7 +29,7 @@ def unsupported(net: Net, config: TrainConfig) -> str | None:
         return "MLPClassifier cannot clip gradients"
     if not config.learning_rate or config.momentum > 1:
         return "MLPClassifier wants a learning rate above 0 and a momentum of at most 1"
-    return None
+    return too_few_cores(net, config, options)
 
 
 PEER = Rung(
@@ -37,6 +38,7 @@ PEER = Rung(
     idea="MLPClassifier.partial_fit in float32 on rows gathered in our order: NumPy on BLAS, one batch after another.",
     build=build,
     unsupported=unsupported,
+    options=ThreadOptions(),
     deviations=(
         "momentum is kept times the learning rate, so that a state of another trainer is taken over with a rounding",
         "the loss counts a label's probability below 1.2e-7 as 1.2e-7",

@@ -42,8 +42,8 @@ class Recorder(MLPClassifier):
 class SklearnTrainer(Trainer):
     """A range of steps is `partial_fit` on consecutive blocks of gathered rows; it goes through a block batch by batch."""
 
-    def __init__(self, net: Net, config: TrainConfig, state: State) -> None:
-        self.net, self.config = net, config
+    def __init__(self, net: Net, config: TrainConfig, state: State, threads: int | None = None) -> None:
+        self.net, self.config, self.threads = net, config, threads
         self.blas = ThreadpoolController()
         named = [slot for slot in slots(net) if len(slot.shape) > 1]
         self.model = Recorder(
@@ -79,7 +79,7 @@ class SklearnTrainer(Trainer):
         rows = order.indices(first * batch, min(last * batch, n))
         block = max(1, BLOCK // (batch * self.x.shape[1])) * batch
         self.model.log, self.velocity = [], None
-        with self.blas.limit(limits=self.config.threads or cores(), user_api="blas"):
+        with self.blas.limit(limits=self.threads or cores(), user_api="blas"):
             for start in range(0, len(rows), block):
                 some = rows[start : start + block]
                 self.model.batch_size = min(batch, len(some))

@@ -47,10 +47,18 @@ class TorchTrainer(Trainer):
     """
 
     def __init__(
-        self, net: Net, config: TrainConfig, state: State, *, device: str = "cpu", precision: str = "float32", channels_last: bool = False
+        self,
+        net: Net,
+        config: TrainConfig,
+        state: State,
+        *,
+        device: str = "cpu",
+        precision: str = "float32",
+        channels_last: bool = False,
+        threads: int | None = None,
     ) -> None:
         self.net, self.config, self.channels_last = net, config, channels_last and len(net.in_shape) == 3
-        self.device, self.precision = open_device(device), precision
+        self.device, self.precision, self.threads = open_device(device), precision, threads
         self.classes = isinstance(net.loss, CrossEntropyLoss)
         self.model = sequential(net).to(self.device)
         if channels_last:
@@ -189,7 +197,7 @@ class TorchTrainer(Trainer):
                 yield
             return
         before = torch.get_num_threads()
-        torch.set_num_threads(self.config.threads or cores())
+        torch.set_num_threads(self.threads or cores())
         try:
             yield
         finally:

@@ -73,7 +73,7 @@ def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile
             tiles = kernels.tiles(trainer)
         elif isinstance(trainer, LayerwiseTrainer):
             parts = layerwise.parts(trainer)
-        flops, bandwidth, device, facts = _peaks(trainer, config)
+        flops, bandwidth, device, facts = _peaks(trainer, rung.options.chosen().get("threads"))
         batch = config.batch(len(data.train_x))
         return Profile(
             net=net.name,
@@ -116,9 +116,9 @@ def whole_steps(trainer: Trainer, data: Dataset, config: TrainConfig) -> float:
     return statistics.median(measured(count) for _ in range(ROUNDS))
 
 
-def _peaks(trainer: Trainer, config: TrainConfig) -> tuple[float, float, str, dict[str, Any]]:
+def _peaks(trainer: Trainer, threads: int | None) -> tuple[float, float, str, dict[str, Any]]:
     """Peaks of the unit that computes, in FLOP/s and bytes/s; its name; and what there is to say of the machine."""
-    facts = machine.facts(config.threads)
+    facts = machine.facts(threads)
     if isinstance(trainer, KernelTrainer) and trainer.device.limits.flops is not None:
         limits = trainer.device.limits
         return limits.flops or math.nan, limits.bandwidth or math.nan, limits.device, facts

@@ -4,52 +4,83 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 from ..config import TrainConfig
+from ..errors import RungError
 from ..nets import Net
-from ..trainers.base import State, Trainer
+from ..trainers.base import Trainer
+from .options import Options
 
 
-def trains_everything(net: Net, config: TrainConfig) -> str | None:
+def trains_everything(net: Net, config: TrainConfig, options: Options = Options()) -> str | None:
     """For rungs that train any net: there is never a reason against it."""
     return None
 
 
-#: What a rung that trains by kernels lets its user choose.
-KERNEL_OPTIONS = ("device", "feed", "block_size")
-
-#: Settings that only some rungs have.
-OPTIONS = (*KERNEL_OPTIONS, "library")
-
-
 @dataclass(frozen=True)
 class Rung:
-    """A rung of the ladder, or a peer beside it.
+    """A rung of the ladder, or a peer beside it, with its options as they are set.
 
-    name : what the command line calls it.
+    name : what the command line, tables, results and checkpoints call it, its options included: "naive", "naive:block_size=512".
     title : a few words for a table's head.
     idea : the one idea, a sentence.
-    build : makes a trainer from (net, config, initial state).
-    unsupported : a reason why it cannot train this net with this config, or None. Also says what is not installed.
+    build : makes a trainer from (net, config, initial state); a rung with options also takes them, by the name `options`.
+    unsupported : a reason why it cannot train this net with this config, or None. Also says what is not installed. It takes options as `build` does.
     deviations : how a peer's training differs from ours where it cannot follow; empty for rungs.
     precision : what it computes products in, a name of `tolerance.PRECISIONS`; it is proven with that format's bounds.
     transforms : whether a library may compute its convolutions in Winograd's or Fourier's form, whose sums of whole numbers round too.
+    options : how it computes, where it leaves a choice: an object of a class derived from `Options`.
     proof_flops : FLOPs of a step at most on which a climb proves it: a slow rung, whose code takes a batch sample by sample, is proven on cut batches.
-    options : settings of `TrainConfig` that only some rungs have and that this one follows, among OPTIONS.
     tunes : whether it chooses by a clock, and keeps what it chose: nothing else may run beside its first steps.
     path : the file that a rung from outside was loaded from, as its user named it; None for those of warpladder.
+    plain : the rung whose variant this is: the same with no option set; None where it is that itself.
     """
 
     name: str
     title: str
     idea: str
-    build: Callable[[Net, TrainConfig, State], Trainer]
-    unsupported: Callable[[Net, TrainConfig], str | None] = trains_everything
+    build: Callable[..., Trainer]
+    unsupported: Callable[..., str | None] = trains_everything
     deviations: tuple[str, ...] = ()
     precision: str = "float32"
     transforms: bool = False
-    options: tuple[str, ...] = ()
+    options: Options = Options()
     proof_flops: float = math.inf
     tunes: bool = False
     path: str | None = None
+    plain: Rung | None = field(default=None, repr=False)
+
+    def but(self, **options: Any) -> Rung:
+        """The rung with these options set, or with None no longer set: a value whose name says so.
+
+        Raises
+        ------
+        RungError
+            The rung has no such option, or an option is none of what it may be: one line that says what there is.
+        """
+        plain = self.plain or self
+        for name in options:
+            if name not in self.options.names():
+                has = f"it has {', '.join(self.options.names())}" if self.options.names() else "it has none"
+                raise RungError(f"rung {plain.name!r} has no option {str(name)[:40]!r}: {has}")
+        try:
+            chosen = self.options.but(**options)
+        except RungError as error:
+            raise RungError(f"rung {plain.name!r}: {error}") from None
+        if not chosen.chosen():
+            return plain
+        return replace(
+            plain,
+            name=f"{plain.name}:{chosen}",
+            build=partial(plain.build, options=chosen),
+            unsupported=partial(plain.unsupported, options=chosen),
+            options=chosen,
+            plain=plain,
+        )
+
+    def has(self, option: str) -> bool:
+        """Whether it has an option of this name."""
+        return option in self.options.names()

@@ -6,20 +6,21 @@ from ..config import TrainConfig
 from ..nets import Net
 from ..trainers.base import State, Trainer
 from .base import Rung
+from .options import GraphOptions
 
 
-def build(net: Net, config: TrainConfig, state: State) -> Trainer:
+def build(net: Net, config: TrainConfig, state: State, options: GraphOptions = GraphOptions()) -> Trainer:
     from ..ops.graphed import TABLE
     from ..trainers.graphed import GraphedTrainer
     from ..trainers.kernelwise.where import open_device
 
-    return GraphedTrainer(net, config, state, open_device(config.device), TABLE)
+    return GraphedTrainer(net, config, state, open_device(options.device), TABLE, options.block_size)
 
 
-def unsupported(net: Net, config: TrainConfig) -> str | None:
+def unsupported(net: Net, config: TrainConfig, options: GraphOptions = GraphOptions()) -> str | None:
     from ..trainers.kernelwise.where import why_not
 
-    return why_not(config)
+    return why_not(options.device)
 
 
 RUNG = Rung(
@@ -28,6 +29,6 @@ RUNG = Rung(
     idea="The gemm rung's kernels; the launches of many steps are recorded once and sent by one call, so that the GPU never waits for the host.",
     build=build,
     unsupported=unsupported,
-    options=("device", "block_size"),
+    options=GraphOptions(),
     tunes=True,
 )

@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..config import TrainConfig
 from ..nets import Net
 from ..trainers.base import State, Trainer
 from .base import Rung
+from .options import BLOCK_SIZE, FEED, Options, SomeOf, option
+
+#: Operations that cuBLASLt and cuDNN can do.
+OPERATIONS = ("linear", "conv2d", "cross_entropy")
 
 
-def build(net: Net, config: TrainConfig, state: State) -> Trainer:
+@dataclass(frozen=True)
+class LibraryOptions(Options):
+    """Options of the library rung.
+
+    feed, block_size : as in `KernelOptions`, for the kernels that are not the libraries'.
+    operations : which operations cuBLASLt and cuDNN do, some of "linear", "conv2d" and "cross_entropy"; None is all of them.
+    """
+
+    feed: str | None = option(*FEED)
+    block_size: int | None = option(*BLOCK_SIZE)
+    operations: tuple[str, ...] | None = option(SomeOf(OPERATIONS), "what is given to cuBLASLt and cuDNN; all of it if not given")
+
+
+def build(net: Net, config: TrainConfig, state: State, options: LibraryOptions = LibraryOptions()) -> Trainer:
     from ..ops.library import table
     from ..trainers.kernelwise.trainer import KernelTrainer
     from ..trainers.kernelwise.where import open_device
 
-    return KernelTrainer(net, config, state, open_device(config.device), table(config.library), feed="resident")
+    return KernelTrainer(
+        net, config, state, open_device(None), table(options.operations or OPERATIONS), options.feed or "resident", options.block_size
+    )
 
 
-def unsupported(net: Net, config: TrainConfig) -> str | None:
+def unsupported(net: Net, config: TrainConfig, options: LibraryOptions = LibraryOptions()) -> str | None:
     """It needs a GPU, and the packages through which the libraries are called."""
     from ..ops import library
     from ..trainers.kernelwise.where import why_not
 
-    if config.device is not None:
-        return "cuBLAS and cuDNN run on a GPU alone: leave the device out"
-    return why_not(config) or library.why_not(config.library)
+    return why_not(None) or library.why_not(options.operations or OPERATIONS)
 
 
 RUNG = Rung(
@@ -32,5 +51,5 @@ RUNG = Rung(
     idea="The vendor's libraries: cuBLASLt multiplies matrices, cuDNN convolves and takes the softmax; each can be given back to the resident rung's kernels.",
     build=build,
     unsupported=unsupported,
-    options=("feed", "block_size", "library"),
+    options=LibraryOptions(),
 )

@@ -5,21 +5,22 @@ from __future__ import annotations
 from ..config import TrainConfig
 from ..nets import Net
 from ..trainers.base import State, Trainer
-from .base import KERNEL_OPTIONS, Rung
+from .base import Rung
+from .options import KernelOptions
 
 
-def build(net: Net, config: TrainConfig, state: State) -> Trainer:
+def build(net: Net, config: TrainConfig, state: State, options: KernelOptions = KernelOptions()) -> Trainer:
     from ..ops.naive import TABLE
     from ..trainers.kernelwise.trainer import KernelTrainer
     from ..trainers.kernelwise.where import open_device
 
-    return KernelTrainer(net, config, state, open_device(config.device), TABLE, feed="sync")
+    return KernelTrainer(net, config, state, open_device(options.device), TABLE, options.feed or "sync", options.block_size)
 
 
-def unsupported(net: Net, config: TrainConfig) -> str | None:
+def unsupported(net: Net, config: TrainConfig, options: KernelOptions = KernelOptions()) -> str | None:
     from ..trainers.kernelwise.where import why_not
 
-    return why_not(config)
+    return why_not(options.device)
 
 
 RUNG = Rung(
@@ -28,5 +29,5 @@ RUNG = Rung(
     idea="Hand-written CUDA, one thread for each output element. Each batch is copied, trained and its loss read back, one after the other.",
     build=build,
     unsupported=unsupported,
-    options=KERNEL_OPTIONS,
+    options=KernelOptions(),
 )

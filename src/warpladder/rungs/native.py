@@ -6,12 +6,13 @@ from ..config import TrainConfig
 from ..nets import Net
 from ..trainers.base import State, Trainer
 from .base import Rung
+from .options import ThreadOptions, too_few_cores
 
 
-def build(net: Net, config: TrainConfig, state: State) -> Trainer:
+def build(net: Net, config: TrainConfig, state: State, options: ThreadOptions = ThreadOptions()) -> Trainer:
     from ..trainers.native.trainer import NativeTrainer
 
-    return NativeTrainer(net, config, state)
+    return NativeTrainer(net, config, state, options.threads)
 
 
 RUNG = Rung(
@@ -19,4 +20,6 @@ RUNG = Rung(
     title="fused, vectorised, all cores",
     idea="A whole epoch in compiled code: register tiles of vector arithmetic, layers fused, samples in blocks that stay in the cache, all cores.",
     build=build,
+    unsupported=too_few_cores,
+    options=ThreadOptions(),
 )

@@ -8,18 +8,19 @@ from ..config import TrainConfig
 from ..nets import Net
 from ..trainers.base import State, Trainer
 from .base import Rung
+from .options import ThreadOptions, too_few_cores
 
 
-def build(net: Net, config: TrainConfig, state: State) -> Trainer:
+def build(net: Net, config: TrainConfig, state: State, options: ThreadOptions = ThreadOptions()) -> Trainer:
     from ..ops.array import TABLE
     from ..trainers.layerwise import LayerwiseTrainer
 
-    if config.threads is None:
+    if options.threads is None:
         return LayerwiseTrainer(net, config, state, TABLE)
 
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-    limit = partial(ThreadpoolController().limit, limits=config.threads, user_api="blas")
+    limit = partial(ThreadpoolController().limit, limits=options.threads, user_api="blas")
     return LayerwiseTrainer(net, config, state, TABLE, around=limit)
 
 
@@ -28,4 +29,6 @@ RUNG = Rung(
     title="array expressions on BLAS",
     idea="The same sums as whole-array expressions: matrix products go to BLAS, convolutions become matrix products.",
     build=build,
+    unsupported=too_few_cores,
+    options=ThreadOptions(),
 )

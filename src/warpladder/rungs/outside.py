@@ -14,7 +14,8 @@ from ..nets import Net
 from ..pyfile import call, run_file
 from ..tolerance import PRECISIONS
 from ..trainers.base import State, Trainer
-from .base import OPTIONS, Rung
+from .base import Rung
+from .options import Options
 
 
 def is_path(name: str | os.PathLike[str]) -> bool:
@@ -66,11 +67,11 @@ def _guarded(rung: Rung, module: ModuleType) -> Rung:
     """The rung with its functions' errors told in one line that names the file and its line."""
     path = str(rung.path)
 
-    def build(net: Net, config: TrainConfig, state: State) -> Trainer:
-        return call(module, path, RungError, lambda: rung.build(net, config, state))
+    def build(net: Net, config: TrainConfig, state: State, **options: Options) -> Trainer:
+        return call(module, path, RungError, lambda: rung.build(net, config, state, **options))
 
-    def unsupported(net: Net, config: TrainConfig) -> str | None:
-        return call(module, path, RungError, lambda: rung.unsupported(net, config))
+    def unsupported(net: Net, config: TrainConfig, **options: Options) -> str | None:
+        return call(module, path, RungError, lambda: rung.unsupported(net, config, **options))
 
     return replace(rung, build=build, unsupported=unsupported)
 
@@ -88,9 +89,8 @@ def _fault(rung: Rung) -> str | None:
             return f"{field} wants a function, got {getattr(rung, field)!r:.80}"
     if rung.precision not in PRECISIONS:
         return f"precision wants one of {', '.join(PRECISIONS)}, got {rung.precision!r:.80}"
-    for field in ("deviations", "options"):
-        if not isinstance(getattr(rung, field), tuple) or not all(isinstance(part, str) for part in getattr(rung, field)):
-            return f"{field} wants a tuple of texts, with a comma after a single one, got {getattr(rung, field)!r:.80}"
-    if not set(rung.options) <= set(OPTIONS):
-        return f"options wants some of {', '.join(OPTIONS)}, got {', '.join(rung.options)}"
+    if not isinstance(rung.deviations, tuple) or not all(isinstance(part, str) for part in rung.deviations):
+        return f"deviations wants a tuple of texts, with a comma after a single one, got {rung.deviations!r:.80}"
+    if not isinstance(rung.options, Options) or rung.options.chosen():
+        return f"options wants an object of a class derived from warpladder.ladder.Options with none of them set, as KernelOptions(), got {rung.options!r:.80}"
     return None

@@ -21,7 +21,7 @@ from ..ladder import find
 from ..machine import cores
 from ..nets import Net
 from ..params import initial, slots, views
-from ..rungs.base import OPTIONS, Rung
+from ..rungs.base import Rung
 from ..trainers.base import State, Trainer, check_fit, check_settings
 from .scale import advice
 
@@ -68,13 +68,10 @@ def begin(
             way_out = "; its weights can begin a new run with settings of its own: --from FILE, in Python weights=FILE" if fits else ""
             raise CheckpointError(f"{os.fspath(resume)!r} belongs to another run: {'; '.join(unlike)}{way_out}")
         check_settings(net, config, len(data.train_x))
-        config = config.but(**{name: None for name in _unknown(chosen, config) if getattr(config, name) == getattr(there.config, name)})
         finished = there.finished and there.epoch == config.epochs
         test = there.test if finished else None
         tuned = there.tuned if chosen.name == there.rung else None
         start = replace(there, net=net, config=config, data=here, rung=chosen.name, finished=finished, test=test, tuned=tuned)
-    if unknown := _unknown(chosen, config):
-        raise RungError(f"rung {chosen.name!r} has no choice of {' or '.join(unknown)}: leave it out, or choose a rung that has it")
     if reason := chosen.unsupported(net, config):
         raise RungError(f"rung {chosen.name!r} cannot train net {net.name!r}: {reason}")
     return start, chosen
@@ -83,8 +80,8 @@ def begin(
 def restore(checkpoint: Checkpoint, rung: str | Rung | None = None) -> Trainer:
     """A trainer that stands where a checkpoint does, to `predict` with or to `score`; without a name it is of the rung that trained."""
     chosen, config = _rung(rung) if rung is not None else _that_trained(checkpoint), checkpoint.config
-    if config.threads is not None and config.threads > cores():  # it was trained on a larger machine
-        config = config.but(threads=None)
+    if chosen.has("threads") and (chosen.options.chosen().get("threads") or 0) > cores():  # it was trained on a larger machine
+        chosen = chosen.but(threads=None)
     if reason := chosen.unsupported(checkpoint.net, config):
         raise RungError(f"rung {chosen.name!r} cannot run net {checkpoint.net.name!r}: {reason}")
     return chosen.build(checkpoint.net, config, to_state(checkpoint))
@@ -119,11 +116,6 @@ def _weights(net: Net, config: TrainConfig, given: Weights | None) -> np.ndarray
     if isinstance(given, Mapping):
         return flat_weights(net, {name: to_numpy(array, str(name)) for name, array in given.items()})
     return read_weights(given, net)
-
-
-def _unknown(rung: Rung, config: TrainConfig) -> list[str]:
-    """The settings that are asked for and that a rung does not have."""
-    return [name for name in OPTIONS if getattr(config, name) is not None and name not in rung.options]
 
 
 def _rung(rung: str | Rung) -> Rung:

@@ -16,7 +16,7 @@ import numpy as np
 from ..config import TrainConfig
 from ..data.layout import nhwc_hint
 from ..errors import ConfigError, DataError, OutOfMemoryError
-from ..machine import cores, memory
+from ..machine import memory
 from ..nets import CrossEntropyLoss, Net
 from ..order import Order
 from ..plan import NetPlan
@@ -155,7 +155,7 @@ def check_settings(net: Net, config: TrainConfig, samples: int) -> None:
     Raises
     ------
     ConfigError
-        Every batch would be left out, or more threads are asked for than there are cores.
+        Every batch would be left out.
     OutOfMemoryError
         The net's weights alone are too large.
     """
@@ -163,8 +163,6 @@ def check_settings(net: Net, config: TrainConfig, samples: int) -> None:
         raise ConfigError(
             f"drop_last leaves out every sample: batch_size is {config.batch_size} and the training set has {samples}; take a batch of {samples} or less"
         )
-    if config.threads is not None and config.threads > cores():
-        raise ConfigError(f"threads is {config.threads}, and this process may use {cores()} cores: give no more, or none for all of them")
     least, there = HELD * net.param_count, memory()
     if there is not None and least > there:
         raise OutOfMemoryError(

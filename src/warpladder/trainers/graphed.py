@@ -10,7 +10,6 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..device import Call, Device, Event, Graph, Stream
-from ..errors import ConfigError
 from ..nets import Net
 from ..ops.kernels import KernelTable
 from ..order import Order
@@ -66,12 +65,12 @@ class GraphedTrainer(KernelTrainer):
     Parameters
     ----------
     net, config, state, device, table, block_size
-        As `KernelTrainer`. A feed other than the resident one cannot be replayed and is refused.
+        As `KernelTrainer`. The feed is the resident one: no other can be replayed.
     """
 
-    def __init__(self, net: Net, config: TrainConfig, state: State, device: Device, table: KernelTable, block_size: int = 256) -> None:
-        if config.feed not in (None, "resident"):
-            raise ConfigError(f"a graph replays steps whose samples are on the device: feed wants 'resident', got {config.feed!r}")
+    def __init__(
+        self, net: Net, config: TrainConfig, state: State, device: Device, table: KernelTable, block_size: int | None = None
+    ) -> None:
         super().__init__(net, config, state, device, table, "resident", block_size)
 
     def _forget(self) -> None:

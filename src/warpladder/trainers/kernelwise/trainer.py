@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 #: Of activations and their gradients at a time: a larger batch goes through the layers in slices, whose gradients are added up.
 SLICE_BYTES = 4 << 30
 
+BLOCK_SIZE = 256  # threads
+
 REPEATS = 400  # entries of the log at least: so often a profile repeats a step, however few an epoch has
 
 PREDICTED = 256  # samples at a time, where the buffers are not those of training
@@ -43,18 +45,17 @@ class KernelTrainer(Trainer):
     table : KernelTable
         Which kernels to use.
     feed : {"sync", "streamed", "resident"}
-        How samples reach the device, where the config does not say.
-    block_size : int
-        Threads in a block where a kernel leaves the choice and the config does not say.
+        How samples reach the device.
+    block_size : int or None
+        Threads in a block where a kernel leaves the choice; None is BLOCK_SIZE.
     """
 
     def __init__(
-        self, net: Net, config: TrainConfig, state: State, device: Device, table: KernelTable, feed: str, block_size: int = 256
+        self, net: Net, config: TrainConfig, state: State, device: Device, table: KernelTable, feed: str, block_size: int | None = None
     ) -> None:
         self.net, self.config, self.device, self.table = net, config, device, table
-        self.feed_name = config.feed or feed
-        self.feed_type = FEEDS[self.feed_name]
-        self.block_size = config.block_size or block_size
+        self.feed_name, self.feed_type = feed, FEEDS[feed]
+        self.block_size = block_size or BLOCK_SIZE
         self.slots = Slots(net)
         self.seconds: dict[str, float] = {}
         device.check_room({"parameters, gradients and momentum": 12 * self.slots.size})

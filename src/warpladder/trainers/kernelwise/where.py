@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 from importlib.util import find_spec
 
-from ...config import TrainConfig
 from ...device import Device
 
 
@@ -21,12 +20,7 @@ def open_device(name: str | None) -> Device:
     return GpuDevice()
 
 
-def why_not(config: TrainConfig) -> str | None:
-    """A reason why kernels cannot run where the config wants them, or None."""
-    return why_not_on(config.device)
-
-
-def why_not_on(name: str | None) -> str | None:
+def why_not(name: str | None) -> str | None:
     """A reason why kernels cannot run on the GPU (None) or on the emulator ("emulated"), or None."""
     if name == "emulated":
         from ... import emulator

@@ -35,10 +35,10 @@ SLACK = 64  # floats behind a buffer's end that a tile may read
 class NativeTrainer(Trainer):
     """Trains in compiled code on all cores; between `run` and its return Python does nothing."""
 
-    def __init__(self, net: Net, config: TrainConfig, state: State) -> None:
+    def __init__(self, net: Net, config: TrainConfig, state: State, threads: int | None = None) -> None:
         self.net = net
         self.config = config
-        self.threads = config.threads or cores()
+        self.threads = threads or cores()
         self._pool = ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
         self._spans = {"compile": 0.0}
         self._samples: Samples | None = None

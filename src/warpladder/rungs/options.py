@@ -1,0 +1,216 @@
+"""Options of rungs: how something is computed, where `TrainConfig` says what is trained.
+
+A rung's options are a frozen dataclass, each field made by `option` with what it may be and a line of help. A field that is None is the rung's own way.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from ..config import TrainConfig
+from ..errors import RungError
+from ..nets import Net
+
+
+class Kind(ABC):
+    """A kind of option: which values it may have. `wanted` says that in words, `form` shows it in a command's help."""
+
+    wanted: str
+    form: str
+
+    @abstractmethod
+    def holds(self, value: object) -> bool:
+        """Whether a value is one of these."""
+
+    def read(self, text: str) -> object:
+        """The value that a text stands for; the text itself where it stands for none."""
+        return text
+
+    def write(self, value: Any) -> str:
+        """The text that stands for a value."""
+        return str(value)
+
+
+@dataclass(frozen=True)
+class Whole(Kind):
+    """The kind of an option that is a whole number from `least` on, up to `most` where there is one, a multiple of `step`."""
+
+    least: int
+    most: int | None = None
+    step: int = 1
+
+    @property
+    def wanted(self) -> str:  # type: ignore[override]
+        what = "a whole number" if self.step == 1 else f"a multiple of {self.step}"
+        return f"{what} of at least {self.least}" if self.most is None else f"{what} from {self.least} to {self.most}"
+
+    @property
+    def form(self) -> str:  # type: ignore[override]
+        return "N" if self.most is None else f"{self.least}..{self.most}"
+
+    def holds(self, value: object) -> bool:
+        if isinstance(value, bool) or not isinstance(value, int):
+            return False
+        return value >= self.least and value % self.step == 0 and (self.most is None or value <= self.most)
+
+    def read(self, text: str) -> object:
+        return int(text) if text.strip().lstrip("-").isdecimal() else text
+
+
+@dataclass(frozen=True)
+class OneOf(Kind):
+    """The kind of an option that is one of some words, `choices`."""
+
+    choices: tuple[str, ...]
+
+    @property
+    def wanted(self) -> str:  # type: ignore[override]
+        return " or ".join(map(repr, self.choices))
+
+    @property
+    def form(self) -> str:  # type: ignore[override]
+        return "|".join(self.choices)
+
+    def holds(self, value: object) -> bool:
+        return isinstance(value, str) and value in self.choices
+
+
+@dataclass(frozen=True)
+class SomeOf(Kind):
+    """The kind of an option that is some of the words `choices`, each at most once: a tuple, in text with + between them."""
+
+    choices: tuple[str, ...]
+
+    @property
+    def wanted(self) -> str:  # type: ignore[override]
+        return f"some of {', '.join(self.choices)}, with + between them"
+
+    @property
+    def form(self) -> str:  # type: ignore[override]
+        return "+".join(self.choices)
+
+    def holds(self, value: object) -> bool:
+        return isinstance(value, tuple) and 0 < len(value) == len(set(value)) and set(value) <= set(self.choices)
+
+    def read(self, text: str) -> object:
+        return tuple(text.split("+"))
+
+    def write(self, value: Any) -> str:
+        return "+".join(value)
+
+
+def option(kind: Kind, help: str) -> Any:
+    """Declare an option: a field of a class derived from `Options`. Where nothing is said its value is None, the rung's own way.
+
+    Parameters
+    ----------
+    kind : Whole, OneOf or SomeOf
+        Which values it may have.
+    help : str
+        What it is, in a line.
+    """
+    return field(default=None, metadata={"kind": kind, "help": help})
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a rung computes, where the rung leaves a choice: the base of frozen dataclasses with a field for each option, and itself without any.
+
+    As text it is the options that are set, as they stand behind a rung's name: "block_size=512:feed=sync".
+
+    Raises
+    ------
+    RungError
+        An option is none of what it may be.
+    """
+
+    def __post_init__(self) -> None:
+        for name, kind, _ in self.known():
+            value = getattr(self, name)
+            if isinstance(kind, SomeOf) and isinstance(value, (str, list)):
+                value = tuple(value.split("+")) if isinstance(value, str) else tuple(value)
+                object.__setattr__(self, name, value)
+            if value is not None and not kind.holds(value):
+                told = kind.write(value) if isinstance(value, tuple) else value
+                raise RungError(f"{name} wants {kind.wanted}, got {told!r:.60}")
+
+    @classmethod
+    def known(cls) -> Iterator[tuple[str, Kind, str]]:
+        """Name, kind and help of each option that the class has."""
+        for each in fields(cls):
+            yield each.name, each.metadata["kind"], each.metadata["help"]
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The names of the options that the class has."""
+        return tuple(name for name, _, _ in cls.known())
+
+    def chosen(self) -> dict[str, Any]:
+        """The values of the options that are set, by the options' names."""
+        return {name: getattr(self, name) for name in self.names() if getattr(self, name) is not None}
+
+    def but(self, **changes: Any) -> Options:
+        """A copy with these options set, or with None no longer set."""
+        return replace(self, **changes)
+
+    def __str__(self) -> str:
+        kinds = {name: kind for name, kind, _ in self.known()}
+        return ":".join(f"{name}={kinds[name].write(value)}" for name, value in self.chosen().items())
+
+
+#: Where kernels run besides the GPU, and how samples reach it.
+DEVICES = ("emulated",)
+FEEDS = ("sync", "streamed", "resident")
+
+DEVICE = OneOf(DEVICES), "where the kernels run: the GPU if not given, or the CPU, slowly"
+FEED = OneOf(FEEDS), "how samples reach the GPU: copied and waited for, copied while it computes, or kept there"
+BLOCK_SIZE = Whole(32, 1024, 32), "threads in a block of kernels that leave the choice"
+THREADS = Whole(1), "CPU threads; every core that this process may use if not given"
+
+
+@dataclass(frozen=True)
+class ThreadOptions(Options):
+    """Options of a rung that computes on several cores of a CPU.
+
+    threads : CPU threads, 1 to as many as there are cores; None takes every core that this process may use.
+    """
+
+    threads: int | None = option(*THREADS)
+
+
+def too_few_cores(net: Net, config: TrainConfig, options: ThreadOptions = ThreadOptions()) -> str | None:
+    """A line where more threads are asked for than there are cores, or None."""
+    from ..machine import cores  # which loads NumPy
+
+    if options.threads is None or options.threads <= cores():
+        return None
+    return f"threads is {options.threads}, and this process may use {cores()} cores: give no more, or none for all of them"
+
+
+@dataclass(frozen=True)
+class KernelOptions(Options):
+    """Options of a rung that trains layer by layer with CUDA kernels.
+
+    device : "emulated" runs the kernels on the CPU; None is the GPU.
+    feed : how samples reach the GPU: "sync", copied and waited for; "streamed", copied while it computes; "resident", kept there. None is the rung's own.
+    block_size : threads in a block of kernels that leave the choice, a multiple of 32 from 32 to 1,024; None is 256.
+    """
+
+    device: str | None = option(*DEVICE)
+    feed: str | None = option(*FEED)
+    block_size: int | None = option(*BLOCK_SIZE)
+
+
+@dataclass(frozen=True)
+class GraphOptions(Options):
+    """Options of a rung that replays CUDA graphs of steps, whose samples are on the device.
+
+    device : "emulated" runs the kernels on the CPU; None is the GPU.
+    block_size : threads in a block of kernels that leave the choice, a multiple of 32 from 32 to 1,024; None is 256.
+    """
+
+    device: str | None = option(*DEVICE)
+    block_size: int | None = option(*BLOCK_SIZE)
