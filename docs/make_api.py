@@ -31,7 +31,7 @@ PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
     ),
     ("Training", "warpladder.", (wl.TrainConfig, wl.train, wl.Model, wl.Run, wl.load)),
     ("What a run reports", "warpladder.train.", (checkpoint.EpochLog, checkpoint.Score)),
-    ("The ladder", "warpladder.ladder.", (ladder.find, ladder.load, ladder.outside)),
+    ("The ladder", "warpladder.ladder.", (ladder.find, ladder.load, ladder.is_peer, ladder.outside, ladder.spelled)),
     ("What rungs are made of", "", (Rung, Trainer, State, StepLog)),
     (
         "Options of rungs",

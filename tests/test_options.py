@@ -15,7 +15,7 @@ from runs import CONFIG, MLP, data
 from warpladder.checkpoint import load
 from warpladder.checkpoint.codec import decode, encode
 from warpladder.errors import ArgumentError, ConfigError, RungError
-from warpladder.ladder import LADDER, PEERS, KernelOptions, OneOf, Options, Rung, SomeOf, Whole, find, option, outside
+from warpladder.ladder import LADDER, PEERS, KernelOptions, OneOf, Options, Rung, SomeOf, Whole, find, is_peer, option, outside, spelled
 from warpladder.results import load as load_results
 from warpladder.train import train
 
@@ -84,7 +84,7 @@ def test_every_variant_is_found_by_its_name(rung):
     variant = find(rung.name, **options)
     again = find(variant.name)
     assert (again.name, again.options, again.plain) == (variant.name, variant.options, rung if options else None) and not outside(variant)
-    assert set(variant.options.chosen()) == set(options)
+    assert set(variant.options.chosen()) == set(options) and spelled(variant) == variant.name
     for name, kind, told in rung.options.known():
         assert kind.holds(values[name]) and kind.read(kind.write(values[name])) == values[name] and told
 
@@ -92,6 +92,7 @@ def test_every_variant_is_found_by_its_name(rung):
 def test_another_build_under_a_variants_name_is_not_warpladders():
     variant = find("numpy:threads=1")
     assert not outside(variant)
+    assert spelled(replace(variant, build=find("native").build)) is spelled(replace(variant, name="numpy")) is None
     assert outside(replace(variant, build=find("native").build)) and outside(replace(variant, name="numpy"))
 
 
@@ -127,6 +128,12 @@ def test_a_setting_that_has_become_an_option_is_told_where_it_went(settings, sai
         wl.TrainConfig(**settings)
     with pytest.raises(ConfigError, match=said):
         wl.TrainConfig().but(**settings)
+
+
+@pytest.mark.parametrize("rung", LADDER + PEERS, ids=lambda rung: rung.name)
+def test_a_variant_of_a_peer_is_a_peer(rung):
+    variant = rung.but(threads=1) if rung.has("threads") else rung
+    assert is_peer(variant) == is_peer(rung) == (rung in PEERS)
 
 
 # What a variant goes through.
@@ -165,6 +172,7 @@ def test_a_sweep_times_a_rung_once_for_each_value(run, monkeypatch):
     assert names == ["loops", "numpy:threads=1", "numpy:threads=2"]
     assert all(rung.status == "timed" and rung.check is not None and rung.check.passed for rung in results.rungs)
     assert all(name in out for name in names)
+    assert all(rung.peak_rss_bytes for rung in results.rungs), results.rungs[1].reason
     assert "--sweep" in results.command and not {"threads", "device", "feed", "block_size", "library"} & results.config.keys()
     page = Path("found/report.html").read_text()
     assert "numpy:threads=2" in page
@@ -209,6 +217,8 @@ def test_a_rung_from_outside_has_options_of_its_own(run):
     Path("mine.py").write_text(OWN)
     code, out, err = run("train", "softmax", *SMALL, "--rung", "./mine.py:width=3", "--epochs", "1", "--no-checkpoint", "--no-progress")
     assert code == 0 and "width 3" in out, err
+    variant = find("./mine.py", width=3)
+    assert outside(variant) and spelled(variant) == f"{Path('mine.py').resolve()}:width=3"
     assert "width=1..9" in " ".join(run("rungs", "./mine.py")[1].split())
     code, _, err = run("train", "softmax", *SMALL, "--rung", "./mine.py:width=10")
     assert code == 2 and "rung 'mine': width wants a whole number from 1 to 9, got 10" in err and err.count("\n") == 1

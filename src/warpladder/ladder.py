@@ -30,9 +30,11 @@ __all__ = [
     "Trainer",
     "Whole",
     "find",
+    "is_peer",
     "load",
     "option",
     "outside",
+    "spelled",
 ]
 
 LADDER: tuple[Rung, ...] = (
@@ -125,6 +127,24 @@ def load(path: str | os.PathLike[str]) -> Rung:
         The file is missing, fails, or defines no rung that could stand beside the ladder's: one line that says where and why.
     """
     return _outside.load(path, {rung.name for rung in LADDER + PEERS})
+
+
+def spelled(rung: Rung) -> str | None:
+    """The text by which `find` gives this rung in another process, its file by its whole path; None where nothing gives it."""
+    name = rung.name
+    if rung.path is not None:
+        name = ":".join([os.path.abspath(os.path.expanduser(rung.path)), *filter(None, [str(rung.options)])])
+    try:
+        found = find(name)
+    except RungError:
+        return None
+    same = (found.plain or found) is (rung.plain or rung) and (found is rung or _alike(rung, found))
+    return name if same else None
+
+
+def is_peer(rung: Rung) -> bool:
+    """Whether a rung is the program of others, with options or without."""
+    return any((rung.plain or rung) is (peer.plain or peer) for peer in PEERS)
 
 
 def outside(rung: Rung) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import WarpladderError
-from ..ladder import PEERS
+from ..ladder import is_peer
 from ..machine import busy_seconds
 from ..nets import CrossEntropyLoss
 from ..results import Checked, RungResult, Timing
@@ -294,8 +294,7 @@ class Contender:
             missing += ["its bits were not compared with an untimed run's"] if not self.repeated else []
             found["reason"] = "; ".join(filter(None, (found.get("reason", ""), *missing)))
         rung = self.rung
-        peer = any(rung is other for other in PEERS)
-        return RungResult(rung.name, rung.title, rung.idea, peer, tuple(rung.deviations), precision=rung.precision, **found)
+        return RungResult(rung.name, rung.title, rung.idea, is_peer(rung), tuple(rung.deviations), precision=rung.precision, **found)
 
     def _timing(self) -> Timing:
         return Timing(

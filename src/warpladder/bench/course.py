@@ -15,7 +15,7 @@ from threading import Thread
 from time import perf_counter, sleep
 
 from .. import gpu, machine
-from ..ladder import PEERS
+from ..ladder import is_peer
 from ..results import SCHEMA, Checked, DataFacts, Gpu, Machine, NetFacts, Results, RungResult
 from .beside import MOST, passed_beside
 from .contender import Contender, line
@@ -137,7 +137,7 @@ class Course:
             self._say(f"proving {counted(len(waiting))} side by side" if waiting else f"proven: {name}")
 
         self._say(f"proving {counted(len(left))} side by side")
-        beginning = Thread(target=_begun, args=([each for each in left if each.rung in PEERS],), name="beginning", daemon=True)
+        beginning = Thread(target=_begun, args=([each for each in left if is_peer(each.rung)],), name="beginning", daemon=True)
         beginning.start()
         passed: dict[str, Checked] = {}
         with suppress(OSError):  # no room for a copy of the data set: each is proven alone

@@ -22,7 +22,6 @@ from .. import ladder
 from ..checkpoint import net_from_json, net_to_json
 from ..config import TrainConfig
 from ..data.dataset import Dataset
-from ..errors import RungError
 from ..nets import CrossEntropyLoss, Net
 from ..order import Order
 from ..params import initial
@@ -67,11 +66,8 @@ def peak_rss(
 
     children : holds the process while it runs.
     """
-    name = rung.name if rung.path is None else str(Path(rung.path).expanduser().resolve())
-    try:
-        if ladder.find(name) is not rung:
-            raise RungError("")
-    except RungError:
+    name = ladder.spelled(rung)
+    if name is None:
         return None, "only a rung of warpladder's ladder, or one from a file, can be built in a process of its own"
     order = {
         "rung": name,

@@ -107,6 +107,7 @@ def _options(rung: Rung) -> Table:
     from rich.text import Text
 
     grid = Table.grid(padding=(0, 1), pad_edge=True)
+    grid.add_column(overflow="fold")
     for name, kind, told in rung.options.known():
-        grid.add_row(Text(f"{name}={kind.form}", "bold", no_wrap=True), Text(told))
+        grid.add_row(Text(f"{name}={kind.form}", "bold"), Text(told))
     return grid

@@ -71,8 +71,9 @@ def _caption(results: Results) -> Text:
 
 
 def _folded(name: str) -> str:
-    """A long name on several lines, broken at its hyphens, so that it leaves room for figures."""
-    return "\n".join(textwrap.wrap(name, 13))
+    """A long name on several lines, one for each option, broken at its hyphens, so that it leaves room for figures."""
+    rung, *options = name.split(":")
+    return "\n".join([*textwrap.wrap(rung, 13), *(f":{option}" for option in options)])
 
 
 def _figures(results: Results, rung: RungResult) -> list[str]:
