@@ -42,6 +42,7 @@ PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
             ladder.Whole,
             ladder.OneOf,
             ladder.SomeOf,
+            ladder.YesNo,
             ladder.ThreadOptions,
             ladder.KernelOptions,
             ladder.GraphOptions,

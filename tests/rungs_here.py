@@ -40,4 +40,4 @@ TEMPLATED = tuple(emulated(rung) for rung in LADDER if rung.name in INSTANCES)
 NAMES = [rung.name for rung in HERE if rung in LADDER]
 
 #: Peers that train on the CPU; tests/gpu has those on the GPU, which say so in their names.
-CPU_PEERS = tuple(peer for peer in PEERS if "-gpu" not in peer.name)
+CPU_PEERS = tuple(peer for peer in PEERS if "device=cuda" not in peer.name)

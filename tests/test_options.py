@@ -15,8 +15,25 @@ from runs import CONFIG, MLP, data
 from warpladder.checkpoint import load
 from warpladder.checkpoint.codec import decode, encode
 from warpladder.errors import ArgumentError, ConfigError, RungError
-from warpladder.ladder import LADDER, PEERS, KernelOptions, OneOf, Options, Rung, SomeOf, Whole, find, is_peer, option, outside, spelled
+from warpladder.ladder import (
+    ALIASES,
+    LADDER,
+    PEERS,
+    KernelOptions,
+    OneOf,
+    Options,
+    Rung,
+    SomeOf,
+    Whole,
+    YesNo,
+    find,
+    is_peer,
+    option,
+    outside,
+    spelled,
+)
 from warpladder.results import load as load_results
+from warpladder.rungs.options import Kind
 from warpladder.train import train
 
 SMALL = ("--data", "digits", "--limit", "60")
@@ -77,16 +94,29 @@ def test_one_option_after_the_other_is_both():
     assert build.keywords == {"options": Some(size=4, way="long")}  # type: ignore[attr-defined]
 
 
+def a_value(kind: Kind) -> object:
+    """A value that an option of this kind may have."""
+    match kind:
+        case Whole():
+            return kind.least
+        case OneOf():
+            return kind.choices[-1]
+        case SomeOf():
+            return kind.choices[:2]
+    assert isinstance(kind, YesNo)
+    return False
+
+
 @pytest.mark.parametrize("rung", LADDER + PEERS, ids=lambda rung: rung.name)
 def test_every_variant_is_found_by_its_name(rung):
-    values = {"device": "emulated", "feed": "sync", "block_size": 512, "threads": 1, "operations": ("linear", "conv2d")}
-    options = {name: values[name] for name in rung.options.names()}
+    plain = rung.plain or rung
+    options = {name: a_value(kind) for name, kind, _ in rung.options.known()}
     variant = find(rung.name, **options)
     again = find(variant.name)
-    assert (again.name, again.options, again.plain) == (variant.name, variant.options, rung if options else None) and not outside(variant)
+    assert (again.name, again.options, again.plain) == (variant.name, variant.options, plain if options else None) and not outside(variant)
     assert set(variant.options.chosen()) == set(options) and spelled(variant) == variant.name
     for name, kind, told in rung.options.known():
-        assert kind.holds(values[name]) and kind.read(kind.write(values[name])) == values[name] and told
+        assert kind.holds(options[name]) and kind.read(kind.write(options[name])) == options[name] and told
 
 
 def test_another_build_under_a_variants_name_is_not_warpladders():
@@ -132,8 +162,54 @@ def test_a_setting_that_has_become_an_option_is_told_where_it_went(settings, sai
 
 @pytest.mark.parametrize("rung", LADDER + PEERS, ids=lambda rung: rung.name)
 def test_a_variant_of_a_peer_is_a_peer(rung):
-    variant = rung.but(threads=1) if rung.has("threads") else rung
+    variant = rung.but(threads=1) if rung.has("threads") else rung.but()
     assert is_peer(variant) == is_peer(rung) == (rung in PEERS)
+
+
+@pytest.mark.parametrize("former", ALIASES)
+def test_a_former_name_of_a_peer_is_understood(former):
+    found = find(former)
+    assert found.name == ALIASES[former] and is_peer(found) and not outside(found)
+    assert found.name in [peer.name for peer in PEERS]
+    if "device=cuda" not in found.name:
+        assert find(f"{former}:threads=1").name == f"{found.name}:threads=1"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("mode=graph", "add device=cuda"),
+        ("precision=tf32", "add device=cuda"),
+        ("device=cuda:precision=tf32", "add mode=graph or mode=compile"),
+        ("device=cuda:mode=graph:precision=float16", "take bfloat16"),
+        ("device=cuda:mode=compile:loader=yes", "leave loader and images out"),
+        ("loader=yes:images=last", "leave images and precision out"),
+        ("workers=2", "add loader=yes"),
+        ("pin_memory=yes", "add loader=yes"),
+        ("loader=yes:pin_memory=yes", "add device=cuda"),
+        ("device=cuda:threads=1", "leave threads out"),
+    ],
+)
+def test_options_of_pytorch_that_do_not_go_together_are_told(options, said):
+    reason = find(f"torch:{options}").unsupported(wl.nets.cnn(), wl.TrainConfig())
+    assert reason is not None and said in reason and "\n" not in reason
+
+
+def test_a_variant_gives_the_account_of_what_it_is():
+    peer = find("torch:device=cuda:mode=graph:precision=bfloat16")
+    assert (peer.precision, peer.transforms) == ("bfloat16", True) and "bfloat16" in peer.title and "CUDA graph" in peer.title
+    assert "rounded to bfloat16" in " ".join(peer.deviations)
+    assert (find("torch").precision, find("torch").deviations, find("torch:threads=1").title) == ("float32", (), "PyTorch, eager")
+    assert find("torch:device=cuda:mode=graph", precision=None).precision == "float32"
+
+
+@pytest.mark.parametrize("options", ["workers=0", "workers=2", "workers=1:pin_memory=no"])
+def test_a_loader_of_pytorch_on_the_cpu_trains_the_same(options):
+    pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
+    wanted = train(MLP, data(), CONFIG, rung="numpy")
+    run = train(MLP, data(), CONFIG, rung=f"torch:loader=yes:{options}")
+    for name, array in wanted.params.items():
+        assert np.allclose(run.params[name], array, rtol=1e-4, atol=1e-6)
 
 
 # What a variant goes through.

@@ -20,7 +20,8 @@ from warpladder.config import TrainConfig
 from warpladder.errors import RungError
 from warpladder.ladder import find
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, Net, ReLU
-from warpladder.peers import driver, jax, torch_gpu
+from warpladder.peers import driver, jax
+from warpladder.peers import torch as pytorch
 from warpladder.peers.blocks import Block, Blocks
 from warpladder.rungs.base import Rung
 from warpladder.tolerance import bound
@@ -80,13 +81,11 @@ def fourier(net: Net, config: TrainConfig, state: State) -> Trainer:
     return graph_with(net, config, state, lambda plain: {"conv2d": partial(conv2d, plain)})
 
 
-def loader(net: Net, config: TrainConfig, state: State) -> Trainer:
-    """The peer with a DataLoader, on the CPU and without worker processes."""
-    from warpladder.peers.torch_loader import LoaderTrainer
+def jax_bf16(net: Net, config: TrainConfig, state: State) -> Trainer:
+    """JAX's peer with products in bfloat16, on the CPU."""
+    from warpladder.peers.jax_trainer import JaxTrainer
 
-    trainer = LoaderTrainer(net, config, state, threads=1)
-    trainer.workers = 0
-    return trainer
+    return JaxTrainer(net, config, state, platform="cpu", precision="bfloat16")
 
 
 def mixed(net: Net, config: TrainConfig, state: State) -> Trainer:
@@ -103,14 +102,14 @@ def stand_in(name: str, build: Callable[[Net, TrainConfig, State], Trainer], pre
 
 STAND_INS = (
     stand_in("graph", graph),
-    stand_in("graph-nhwc", partial(graph, images_last=True), like="torch-channels-last"),
-    stand_in("loader", loader),
+    stand_in("graph-nhwc", partial(graph, images_last=True), like="torch:images=last"),
+    find("torch:loader=yes:workers=0"),
 )
 COARSE = (
     stand_in("graph-bf16", partial(graph, images_last=True, precision="bfloat16"), "bfloat16"),
     stand_in("graph-bf16-apart", apart, "bfloat16"),
     stand_in("amp", mixed, "float16"),
-    Rung("jax-bf16", "", "", partial(jax.build, platform="cpu", precision="bfloat16"), jax.unsupported, precision="bfloat16"),
+    Rung("jax-bf16", "", "", jax_bf16, find("jax").unsupported, precision="bfloat16"),
 )
 
 peers = pytest.mark.parametrize("peer", CPU_PEERS + STAND_INS, ids=lambda peer: peer.name)
@@ -153,7 +152,7 @@ def test_an_epoch_is_the_reference_s(peer: Rung, net: Net, setting: str) -> None
 
 
 @pytest.mark.parametrize(
-    "peer", [find("torch", threads=1), find("torch-channels-last", threads=1), *STAND_INS[:2]], ids=lambda peer: peer.name
+    "peer", [find("torch", threads=1), find("torch:images=last", threads=1), *STAND_INS[:2]], ids=lambda peer: peer.name
 )
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])  # many drawn nets have no convolution
 @given(drawn=cases())
@@ -186,7 +185,7 @@ def test_predictions(peer: Rung, net: Net) -> None:
 
 @peers
 def test_state_is_kept_to_the_bit(peer: Rung) -> None:
-    net = nets.cnn((1, 8, 8)) if peer.name == "torch-channels-last" else nets.mlp((1, 8, 8))
+    net = nets.cnn((1, 8, 8)) if "images=last" in peer.name else nets.mlp((1, 8, 8))
     drawn = suited(peer, case(net, PLAIN.but(momentum=0.9), seed=3, samples=8))
     with peer.build(net, drawn.config, drawn.state) as trainer:
         assert trainer.state().params.tobytes() == drawn.state.params.tobytes()
@@ -272,7 +271,7 @@ def test_what_the_peers_cannot_train() -> None:
         )
         is None
     )
-    assert "convolution" in str(find("torch-channels-last").unsupported(nets.mlp(), PLAIN))
+    assert "convolution" in str(find("torch:images=last").unsupported(nets.mlp(), PLAIN))
 
 
 def test_a_missing_torch_is_said_before_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,18 +281,18 @@ def test_a_missing_torch_is_said_before_it_is_needed(monkeypatch: pytest.MonkeyP
 
 def test_peers_on_a_gpu_say_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "gpu", lambda: "the NVIDIA driver shows no GPU")
-    monkeypatch.setattr("warpladder.peers.torch_gpu.metadata.version", lambda name: "2.13.0+cpu")
-    for peer in torch_gpu.PEERS:
+    monkeypatch.setattr("warpladder.peers.torch.metadata.version", lambda name: "2.13.0+cpu")
+    for peer in pytorch.GPU_PEERS:
         assert "without CUDA" in str(peer.unsupported(nets.mlp(), PLAIN))
-    monkeypatch.setattr("warpladder.peers.torch_gpu.metadata.version", lambda name: "2.13.0")
-    for peer in torch_gpu.PEERS:
+    monkeypatch.setattr("warpladder.peers.torch.metadata.version", lambda name: "2.13.0")
+    for peer in pytorch.GPU_PEERS:
         assert "no GPU" in str(peer.unsupported(nets.mlp(), PLAIN))
     for missing, said in (("jax", "pip install"), ("jax_cuda13_plugin", "CUDA plugin")):
         monkeypatch.setattr("warpladder.peers.jax.find_spec", lambda name, missing=missing: not name.startswith(missing[:7]) or None)
         for peer in jax.GPU_PEERS:
             assert said in str(peer.unsupported(nets.mlp(), PLAIN))
     monkeypatch.setattr("warpladder.peers.jax.find_spec", lambda name: True)
-    assert "no GPU" in str(jax.GPU.unsupported(nets.mlp(), PLAIN))
+    assert "no GPU" in str(find("jax:device=cuda").unsupported(nets.mlp(), PLAIN))
 
 
 def test_a_peer_of_the_gpu_never_trains_on_the_cpu() -> None:
@@ -302,7 +301,7 @@ def test_a_peer_of_the_gpu_never_trains_on_the_cpu() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU here")
     drawn = case(nets.mlp((1, 8, 8)), PLAIN, seed=7, samples=8)
-    for peer in (*torch_gpu.PEERS, *jax.GPU_PEERS):
+    for peer in (*pytorch.GPU_PEERS, *jax.GPU_PEERS):
         with pytest.raises(RungError, match=r"no GPU here|no gpu here"):
             peer.build(drawn.net, drawn.config, drawn.state)
 
@@ -363,7 +362,10 @@ def test_peaks_grow_as_precision_falls() -> None:
 def test_a_loader_with_workers_keeps_the_order(workers: int) -> None:
     pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
     drawn = case(nets.mlp((1, 8, 8)), PLAIN, seed=8, samples=26)
-    with loader(drawn.net, drawn.config, drawn.state) as found, find("torch").build(drawn.net, drawn.config, drawn.state) as wanted:
+    with (
+        find("torch", loader=True, workers=workers).build(drawn.net, drawn.config, drawn.state) as found,
+        find("torch").build(drawn.net, drawn.config, drawn.state) as wanted,
+    ):
         found.workers = workers  # type: ignore[attr-defined]
         for trainer in (found, wanted):
             trainer.load(drawn.dataset)

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 
 from .errors import RungError
-from .peers import jax, sklearn, torch, torch_gpu
+from .peers import jax, sklearn, torch
 from .rungs import cupy, gemm, graph, library, loops, naive, native, numpy, resident, streamed, tiled
 from .rungs import outside as _outside
 from .rungs.base import Rung
-from .rungs.options import GraphOptions, KernelOptions, OneOf, Options, SomeOf, ThreadOptions, Whole, option
+from .rungs.options import GraphOptions, KernelOptions, OneOf, Options, SomeOf, ThreadOptions, Whole, YesNo, option
 from .trainers.base import State, StepLog, Trainer
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "ThreadOptions",
     "Trainer",
     "Whole",
+    "YesNo",
     "find",
     "is_peer",
     "load",
@@ -50,7 +51,22 @@ LADDER: tuple[Rung, ...] = (
     library.RUNG,
     graph.RUNG,
 )
-PEERS: tuple[Rung, ...] = (torch.PEER, torch.CHANNELS_LAST, sklearn.PEER, jax.PEER, *torch_gpu.PEERS, *jax.GPU_PEERS)
+PEERS: tuple[Rung, ...] = (torch.PEER, torch.CHANNELS_LAST, sklearn.PEER, jax.PEER, *torch.GPU_PEERS, *jax.GPU_PEERS)
+
+#: Names that peers had, and what they are called now.
+ALIASES = {
+    "torch-channels-last": "torch:images=last",
+    "torch-gpu": "torch:device=cuda",
+    "torch-gpu-loader": "torch:device=cuda:loader=yes",
+    "torch-gpu-amp": "torch:device=cuda:precision=float16",
+    "jax-gpu": "jax:device=cuda",
+    "jax-gpu-tf32": "jax:device=cuda:precision=tf32",
+    "jax-gpu-bf16": "jax:device=cuda:precision=bfloat16",
+} | {
+    f"torch-gpu-{mode}{short}": f"torch:device=cuda:mode={mode}{long}"
+    for mode in ("graph", "compile")
+    for short, long in (("", ""), ("-tf32", ":precision=tf32"), ("-bf16", ":precision=bfloat16"))
+}
 
 
 def find(name: str, **options: Any) -> Rung:
@@ -74,6 +90,9 @@ def find(name: str, **options: Any) -> Rung:
     'naive:block_size=512'
     """
     rung, told = _apart(str(name))
+    if rung in ALIASES:
+        rung, former = _apart(ALIASES[rung])
+        told = former + told
     found = _plain(rung)
     return found.but(**(_read(found, told) | options)) if told or options else found
 
@@ -108,9 +127,14 @@ def _plain(name: str) -> Rung:
             return rung
     if os.path.isfile(f"{name}.py"):
         raise RungError(f"there is no rung {name!r}: did you mean the file, ./{name}.py?")
-    near = get_close_matches(str(name).lower(), [rung.name for rung in LADDER + PEERS])
+    near = get_close_matches(str(name).lower(), _names())
     meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     raise RungError(f"there is no rung {str(name)[:40]!r}: {meant}'warpladder rungs' lists all")
+
+
+def _names() -> list[str]:
+    """The names that rungs and peers have, without options, or had."""
+    return list(dict.fromkeys([*((rung.plain or rung).name for rung in LADDER + PEERS), *ALIASES]))
 
 
 def load(path: str | os.PathLike[str]) -> Rung:
@@ -126,7 +150,7 @@ def load(path: str | os.PathLike[str]) -> Rung:
     RungError
         The file is missing, fails, or defines no rung that could stand beside the ladder's: one line that says where and why.
     """
-    return _outside.load(path, {rung.name for rung in LADDER + PEERS})
+    return _outside.load(path, _names())
 
 
 def spelled(rung: Rung) -> str | None:
@@ -150,7 +174,9 @@ def is_peer(rung: Rung) -> bool:
 def outside(rung: Rung) -> bool:
     """Whether a rung is neither a rung nor a peer of warpladder's, with options or without: nothing about its code can be taken from an earlier run."""
     plain = rung.plain or rung
-    return not any(plain is known for known in LADDER + PEERS) or not (rung is plain or _alike(rung, plain.but(**rung.options.chosen())))
+    return not any(plain is (known.plain or known) for known in LADDER + PEERS) or not (
+        rung is plain or _alike(rung, plain.but(**rung.options.chosen()))
+    )
 
 
 def _alike(rung: Rung, made: Rung) -> bool:

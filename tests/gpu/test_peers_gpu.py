@@ -14,18 +14,19 @@ from warpladder.ladder import find
 from warpladder.nets import Net
 from warpladder.order import Order
 from warpladder.params import initial
-from warpladder.peers import driver, jax, torch_gpu
+from warpladder.peers import driver, jax
+from warpladder.peers import torch as pytorch
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, Trainer
 from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(driver.no_gpu() is not None, reason=str(driver.no_gpu()))
 
-PEERS = (*torch_gpu.PEERS, *jax.GPU_PEERS)
+PEERS = (*pytorch.GPU_PEERS, *jax.GPU_PEERS)
 peers = pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 
 #: Where every shape is compiled for seconds, two nets have to do.
-QUICK = ("torch-gpu-compile", "jax-gpu")
+QUICK = ("torch:device=cuda:mode=compile", "jax:device=cuda")
 SLOW_NETS = ("mlp", "cnn")
 
 EVERYTHING = TrainConfig(batch_size=4, momentum=0.9, nesterov=True, weight_decay=5e-4, clip_value=5.0)

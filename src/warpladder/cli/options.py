@@ -200,14 +200,26 @@ def with_shared(rungs: Sequence[Rung], options: dict[str, Any]) -> list[Rung]:
         value = options.get(name)
         if value is None:
             continue
-        if not any(rung.has(name) for rung in out):
+        if not any(_could(rung, name) for rung in out):
             from ..ladder import LADDER
 
-            having = ", ".join(rung.name for rung in LADDER if rung.has(name))
+            having = ", ".join(rung.name for rung in LADDER if _could(rung, name))
             who = f"rung {out[0].name!r} has" if len(out) == 1 else "these rungs have"
             raise RungError(f"{who} no choice of {name}: leave it out, or take one of those that have it, {having}")
-        out = [rung.but(**{name: value}) if rung.has(name) and name not in rung.options.chosen() else rung for rung in out]
+        out = [rung.but(**{name: value}) if _follows(rung, name) else rung for rung in out]
     return out
+
+
+def _could(rung: Rung, name: str) -> bool:
+    """Whether an option that all rungs share is one of this rung's; a peer's device is another matter, and on a GPU a peer has no threads."""
+    if name == "threads" and rung.options.chosen().get("device") == "cuda":
+        return False
+    return rung.has(name) and (name != "device" or rung.has("block_size"))
+
+
+def _follows(rung: Rung, name: str) -> bool:
+    """Whether it is set here: the rung has it and says nothing else itself."""
+    return _could(rung, name) and name not in rung.options.chosen()
 
 
 def fitted(name: str, data: Dataset) -> Net:

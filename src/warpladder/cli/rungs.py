@@ -29,7 +29,7 @@ def rungs(names: tuple[str, ...], net_name: str) -> None:
     Examples:
       warpladder rungs
       warpladder rungs --net autoencoder
-      warpladder rungs graph torch-gpu-graph
+      warpladder rungs graph torch:device=cuda:mode=graph
     """
     from ..ladder import LADDER, PEERS, find
 
@@ -67,7 +67,7 @@ def _list(out: Console, title: str, question: str, rows: list[tuple[Rung, str]])
     table.add_column("what it is", ratio=1, overflow="fold")
     table.add_column(question, no_wrap=True)
     for rung, number in rows:
-        table.add_row(rung.name, rung.title, f"no: {number}" if number else "yes", style="dim" if number else "")
+        table.add_row("\n:".join(rung.name.split(":")), rung.title, f"no: {number}" if number else "yes", style="dim" if number else "")
     out.print(table)
 
 

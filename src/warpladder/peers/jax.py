@@ -1,43 +1,55 @@
-"""The JAX peers: on the CPU, and on the GPU in three precisions."""
+"""The JAX peer: one program, whose options say where it trains and in what precision."""
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 from ..config import TrainConfig
 from ..machine import cores
 from ..nets import Net
 from ..rungs.base import Rung
-from ..rungs.options import ThreadOptions
+from ..rungs.options import THREADS, OneOf, Options, option
 from ..trainers.base import State, Trainer
 from . import driver
-
-IDEA = "An epoch compiled by XLA as one program, a scan over gathered batches with the weights donated; the data set and its order stay on the device."
 
 #: How it deviates on the GPU.
 COMPILED = "a step may round differently in a block of another length, since each length is compiled apart"
 
 
-def build(
-    net: Net, config: TrainConfig, state: State, options: ThreadOptions = ThreadOptions(), *, platform: str, precision: str = "float32"
-) -> Trainer:
+@dataclass(frozen=True)
+class JaxOptions(Options):
+    """Options of the JAX peer.
+
+    device : "cuda" trains on the GPU; None on the CPU.
+    precision : of the GPU's products: "tf32" or "bfloat16"; None is float32.
+    threads : of the CPU: all that there are, since XLA takes them when it starts; None is the same.
+    """
+
+    device: str | None = option(OneOf(("cuda",)), "where it trains; on the CPU if not given")
+    precision: str | None = option(OneOf(("tf32", "bfloat16")), "of the GPU's products; float32 if not given")
+    threads: int | None = option(*THREADS)
+
+
+def build(net: Net, config: TrainConfig, state: State, options: JaxOptions = JaxOptions()) -> Trainer:
     from .jax_trainer import JaxTrainer
 
-    return JaxTrainer(net, config, state, platform=platform, precision=precision)
+    platform = "cpu" if options.device is None else "gpu"
+    return JaxTrainer(net, config, state, platform=platform, precision=options.precision or "float32")
 
 
-def unsupported(net: Net, config: TrainConfig, options: ThreadOptions = ThreadOptions()) -> str | None:
+def unsupported(net: Net, config: TrainConfig, options: JaxOptions = JaxOptions()) -> str | None:
     """It trains every net, if it is installed; XLA chooses its threads when it starts."""
-    if not find_spec("jax"):
-        return "jax is not installed: pip install 'warpladder[jax]'"
-    if options.threads not in (None, cores()):
-        return f"XLA takes all {cores()} cores that this process may use: leave the number of threads out"
-    return None
-
-
-def unsupported_gpu(net: Net, config: TrainConfig) -> str | None:
-    """It needs JAX with its CUDA plugin, and a GPU."""
+    if options.device is None:
+        if options.precision is not None:
+            return f"precision={options.precision} is that of a GPU's tensor cores: add device=cuda"
+        if not find_spec("jax"):
+            return "jax is not installed: pip install 'warpladder[jax]'"
+        if options.threads not in (None, cores()):
+            return f"XLA takes all {cores()} cores that this process may use: leave the number of threads out"
+        return None
+    if options.threads is not None:
+        return "the GPU does the work: leave threads out"
     if not find_spec("jax"):
         return "jax is not installed: pip install 'jax[cuda13]'"
     if not (find_spec("jax_cuda13_plugin") or find_spec("jax_cuda12_plugin")):
@@ -45,34 +57,41 @@ def unsupported_gpu(net: Net, config: TrainConfig) -> str | None:
     return driver.no_gpu()
 
 
-PEER = Rung(
-    name="jax",
-    title="JAX on the CPU",
-    idea=IDEA,
-    build=partial(build, platform="cpu"),
-    unsupported=unsupported,
-    options=ThreadOptions(),
-)
+#: What an idea says of products on the GPU, by their precision.
+PRODUCTS = {
+    "float32": "; products in float32",
+    "tf32": "'s tensor cores; factors rounded to TF32",
+    "bfloat16": "'s tensor cores; data, activations and products in bfloat16, weights and loss in float32",
+}
 
 
-def on_gpu(precision: str, suffix: str, title: str, products: str) -> Rung:
-    """The peer on the GPU with products of a precision."""
-    return Rung(
-        name=f"jax-gpu{suffix}",
-        title=f"JAX on the GPU{title}",
-        idea=f"As jax, on the GPU{products}.",
-        build=partial(build, platform="gpu", precision=precision),
-        unsupported=unsupported_gpu,
+def vary(rung: Rung) -> Rung:
+    """The variant with what its options change of its account: title, idea, precision and deviations."""
+    options = rung.options
+    assert isinstance(options, JaxOptions)
+    if options.device is None:
+        return rung
+    precision = options.precision or "float32"
+    coarse = () if precision == "float32" else (f"the factors of products are rounded to {precision}",)
+    return replace(
+        rung,
+        title=f"JAX on the GPU{f', {precision}' if coarse else ''}",
+        idea=f"As jax, on the GPU{PRODUCTS[precision]}.",
         precision=precision,
-        deviations=(COMPILED, *((f"the factors of products are rounded to {precision}",) if suffix else ())),
+        deviations=(COMPILED, *coarse),
         transforms=True,
     )
 
 
-GPU = on_gpu("float32", "", "", "; products in float32")
-GPU_TF32 = on_gpu("tf32", "-tf32", ", TF32", "'s tensor cores; factors rounded to TF32")
-GPU_BF16 = on_gpu(
-    "bfloat16", "-bf16", ", bfloat16", "'s tensor cores; data, activations and products in bfloat16, weights and loss in float32"
+PEER = Rung(
+    name="jax",
+    title="JAX on the CPU",
+    idea="An epoch compiled by XLA as one program, a scan over gathered batches with the weights donated; the data set and its order stay on the device.",
+    build=build,
+    unsupported=unsupported,
+    options=JaxOptions(),
+    vary=vary,
 )
 
-GPU_PEERS = (GPU, GPU_TF32, GPU_BF16)
+#: Variants that a climb times where nobody names some.
+GPU_PEERS = tuple(PEER.but(device="cuda", precision=precision) for precision in (None, "tf32", "bfloat16"))

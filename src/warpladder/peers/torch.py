@@ -1,39 +1,175 @@
-"""The PyTorch peers: eager mode on the CPU, in either memory format of images."""
+"""The PyTorch peer: one program, whose options say where it trains, how its steps are started, in what precision, and whether a DataLoader feeds it."""
 
 from __future__ import annotations
 
-from functools import partial
+import os
+import shutil
+from dataclasses import dataclass, replace
+from importlib import metadata
 from importlib.util import find_spec
 
 from ..config import TrainConfig
 from ..nets import Conv2d, Net
 from ..rungs.base import Rung
-from ..rungs.options import ThreadOptions, too_few_cores
+from ..rungs.options import THREADS, OneOf, Options, Whole, YesNo, option, too_few_cores
 from ..trainers.base import State, Trainer
+from . import driver
+
+#: How it deviates on a GPU: cuDNN takes the fastest algorithm that it finds, whatever it promises, Winograd's and Fourier's forms among them.
+ORDERLESS = "the gradients of convolutions may be summed in another order each time"
 
 
-def build(net: Net, config: TrainConfig, state: State, options: ThreadOptions = ThreadOptions(), *, channels_last: bool = False) -> Trainer:
+@dataclass(frozen=True)
+class TorchOptions(Options):
+    """Options of the PyTorch peer.
+
+    device : "cuda" trains on the GPU; None on the CPU.
+    mode : "graph" replays whole steps as CUDA graphs, "compile" does so after torch.compile; None starts one operation after the other.
+    precision : of products: "float16" is automatic mixed precision, "tf32" and "bfloat16" are those of graphs; None is float32.
+    images : "last" keeps images and convolutions' weights with their channels last; None with their channels first.
+    loader : True takes batches from a DataLoader; None keeps the training set as one tensor on the device.
+    workers : the DataLoader's worker processes; None is four, or as many as there are cores.
+    pin_memory : whether the DataLoader's batches are page-locked, for copies to a GPU; None is True on a GPU.
+    threads : CPU threads; None takes every core that this process may use.
+    """
+
+    device: str | None = option(OneOf(("cuda",)), "where it trains; on the CPU if not given")
+    mode: str | None = option(
+        OneOf(("graph", "compile")), "how steps are started: replayed as CUDA graphs, or compiled too; eager if not given"
+    )
+    precision: str | None = option(OneOf(("tf32", "bfloat16", "float16")), "of products; float32 if not given")
+    images: str | None = option(OneOf(("last",)), "where images have their channels; first if not given")
+    loader: bool | None = option(YesNo(), "whether a DataLoader feeds it; the data set is one tensor if not given")
+    workers: int | None = option(Whole(0), "the DataLoader's processes; four, or a core each, if not given")
+    pin_memory: bool | None = option(YesNo(), "whether its batches are page-locked; for a GPU if not given")
+    threads: int | None = option(*THREADS)
+
+
+def build(net: Net, config: TrainConfig, state: State, options: TorchOptions = TorchOptions()) -> Trainer:
+    device, precision = options.device or "cpu", options.precision or "float32"
+    if options.mode is not None:
+        from .torch_graph import GraphTrainer
+
+        compiled = options.mode == "compile"
+        # float32 convolutions of cuDNN like their channels first, its tensor cores and inductor like them last
+        last = compiled or precision != "float32"
+        return GraphTrainer(net, config, state, device=device, precision=precision, images_last=last, compiled=compiled)
+    if options.loader:
+        from .torch_loader import LoaderTrainer
+
+        return LoaderTrainer(
+            net, config, state, device=device, threads=options.threads, workers=options.workers, pin_memory=options.pin_memory
+        )
     from .torch_trainer import TorchTrainer
 
-    return TorchTrainer(net, config, state, channels_last=channels_last, threads=options.threads)
+    last = options.images == "last"
+    return TorchTrainer(net, config, state, device=device, precision=precision, channels_last=last, threads=options.threads)
 
 
-def unsupported(net: Net, config: TrainConfig, options: ThreadOptions = ThreadOptions()) -> str | None:
-    """It trains every net, if it is installed."""
-    return too_few_cores(net, config, options) if find_spec("torch") else "torch is not installed: pip install 'warpladder[torch]'"
+def unsupported(net: Net, config: TrainConfig, options: TorchOptions = TorchOptions()) -> str | None:
+    """It trains every net with options that go together, where what they need is installed."""
+    if reason := _at_odds(options) or _images(net, options):
+        return reason
+    if not find_spec("torch"):
+        return "torch is not installed: pip install 'warpladder[torch]'"
+    if options.device is None:
+        return too_few_cores(net, config, options)
+    if metadata.version("torch").endswith("+cpu"):
+        return "torch is installed without CUDA: see https://pytorch.org for a build with it"
+    if reason := driver.no_gpu():
+        return reason
+    return _no_compiler() if options.mode == "compile" else None
 
 
-def unsupported_channels_last(net: Net, config: TrainConfig, options: ThreadOptions = ThreadOptions()) -> str | None:
-    """It trains what has convolutions, all else is in no memory format; but for strided 1 x 1 ones.
+def _at_odds(options: TorchOptions) -> str | None:
+    """Which options do not go together, or None."""
+    gpu = options.device == "cuda"
+    if not gpu and options.mode is not None:
+        return f"mode={options.mode} replays CUDA graphs, on a GPU: add device=cuda"
+    if not gpu and options.precision is not None:
+        return f"precision={options.precision} is that of a GPU's tensor cores: add device=cuda"
+    if options.mode is None and options.precision in ("tf32", "bfloat16"):
+        return f"precision={options.precision} is that of graphs: add mode=graph or mode=compile; eager steps have float16, mixed"
+    if options.mode is not None and options.precision == "float16":
+        return "precision=float16 scales its loss, step by step, which a graph cannot: leave the mode out, or take bfloat16"
+    if options.mode is not None and (options.loader or options.images):
+        return "a graph's samples are on the GPU, in the memory format that is fastest: leave loader and images out"
+    if options.loader and (options.images or options.precision):
+        return "with a DataLoader there is float32 alone, with channels first: leave images and precision out"
+    if not options.loader and (options.workers is not None or options.pin_memory is not None):
+        return "workers and pin_memory are the DataLoader's: add loader=yes"
+    if not gpu and options.pin_memory:
+        return "page-locked memory is for copies to a GPU: leave pin_memory out, or add device=cuda"
+    if gpu and options.threads is not None:
+        return "the GPU does the work: leave threads out"
+    return None
 
-    oneDNN writes past its workspace in their weight gradient, which ends the process: https://github.com/uxlfoundation/oneDNN/issues/6035
+
+def _images(net: Net, options: TorchOptions) -> str | None:
+    """Why a net's images cannot have their channels last, where that is asked for.
+
+    oneDNN writes past its workspace in the weight gradient of strided 1 x 1 convolutions, which ends the process:
+    https://github.com/uxlfoundation/oneDNN/issues/6035
     """
+    if options.images is None:
+        return None
     convolutions = [layer for layer in net.layers if isinstance(layer, Conv2d)]
     if not convolutions:
         return f"net {net.name!r} has no convolution, so there is no memory format to choose: see torch"
     if any(layer.kernel_size == 1 and layer.stride > 1 for layer in convolutions):
         return "in this memory format oneDNN's gradient of a strided 1 x 1 convolution can crash (oneDNN issue 6035): see torch"
-    return unsupported(net, config, options)
+    return None
+
+
+def _no_compiler() -> str | None:
+    """Inductor needs Triton, which needs a C compiler."""
+    if not find_spec("triton"):
+        return "torch.compile needs Triton: pip install triton"
+    if not any(map(shutil.which, (os.environ.get("CC") or "gcc", "gcc", "clang"))):
+        return "torch.compile needs a C compiler: install gcc, or name one in CC"
+    return None
+
+
+def vary(rung: Rung) -> Rung:
+    """The variant with what its options change of its account: title, idea, precision and deviations."""
+    options = rung.options
+    assert isinstance(options, TorchOptions)
+    gpu, precision = options.device == "cuda", options.precision or "float32"
+    graph = "Whole steps, forward, backward, update and the gathering of their samples, captured as CUDA graphs"
+    if options.mode == "graph":
+        way, idea = "CUDA graph", f"{graph} and replayed."
+    elif options.mode == "compile":
+        way, idea = "compiled", f"{graph} after torch.compile has made one function of each."
+    elif options.loader:
+        way, idea = (
+            "DataLoader",
+            "As PyTorch's tutorials have it: batches from a DataLoader with worker processes, and a loss read back each step.",
+        )
+    elif precision == "float16":
+        way = "mixed precision"
+        idea = "Automatic mixed precision: products in float16, and a loss that is scaled so that small gradients survive."
+    elif options.images:
+        way, idea = (
+            "eager, NHWC",
+            "As torch, with images and convolution weights in the channels-last memory format, which oneDNN's convolutions prefer.",
+        )
+    else:
+        way, idea = (
+            "eager",
+            "As torch, on the GPU: the training set lies there as one float32 tensor, and the loop never waits for it."
+            if gpu
+            else rung.idea,
+        )
+    coarse = () if precision == "float32" else (f"the factors of products are rounded to {precision}",)
+    scaled = ("a step whose scaled gradients overflow is left out",) if precision == "float16" else ()
+    return replace(
+        rung,
+        title=f"PyTorch{' on the GPU' if gpu else ''}, {way}{f', {precision}' if options.mode and coarse else ''}",
+        idea=f"{idea[:-1]}; products in {precision}." if options.mode and coarse else idea,
+        precision=precision,
+        deviations=(ORDERLESS, *coarse, *scaled) if gpu else (),
+        transforms=gpu,
+    )
 
 
 PEER = Rung(
@@ -42,14 +178,19 @@ PEER = Rung(
     idea="PyTorch's own operations, autograd and SGD on the CPU; the training set is one float32 tensor, and a step picks its rows.",
     build=build,
     unsupported=unsupported,
-    options=ThreadOptions(),
+    options=TorchOptions(),
+    vary=vary,
 )
 
-CHANNELS_LAST = Rung(
-    name="torch-channels-last",
-    title="PyTorch, eager, NHWC",
-    idea="As torch, with images and convolution weights in the channels-last memory format, which oneDNN's convolutions prefer.",
-    build=partial(build, channels_last=True),
-    unsupported=unsupported_channels_last,
-    options=ThreadOptions(),
-)
+#: Variants that a climb times where nobody names some.
+CHANNELS_LAST = PEER.but(images="last")
+GPU_PEERS = (
+    PEER.but(device="cuda"),
+    PEER.but(device="cuda", loader=True),
+    PEER.but(device="cuda", precision="float16"),
+    *(
+        PEER.but(device="cuda", mode=mode, precision=precision)
+        for mode in ("graph", "compile")
+        for precision in (None, "tf32", "bfloat16")
+    ),
+)  # fmt: skip

@@ -9,10 +9,12 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Sampler, TensorDataset
 
+from ..config import TrainConfig
 from ..errors import DataError
 from ..machine import cores
+from ..nets import Net
 from ..order import Order
-from ..trainers.base import StepLog, check_fit, check_range
+from ..trainers.base import State, StepLog, check_fit, check_range
 from .torch_trainer import TorchTrainer
 
 if TYPE_CHECKING:
@@ -36,9 +38,25 @@ class InOrder(Sampler[list[int]]):
 
 
 class LoaderTrainer(TorchTrainer):
-    """As `TorchTrainer`, with samples that stay on the host and reach the device through a DataLoader."""
+    """As `TorchTrainer`, with samples that stay on the host and reach the device through a DataLoader.
 
-    workers = min(WORKERS, cores())
+    Parameters
+    ----------
+    net, config, state, device, threads
+        As `TorchTrainer`.
+    workers : int or None
+        Processes that gather batches; None is WORKERS, or one for each core where there are fewer.
+    pin_memory : bool or None
+        Whether batches are page-locked; None is where the device is a GPU.
+    """
+
+    def __init__(
+        self, net: Net, config: TrainConfig, state: State, *, device: str = "cpu", threads: int | None = None,
+        workers: int | None = None, pin_memory: bool | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(net, config, state, device=device, threads=threads)
+        self.workers = min(WORKERS, cores()) if workers is None else workers
+        self.pin_memory = self.device.type == "cuda" if pin_memory is None else pin_memory
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
@@ -50,7 +68,7 @@ class LoaderTrainer(TorchTrainer):
             TensorDataset(self.x) if self.labels is None else TensorDataset(self.x, self.labels),
             batch_sampler=self.sampler,
             num_workers=self.workers,
-            pin_memory=self.device.type == "cuda",
+            pin_memory=self.pin_memory,
             persistent_workers=self.workers > 0,
             timeout=PATIENCE if self.workers else 0,
         )

@@ -36,6 +36,7 @@ class Rung:
     proof_flops : FLOPs of a step at most on which a climb proves it: a slow rung, whose code takes a batch sample by sample, is proven on cut batches.
     tunes : whether it chooses by a clock, and keeps what it chose: nothing else may run beside its first steps.
     path : the file that a rung from outside was loaded from, as its user named it; None for those of warpladder.
+    vary : gives a variant again with what its options change of its account, as title, precision and deviations; None where they change nothing.
     plain : the rung whose variant this is: the same with no option set; None where it is that itself.
     """
 
@@ -51,6 +52,7 @@ class Rung:
     proof_flops: float = math.inf
     tunes: bool = False
     path: str | None = None
+    vary: Callable[[Rung], Rung] | None = field(default=None, repr=False)
     plain: Rung | None = field(default=None, repr=False)
 
     def but(self, **options: Any) -> Rung:
@@ -72,7 +74,7 @@ class Rung:
             raise RungError(f"rung {plain.name!r}: {error}") from None
         if not chosen.chosen():
             return plain
-        return replace(
+        made = replace(
             plain,
             name=f"{plain.name}:{chosen}",
             build=partial(plain.build, options=chosen),
@@ -80,6 +82,7 @@ class Rung:
             options=chosen,
             plain=plain,
         )
+        return made if plain.vary is None else plain.vary(made)
 
     def has(self, option: str) -> bool:
         """Whether it has an option of this name."""

@@ -102,12 +102,29 @@ class SomeOf(Kind):
         return "+".join(value)
 
 
+@dataclass(frozen=True)
+class YesNo(Kind):
+    """The kind of an option that is True or False, in text yes or no."""
+
+    wanted = "yes or no, True or False"
+    form = "yes|no"
+
+    def holds(self, value: object) -> bool:
+        return isinstance(value, bool)
+
+    def read(self, text: str) -> object:
+        return {"yes": True, "no": False}.get(text, text)
+
+    def write(self, value: Any) -> str:
+        return "yes" if value else "no"
+
+
 def option(kind: Kind, help: str) -> Any:
     """Declare an option: a field of a class derived from `Options`. Where nothing is said its value is None, the rung's own way.
 
     Parameters
     ----------
-    kind : Whole, OneOf or SomeOf
+    kind : Whole, OneOf, SomeOf or YesNo
         Which values it may have.
     help : str
         What it is, in a line.
@@ -181,13 +198,14 @@ class ThreadOptions(Options):
     threads: int | None = option(*THREADS)
 
 
-def too_few_cores(net: Net, config: TrainConfig, options: ThreadOptions = ThreadOptions()) -> str | None:
+def too_few_cores(net: Net, config: TrainConfig, options: Options = Options()) -> str | None:
     """A line where more threads are asked for than there are cores, or None."""
     from ..machine import cores  # which loads NumPy
 
-    if options.threads is None or options.threads <= cores():
+    threads = options.chosen().get("threads", 1)
+    if threads <= cores():
         return None
-    return f"threads is {options.threads}, and this process may use {cores()} cores: give no more, or none for all of them"
+    return f"threads is {threads}, and this process may use {cores()} cores: give no more, or none for all of them"
 
 
 @dataclass(frozen=True)
