@@ -235,12 +235,16 @@ def test_every_rung_is_measured_by_the_peak_of_its_own_unit():
 
 
 def test_labels_of_the_chart_stay_inside_it():
-    name = "torch-gpu-compile-bf16"
+    name = "torch:device=cuda:mode=compile:precision=bfloat16"
     text = page(example(rungs=(*example().rungs, timed(name, "t", (400.0,), peer=True, steps=1))))
     (width,) = (float(found) for found in re.findall(r'viewBox="0 0 ([\d.]+) ', text))
     letter = 7  # of 13 px system-ui, at most on average
     for x, label in re.findall(r'<text class="name" x="([\d.]+)" y="[\d.]+">([^<]*)<', text):
         assert float(x) - letter * len(label) >= 0, label
+    small = re.findall(r'<text class="options" x="([\d.]+)" y="[\d.]+">([^<]*)<', text)
+    assert [label for _, label in small] == [name.partition(":")[2]]
+    for x, label in small:
+        assert float(x) - letter * 10.5 / 13 * len(label) >= 0, label
     for x, label in re.findall(r'<text class="time" x="([\d.]+)" y="[\d.]+">([^<]*)<', text):
         assert float(x) + letter * len(label) <= width, label
 

@@ -11,6 +11,7 @@ from . import words
 
 BARS, TOP, ROW = 560, 44, 34  # in units of the view box; names stand left of the bars, times right of them
 LETTER = 7.6  # what a letter takes at most, on average over a label, in the chart's type
+SMALL = 6.2  # what a letter of a rung's options takes, below its name
 
 
 def chart(results: Results) -> str:
@@ -29,7 +30,8 @@ def chart(results: Results) -> str:
     lines = _floors(results, timed)
     head = TOP + 16 * (len(lines) - 1)
     height = head + ROW * len(timed) + 12
-    left = 20 + LETTER * max(len(rung.name) for rung in timed)
+    names = [words.parts_of(rung.name) for rung in timed]
+    left = 20 + max(max(LETTER * len(name), SMALL * len(":".join(options))) for name, options in names)
     right = 20 + LETTER * max(len(_label(rung, floors[rung.name])) for rung in timed)
     width = round(left + BARS + right)
 
@@ -75,12 +77,21 @@ def _bar(rung: RungResult, x: Callable[[float], float], floor: float, left: floa
     start, end = x(floor), x(rung.timing.seconds_per_epoch)
     kind = "peer" if rung.peer else "rung"
     lines = [
-        f'<text class="name" x="{left - 10:.1f}" y="{y + 20}">{escape(rung.name)}</text>',
+        *_name(rung, left - 10, y),
         f'<rect class="{kind}" x="{min(start, end)}" y="{y + 5}" width="{max(abs(end - start), 1):.1f}" height="{ROW - 12}" rx="2"/>',
         f'<text class="time" x="{max(end, x(max(rung.timing.epochs))) + 10}" y="{y + 20}">{escape(_label(rung, floor))}</text>',
     ]
     lines += [f'<circle class="sample" cx="{x(epoch)}" cy="{y + 16}" r="2.2"/>' for epoch in rung.timing.epochs]
     return lines
+
+
+def _name(rung: RungResult, x: float, y: float) -> list[str]:
+    """The rung's name beside its bar, its options in small letters below."""
+    name, options = words.parts_of(rung.name)
+    out = [f'<text class="name" x="{x:.1f}" y="{y + (14 if options else 20)}">{escape(name)}</text>']
+    if options:
+        out.append(f'<text class="options" x="{x:.1f}" y="{y + 26}">{escape(":".join(options))}</text>')
+    return out
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -69,6 +69,12 @@ def _wide(content: str) -> str:
     return f'<p class="hint">There is more to the right: swipe.</p><div class="wide">{content}</div>'
 
 
+def _name(rung: RungResult) -> str:
+    """A rung's name, and a line below for each of its options."""
+    name, options = words.parts_of(rung.name)
+    return f"<b>{escape(name)}</b>" + "".join(f'<span class="options">:{escape(option)}</span>' for option in options)
+
+
 def _kind(results: Results, rung: RungResult) -> str:
     if rung.timing is None:
         return "none" if rung.status == "missing" else "bad"
@@ -89,9 +95,7 @@ def _climb(results: Results) -> str:
             "" if share is None else words.percent(share),
         ]
         figures += [words.error(rung), words.score(rung), f"{words.megabytes(rung.peak_rss_bytes)} MB" if rung.peak_rss_bytes else ""]
-        rows.append(
-            (_kind(results, rung), [f"<b>{escape(rung.name)}</b>{' <i>peer</i>' * rung.peer}", *map(escape, figures), escape(rung.idea)])
-        )
+        rows.append((_kind(results, rung), [_name(rung) + " <i>peer</i>" * rung.peer, *map(escape, figures), escape(rung.idea)]))
     heads = ("rung", "time per epoch", "spread", "images per s", "over first", "over below", "of peak", "error")
     return _table((*heads, SCORES.get(results.net.loss, "test"), "peak memory", "idea"), rows, (0, 10))
 
@@ -129,7 +133,7 @@ def _verdicts(results: Results) -> str:
         rows.append(
             (
                 _kind(results, rung),
-                [f"<b>{escape(rung.name)}</b>", verdict, error, bound, same, f'<span class="long">{escape(reason)}</span>'],
+                [_name(rung), verdict, error, bound, same, f'<span class="long">{escape(reason)}</span>'],
             )
         )
     note = (
@@ -155,7 +159,7 @@ def _samples(results: Results) -> str:
             rung.load_seconds,
             rung.first_seconds,
         )
-        cells = [f"<b>{escape(rung.name)}</b>", *("" if part is None else words.seconds(part) for part in parts)]
+        cells = [_name(rung), *("" if part is None else words.seconds(part) for part in parts)]
         cells += [f"{rung.timing.steps:,} of {rung.timing.epoch_steps:,}", ", ".join(words.seconds(s) for s in rung.timing.seconds)]
         rows.append((_kind(results, rung), cells))
     return _table(("rung", "proof", "build", "load", "first step", "steps a repetition, of an epoch", "repetitions"), rows) if rows else ""

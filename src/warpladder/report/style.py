@@ -25,6 +25,7 @@ th { color: var(--soft); font-weight: 600; vertical-align: bottom; white-space: 
 th.text, td.text { text-align: left; }
 td.text { white-space: normal; min-width: 7.5rem; }
 th:first-child, td:first-child { padding-left: 0; min-width: 5.5rem; }
+.options { display: block; color: var(--soft); font-size: .85em; }
 .long { display: block; text-align: left; white-space: normal; min-width: 18rem; }
 tr.fastest b { color: var(--good); }
 tr.bad b { color: var(--bad); }
@@ -44,6 +45,7 @@ svg text.tick.start { text-anchor: start; }
 svg text.tick.end { text-anchor: end; }
 svg .time { paint-order: stroke; stroke: var(--paper); stroke-width: 5px; stroke-linejoin: round; }
 svg .name { text-anchor: end; font-weight: 600; }
+svg .options { text-anchor: end; fill: var(--soft); font-size: 10.5px; }
 svg rect.rung { fill: var(--rung); }
 svg rect.peer { fill: var(--peer); }
 svg .sample { fill: var(--ink); stroke: var(--paper); stroke-width: .8; }

@@ -72,7 +72,7 @@ def _caption(results: Results) -> Text:
 
 def _folded(name: str) -> str:
     """A long name on several lines, one for each option, broken at its hyphens, so that it leaves room for figures."""
-    rung, *options = name.split(":")
+    rung, options = words.parts_of(name)
     return "\n".join([*textwrap.wrap(rung, 13), *(f":{option}" for option in options)])
 
 

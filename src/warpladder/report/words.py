@@ -13,6 +13,12 @@ def seconds(value: float) -> str:
     return f"{three(value * 1e9)} ns"
 
 
+def parts_of(name: str) -> tuple[str, list[str]]:
+    """A rung's name apart: the name without options, and each option as "block_size=512"."""
+    rung, *options = name.split(":")
+    return rung, options
+
+
 def three(value: float) -> str:
     """Three significant digits, never in powers of ten where a table can show them: 0.0213, 2.13, 48.1, 481, 12,900."""
     if value >= 999.5:
