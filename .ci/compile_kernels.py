@@ -42,7 +42,7 @@ BATCH = 64
 def kernel_rungs() -> list[Rung]:
     """Every rung that trains by kernels, whether it stands in the ladder yet or not."""
     modules = [importlib.import_module(f"warpladder.rungs.{module.name}") for module in pkgutil.iter_modules(rungs.__path__)]
-    return [module.RUNG for module in modules if hasattr(module, "RUNG") and "device" in module.RUNG.options]
+    return [module.RUNG for module in modules if hasattr(module, "RUNG") and module.RUNG.has("device")]
 
 
 def dataset(net: Net, samples: int) -> Dataset:

@@ -736,6 +736,27 @@ def test_a_process_that_does_not_pass_a_rung_says_nothing_about_it(says, net, da
 # Proofs that are kept.
 
 
+def test_a_history_has_every_epoch_that_was_trained(net, data):
+    from warpladder.train import train
+
+    results: Any = climb(net, data, CONFIG, [NUMPY], epochs=4, repeats=2, budget=2.0)
+    (found,) = results.rungs
+    history, timing = found.history, found.timing
+    timed_epochs = timing.steps // timing.epoch_steps * len(timing.seconds)
+    assert len(history.loss) == len(history.accuracy) == len(history.seconds) == max(4, timed_epochs)
+    run = train(net, data, CONFIG.but(epochs=4), rung="numpy")
+    assert np.allclose(history.loss[:4], [log.train_loss for log in run.history], rtol=1e-9)
+    assert np.allclose(history.accuracy[:4], [log.train_accuracy for log in run.history], rtol=1e-9)
+    assert sum(history.seconds[:timed_epochs]) == pytest.approx(sum(timing.seconds))
+    assert all(seconds > 0 for seconds in history.seconds) and 0 < found.test_seconds < 10
+
+
+def test_an_epoch_of_which_a_part_was_timed_is_in_no_history(net, data):
+    results: Any = climb(net, data, CONFIG, [NUMPY], epochs=0, repeats=1, budget=1e-9)
+    (found,) = results.rungs
+    assert found.timing.scaled and found.history is None
+
+
 def proofs(net, data, monkeypatch, rungs=(NUMPY,), config=CONFIG, **more):
     """Which rungs were proven anew in a climb, and its results."""
     asked = []

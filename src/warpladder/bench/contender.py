@@ -16,7 +16,7 @@ from ..errors import WarpladderError
 from ..ladder import is_peer
 from ..machine import busy_seconds
 from ..nets import CrossEntropyLoss
-from ..results import Checked, RungResult, Timing
+from ..results import Checked, History, RungResult, Timing
 from ..rungs.base import Rung
 from ..train import score
 from ..trainers.base import State, StepLog, Trainer
@@ -50,6 +50,7 @@ class Contender:
     other_seconds: list[float] = field(default_factory=list)
     logs: list[bytes] = field(default_factory=list)
     ends: list[State] = field(default_factory=list)
+    epochs: dict[int, tuple[float, float, float]] = field(default_factory=dict)  # mean loss, share of right samples, and seconds
     stage: int = 0  # parts of the climb that it has behind it
     asked: bool = False
     passed: Checked | None = None  # by a process of its own
@@ -149,6 +150,7 @@ class Contender:
             self.cpu_seconds.append(cpu)
             if busy is not None and after is not None:
                 self.other_seconds.append(max(0.0, after - busy - cpu))
+            self._note(number * self.plan.epochs, logs, seconds)
             self.logs.append(log_bits(logs))
             self.ends.append(State(np.array(state.params), np.array(state.velocity)))
 
@@ -160,6 +162,21 @@ class Contender:
 
     def _run(self, trainer: Trainer, epoch: int, first: int, last: int) -> StepLog:
         return trainer.run(self.task.order(epoch), first, last)
+
+    def _note(self, first: int, logs: list[StepLog], seconds: float) -> None:
+        """Take loss, right samples and seconds of whole epochs, `first` and those behind it, that were trained in so many seconds together."""
+        for epoch, log in enumerate(logs, first):
+            if epoch not in self.epochs and len(log.loss) == self.task.steps:
+                samples = int(log.size.sum())
+                self.epochs[epoch] = float(log.loss @ log.size) / samples, int(log.correct.sum()) / samples, seconds / len(logs)
+
+    def _history(self) -> History | None:
+        """The epochs from the first on without a gap."""
+        whole = [self.epochs[epoch] for epoch in range(len(self.epochs)) if epoch in self.epochs]
+        if not whole or not np.isfinite(whole).all():
+            return None
+        loss, accuracy, seconds = zip(*whole, strict=True)
+        return History(loss, accuracy if isinstance(self.task.net.loss, CrossEntropyLoss) else None, seconds)
 
     def _counted(self, logs: list[StepLog]) -> int:
         """Samples trained in a repetition, by the logs of its steps; refuses logs that do not show the work that was asked for."""
@@ -221,7 +238,9 @@ class Contender:
                 return
             trainer.set_state(state)
             for first in range(done, task.epochs, self.plan.epochs):
-                trainer.run_epochs([task.order(epoch) for epoch in range(first, min(first + self.plan.epochs, task.epochs))])
+                orders = [task.order(epoch) for epoch in range(first, min(first + self.plan.epochs, task.epochs))]
+                seconds, logs = clocked(partial(trainer.run_epochs, orders))
+                self._note(first, logs, seconds)
             self._score(trainer)
 
     def weighed(self, found: int | None, reason: str) -> None:
@@ -263,13 +282,16 @@ class Contender:
         if len(data.test_x) == 0 or (labelled and data.test_y is None):
             self.remark("no test accuracy: the test set has no labels" if len(data.test_x) else "no test accuracy: there is no test set")
             return
-        result = score(trainer, data.test_x, data.test_y, data.scale)
+        seconds, result = clocked(lambda: score(trainer, data.test_x, data.test_y, data.scale))
+        if seconds < self.task.budget:  # the first pass compiled and took memory
+            seconds, result = clocked(lambda: score(trainer, data.test_x, data.test_y, data.scale))
         if not math.isfinite(result.loss):
             self.remark("the test loss is not finite: training diverged")
         self.found |= {
             "trained_epochs": self.task.epochs,
             "test_loss": finite(result.loss),
             "test_accuracy": finite(result.accuracy) if labelled else None,
+            "test_seconds": seconds,
         }
 
     def remark(self, text: str) -> None:
@@ -294,7 +316,16 @@ class Contender:
             missing += ["its bits were not compared with an untimed run's"] if not self.repeated else []
             found["reason"] = "; ".join(filter(None, (found.get("reason", ""), *missing)))
         rung = self.rung
-        return RungResult(rung.name, rung.title, rung.idea, is_peer(rung), tuple(rung.deviations), precision=rung.precision, **found)
+        return RungResult(
+            rung.name,
+            rung.title,
+            rung.idea,
+            is_peer(rung),
+            tuple(rung.deviations),
+            precision=rung.precision,
+            history=self._history(),
+            **found,
+        )
 
     def _timing(self) -> Timing:
         return Timing(

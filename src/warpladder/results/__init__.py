@@ -193,6 +193,26 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class History:
+    """Epochs of training from the initial weights, one after the other: entry i is epoch i + 1.
+
+    loss : mean over the epoch's samples, as its steps reported it.
+    accuracy : share of the epoch's samples that were right when they were trained on; None for a net without classes.
+    seconds : of the epoch; where several were trained in one call, each has an equal part of the call's time.
+    """
+
+    loss: tuple[float, ...]
+    accuracy: tuple[float, ...] | None
+    seconds: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.seconds) != len(self.loss) or (self.accuracy is not None and len(self.accuracy) != len(self.loss)):
+            raise ResultsError("a history wants loss, accuracy and seconds of the same epochs")
+        if not all(0 <= share <= 1 for share in self.accuracy or ()):
+            raise ResultsError("a history wants accuracies from 0 to 1")
+
+
+@dataclass(frozen=True)
 class RungResult:
     """One rung or peer of a climb.
 
@@ -204,6 +224,9 @@ class RungResult:
     flops : what the rung declares to compute for one sample's training. floor_seconds : an epoch of them at the peak of the unit that computes.
     precision : what the rung computes products in, and what the peak of a GPU is taken for.
     test_loss, test_accuracy : after `trained_epochs` epochs from the initial weights; accuracy is None for a net without classes.
+    test_seconds : one pass over the test samples, with what it needs in place: the second of two passes, or of one alone where that takes longer than a
+        timed repetition may.
+    history : loss, accuracy and seconds of each epoch that was trained whole, the timed ones and those for the test accuracy; None where there was none.
     peak_rss_bytes : largest resident set of a fresh process that holds such a data set and trains with this rung alone.
     held_bytes : what the trainer itself says it holds, by component.
     """
@@ -230,6 +253,8 @@ class RungResult:
     peak_rss_bytes: int | None = None
     held_bytes: dict[str, int] | None = None
     precision: str = field(default="float32", metadata=_LATER)
+    test_seconds: float | None = field(default=None, metadata=_LATER)
+    history: History | None = field(default=None, metadata=_LATER)
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
