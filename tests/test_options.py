@@ -14,7 +14,9 @@ from checkpoints import apart, together
 from runs import CONFIG, MLP, data
 from warpladder.checkpoint import load
 from warpladder.checkpoint.codec import decode, encode
-from warpladder.errors import ArgumentError, ConfigError, RungError
+from warpladder.cli import group
+from warpladder.cli.keeping import again
+from warpladder.errors import ArgumentError, ConfigError, RungError, Stopped
 from warpladder.ladder import (
     ALIASES,
     LADDER,
@@ -134,6 +136,8 @@ def test_another_build_under_a_variants_name_is_not_warpladders():
         ("naive:block_size=", "got 'block_size='"),
         ("naive:block_size=12.5", "block_size wants a multiple of 32 from 32 to 1024, got '12.5'"),
         ("native:thread=1", "rung 'native' has no option 'thread': it has threads"),
+        ("naive:feed=sync:block_size=64:feed=resident", "rung 'naive': option 'feed' is given twice"),
+        ("torch-gpu:device=cuda", "option 'device' is given twice"),
         ("nativ:threads=1", "there is no rung 'nativ': did you mean 'native'"),
     ],
 )
@@ -252,6 +256,21 @@ def test_a_sweep_times_a_rung_once_for_each_value(run, monkeypatch):
     assert "--sweep" in results.command and not {"threads", "device", "feed", "block_size", "library"} & results.config.keys()
     page = Path("found/report.html").read_text()
     assert '<b>numpy</b><span class="options">:threads=2</span>' in page
+
+
+def test_the_command_that_repeats_a_climb_has_every_sweep():
+    words = ["softmax", "--data", "digits", "--sweep", "block_size=64,96", "--sweep", "feed=sync"]
+    context = group.commands["climb"].make_context("climb", list(words))
+    assert again(context, "net_name", "data_name", "sweeps") == words
+
+
+def test_the_command_that_goes_on_takes_the_shared_options_again(run, monkeypatch):
+    def stopped(*arguments: object, **more: object) -> None:
+        raise Stopped("training stopped", 130)
+
+    monkeypatch.setattr("warpladder.train.train", stopped)
+    code, _, err = run("train", "softmax", *SMALL, "--rung", "native", "--threads", "1", "--no-progress")
+    assert code == 130 and "--rung native --threads 1 --resume runs/" in err.replace("\n", " ")
 
 
 def test_shared_options_go_to_all_who_have_them_and_yield_to_their_own(run, monkeypatch):

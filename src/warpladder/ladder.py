@@ -109,11 +109,13 @@ def _apart(name: str) -> tuple[str, list[str]]:
 def _read(rung: Rung, told: list[str]) -> dict[str, Any]:
     """The values of options that stand behind a rung's name."""
     kinds = {name: kind for name, kind, _ in rung.options.known()}
-    out = {}
+    out: dict[str, Any] = {}
     for each in told:
         option, equals, value = each.partition("=")
         if not equals or not value:
             raise RungError(f"rung {rung.name!r}: options are written as in 'naive:block_size=512:feed=streamed', got {each[:40]!r}")
+        if option in out:
+            raise RungError(f"rung {rung.name!r}: option {option!r} is given twice")
         out[option] = kinds[option].read(value) if option in kinds else value
     return out
 

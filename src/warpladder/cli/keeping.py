@@ -84,7 +84,10 @@ def again(ctx: click.Context, *names: str | None) -> list[str]:
         elif parameter.expose_value and ctx.get_parameter_source(parameter.name or "") == ParameterSource.COMMANDLINE:
             assert isinstance(parameter, click.Option)
             flag = parameter.opts[0] if value or not parameter.is_flag else parameter.secondary_opts[0]
-            words += [flag] if parameter.is_flag else [flag, shown]
+            if parameter.multiple:
+                words += [word for each in value for word in (flag, str(each))]
+            else:
+                words += [flag] if parameter.is_flag else [flag, shown]
     return words
 
 

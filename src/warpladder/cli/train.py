@@ -119,7 +119,7 @@ def train(
         except Stopped as stop:
             if place is None:
                 raise
-            words = again(ctx, "data_name", "data_dir", "shape", "limit", "validation", "rung")
+            words = again(ctx, "data_name", "data_dir", "shape", "limit", "validation", "rung", *SHARED)
             raise Stopped(f"{stop}: {command('train', net_name, *words, '--resume', str(place))}", stop.exit_code) from None
         except UnsavedError as error:
             _show(error.run, len(data.test_x))
