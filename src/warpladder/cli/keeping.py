@@ -85,7 +85,7 @@ def again(ctx: click.Context, *names: str | None) -> list[str]:
             assert isinstance(parameter, click.Option)
             flag = parameter.opts[0] if value or not parameter.is_flag else parameter.secondary_opts[0]
             if parameter.multiple:
-                words += [word for each in value for word in (flag, str(each))]
+                words += [word for each in value or () for word in (flag, str(each))]
             else:
                 words += [flag] if parameter.is_flag else [flag, shown]
     return words
