@@ -114,7 +114,10 @@ class Contender:
             trainer = self.trainer
             self.found["load_seconds"], _ = clocked(lambda: trainer.load(self.task.data))
             self.found["first_seconds"], _ = clocked(lambda: self._run(trainer, 0, 0, 1))
-            self.found["flops"] = trainer.flops()
+            self.found["flops"] = flops = trainer.flops()
+            if isinstance(flops, bool) or not isinstance(flops, int) or flops < 1:
+                self.found["flops"] = None
+                raise Refused(f"flops() wants a whole number of at least 1, the FLOPs of one sample's training, got {flops!r:.40}")
             self.peak = trainer.peak()
             self.found["floor_seconds"] = None
             per_step = self._probe(trainer)

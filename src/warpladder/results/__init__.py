@@ -261,6 +261,10 @@ class RungResult:
             raise ResultsError(f"rung {self.name!r}: status wants one of {', '.join(STATUSES)}, got {self.status!r}")
         if (self.timing is not None) != (self.status == "timed"):
             raise ResultsError(f"rung {self.name!r}: a timing belongs to the status 'timed' and to no other, got {self.status!r}")
+        for name, least in (("flops", 1), ("floor_seconds", 1e-30), ("test_seconds", 0)):
+            value = getattr(self, name)
+            if value is not None and not least <= value <= 1e30:
+                raise ResultsError(f"rung {self.name!r}: {name} wants at least {least:g}, and at most 1e30, got {value!r}")
 
 
 @dataclass(frozen=True, repr=False)
