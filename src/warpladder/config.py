@@ -9,13 +9,13 @@ from typing import ClassVar
 from .arguments import ByName
 from .errors import ConfigError
 
-#: What was a setting here once and is an option of the rungs that have it; `library` is called otherwise there.
+#: Former settings of `TrainConfig` by name, and what the option of rungs is called that took the place of each.
 MOVED = {"threads": "threads", "device": "device", "feed": "feed", "block_size": "block_size", "library": "operations"}
 
 
 @dataclass(frozen=True)
 class TrainConfig(metaclass=ByName):
-    """What is trained: the settings of a training run. How it is computed are options of the rung.
+    """The settings of a training run, which say what is trained; the options of a rung say how that is computed.
 
     Parameters
     ----------
@@ -80,7 +80,12 @@ class TrainConfig(metaclass=ByName):
     @classmethod
     def moved(cls, name: str) -> str | None:
         """Where a former setting has gone, in a sentence; None for what never was one."""
-        return moved(name) if name in MOVED else None
+        if name not in MOVED:
+            return None
+        values = {"threads": 2, "device": "emulated", "feed": "streamed", "block_size": 512, "library": "linear"}
+        rung = {"threads": "native", "library": "library"}.get(name, "naive")
+        option, value = MOVED[name], values[name]
+        return f"{name} is an option of the rung, no setting: write '{rung}:{option}={value}' for the rung, or ladder.find({rung!r}, {option}={value!r})"
 
     def batch(self, samples: int) -> int:
         """Samples in a full batch of a training set of this many samples."""
@@ -95,19 +100,11 @@ class TrainConfig(metaclass=ByName):
         """A copy with these settings changed."""
         known = {f.name for f in fields(self)}
         for name in changes:
-            if name in MOVED:
-                raise ConfigError(moved(name))
+            if told := self.moved(name):
+                raise ConfigError(told)
             if name not in known:
                 raise ConfigError(f"there is no setting {name!r}; the settings are {', '.join(sorted(known))}")
         return replace(self, **changes)  # type: ignore[arg-type]
-
-
-def moved(name: str) -> str:
-    """Where a former setting has gone, in a sentence."""
-    values = {"threads": 2, "device": "emulated", "feed": "streamed", "block_size": 512, "library": "linear"}
-    rung = {"threads": "native", "library": "library"}.get(name, "naive")
-    option, value = MOVED[name], values[name]
-    return f"{name} is an option of the rung, no setting: write '{rung}:{option}={value}' for the rung, or ladder.find({rung!r}, {option}={value!r})"
 
 
 #: How each report trains its net: what `train` and `climb` use where nothing else is asked for.

@@ -136,7 +136,7 @@ def _plain(name: str) -> Rung:
 
 def _names() -> list[str]:
     """The names that rungs and peers have, without options, or had."""
-    return list(dict.fromkeys([*((rung.plain or rung).name for rung in LADDER + PEERS), *ALIASES]))
+    return list(dict.fromkeys([*(rung.base.name for rung in LADDER + PEERS), *ALIASES]))
 
 
 def load(path: str | os.PathLike[str]) -> Rung:
@@ -164,21 +164,20 @@ def spelled(rung: Rung) -> str | None:
         found = find(name)
     except RungError:
         return None
-    same = (found.plain or found) is (rung.plain or rung) and (found is rung or _alike(rung, found))
+    same = found.base is rung.base and (found is rung or _alike(rung, found))
     return name if same else None
 
 
 def is_peer(rung: Rung) -> bool:
     """Whether a rung is the program of others, with options or without."""
-    return any((rung.plain or rung) is (peer.plain or peer) for peer in PEERS)
+    return any(rung.base is peer.base for peer in PEERS)
 
 
 def outside(rung: Rung) -> bool:
     """Whether a rung is neither a rung nor a peer of warpladder's, with options or without: nothing about its code can be taken from an earlier run."""
-    plain = rung.plain or rung
-    return not any(plain is (known.plain or known) for known in LADDER + PEERS) or not (
-        rung is plain or _alike(rung, plain.but(**rung.options.chosen()))
-    )
+    base = rung.base
+    ours = any(base is known.base for known in LADDER + PEERS)
+    return not ours or not (rung is base or _alike(rung, base.but(**rung.options.chosen())))
 
 
 def _alike(rung: Rung, made: Rung) -> bool:

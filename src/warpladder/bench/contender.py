@@ -114,10 +114,10 @@ class Contender:
             trainer = self.trainer
             self.found["load_seconds"], _ = clocked(lambda: trainer.load(self.task.data))
             self.found["first_seconds"], _ = clocked(lambda: self._run(trainer, 0, 0, 1))
-            self.found["flops"] = flops = trainer.flops()
+            flops = trainer.flops()
             if isinstance(flops, bool) or not isinstance(flops, int) or flops < 1:
-                self.found["flops"] = None
                 raise Refused(f"flops() wants a whole number of at least 1, the FLOPs of one sample's training, got {flops!r:.40}")
+            self.found["flops"] = flops
             self.peak = trainer.peak()
             self.found["floor_seconds"] = None
             per_step = self._probe(trainer)
@@ -285,9 +285,10 @@ class Contender:
         if len(data.test_x) == 0 or (labelled and data.test_y is None):
             self.remark("no test accuracy: the test set has no labels" if len(data.test_x) else "no test accuracy: there is no test set")
             return
-        seconds, result = clocked(lambda: score(trainer, data.test_x, data.test_y, data.scale))
+        test = partial(score, trainer, data.test_x, data.test_y, data.scale)
+        seconds, result = clocked(test)
         if seconds < self.task.budget:  # the first pass compiled and took memory
-            seconds, result = clocked(lambda: score(trainer, data.test_x, data.test_y, data.scale))
+            seconds, result = clocked(test)
         if not math.isfinite(result.loss):
             self.remark("the test loss is not finite: training diverged")
         self.found |= {

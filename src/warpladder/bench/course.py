@@ -15,7 +15,7 @@ from threading import Thread
 from time import perf_counter, sleep
 
 from .. import gpu, machine
-from ..ladder import Rung, is_peer
+from ..ladder import is_peer
 from ..results import SCHEMA, Checked, DataFacts, Gpu, Machine, NetFacts, Results, RungResult
 from .beside import MOST, passed_beside
 from .contender import Contender, line
@@ -56,7 +56,7 @@ class Course:
 
     def _threads(self) -> int | None:
         """How many threads every rung that has the choice is given, with which the machine's peak is measured too; None where they differ."""
-        chosen = {each.rung.options.chosen().get("threads") for each in self.contenders if _on_cpu(each.rung)}
+        chosen = {each.rung.options.chosen().get("threads") for each in self.contenders if each.rung.threaded}
         return chosen.pop() if len(chosen) == 1 else None
 
     def run(self) -> Results:
@@ -220,11 +220,6 @@ class Course:
         if self.found is not None:
             results = self.results(stopped or ("" if self.doing == "done" else f"still under way when this was written, {self.doing}"))
             self.found(results, next((rung for rung in results.rungs if news and rung.name == news.rung.name), None))
-
-
-def _on_cpu(rung: Rung) -> bool:
-    """Whether it is a rung's choice how many threads of the CPU compute."""
-    return rung.has("threads") and "device" not in rung.options.chosen()
 
 
 def _begun(peers: list[Contender]) -> None:

@@ -212,13 +212,13 @@ def with_shared(rungs: Sequence[Rung], options: dict[str, Any]) -> list[Rung]:
 
 def _could(rung: Rung, name: str) -> bool:
     """Whether an option that all rungs share is one of this rung's; a peer's device is another matter, and on a GPU a peer has no threads."""
-    if name == "threads" and rung.options.chosen().get("device") == "cuda":
-        return False
+    if name == "threads":
+        return rung.threaded
     return rung.has(name) and (name != "device" or rung.has("block_size"))
 
 
 def _follows(rung: Rung, name: str) -> bool:
-    """Whether it is set here: the rung has it and says nothing else itself."""
+    """Whether a shared option is set on this rung: the rung has the option, and its name says nothing of it yet."""
     return _could(rung, name) and name not in rung.options.chosen()
 
 

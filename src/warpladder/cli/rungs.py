@@ -95,7 +95,7 @@ def _details(out: Console, rung: Rung, net: Net, config: TrainConfig) -> None:
     told.append(f"It trains {net.name} here." if reason is None else f"It cannot train {net.name} here: {reason}")
     out.print(Padding(Text("\n".join(told)), (0, 0, 0, 2)))
     if rung.options.names():
-        example = f"{(rung.plain or rung).name}:{rung.options.names()[-1]}=..."
+        example = f"{rung.base.name}:{rung.options.names()[-1]}=..."
         out.print(Padding(f"Its options, written as {example}", (0, 0, 0, 2)))
         out.print(Padding(_options(rung), (0, 0, 0, 3)))
     out.print()

@@ -39,7 +39,7 @@ def build(net: Net, config: TrainConfig, state: State, options: JaxOptions = Jax
 
 
 def unsupported(net: Net, config: TrainConfig, options: JaxOptions = JaxOptions()) -> str | None:
-    """It trains every net, if it is installed; XLA chooses its threads when it starts."""
+    """A line that says what JAX lacks here for these options, or None; XLA chooses its threads when it starts."""
     if options.device is None:
         if options.precision is not None:
             return f"precision={options.precision} is that of a GPU's tensor cores: add device=cuda"

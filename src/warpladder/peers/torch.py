@@ -15,7 +15,7 @@ from ..rungs.options import THREADS, OneOf, Options, Whole, YesNo, option, too_f
 from ..trainers.base import State, Trainer
 from . import driver
 
-#: How it deviates on a GPU: cuDNN takes the fastest algorithm that it finds, whatever it promises, Winograd's and Fourier's forms among them.
+#: How PyTorch deviates on a GPU: cuDNN takes its fastest algorithm, whatever order that sums in, Winograd's and Fourier's forms among them.
 ORDERLESS = "the gradients of convolutions may be summed in another order each time"
 
 
@@ -67,7 +67,7 @@ def build(net: Net, config: TrainConfig, state: State, options: TorchOptions = T
 
 
 def unsupported(net: Net, config: TrainConfig, options: TorchOptions = TorchOptions()) -> str | None:
-    """It trains every net with options that go together, where what they need is installed."""
+    """A line that says why PyTorch cannot train the net with these options here, or None."""
     if reason := _at_odds(options) or _images(net, options):
         return reason
     if not find_spec("torch"):

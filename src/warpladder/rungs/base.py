@@ -63,7 +63,7 @@ class Rung:
         RungError
             The rung has no such option, or an option is none of what it may be: one line that says what there is.
         """
-        plain = self.plain or self
+        plain = self.base
         for name in options:
             if name not in self.options.names():
                 has = f"it has {', '.join(self.options.names())}" if self.options.names() else "it has none"
@@ -84,6 +84,16 @@ class Rung:
         )
         return made if plain.vary is None else plain.vary(made)
 
+    @property
+    def base(self) -> Rung:
+        """The rung with no option set: itself where it is no variant."""
+        return self.plain or self
+
+    @property
+    def threaded(self) -> bool:
+        """Whether the rung leaves open how many threads of the CPU compute: a peer that trains on a GPU does not."""
+        return self.has("threads") and "device" not in self.options.chosen()
+
     def has(self, option: str) -> bool:
-        """Whether it has an option of this name."""
+        """Whether the rung has an option of this name."""
         return option in self.options.names()

@@ -18,10 +18,10 @@ from ..data.dataset import Dataset
 from ..data.foreign import to_numpy
 from ..errors import CheckpointError, ConfigError, RungError
 from ..ladder import find
-from ..machine import cores
 from ..nets import Net
 from ..params import initial, slots, views
 from ..rungs.base import Rung
+from ..rungs.options import too_few_cores
 from ..trainers.base import State, Trainer, check_fit, check_settings
 from .scale import advice
 
@@ -80,7 +80,7 @@ def begin(
 def restore(checkpoint: Checkpoint, rung: str | Rung | None = None) -> Trainer:
     """A trainer that stands where a checkpoint does, to `predict` with or to `score`; without a name it is of the rung that trained."""
     chosen, config = _rung(rung) if rung is not None else _that_trained(checkpoint), checkpoint.config
-    if chosen.has("threads") and (chosen.options.chosen().get("threads") or 0) > cores():  # it was trained on a larger machine
+    if too_few_cores(checkpoint.net, config, chosen.options):  # it was trained on a larger machine
         chosen = chosen.but(threads=None)
     if reason := chosen.unsupported(checkpoint.net, config):
         raise RungError(f"rung {chosen.name!r} cannot run net {checkpoint.net.name!r}: {reason}")
