@@ -92,7 +92,7 @@ def run_case(case: Case, data_dir: str | None, rounds: int, peak: float) -> dict
     """Time one case; seconds are of one step."""
     train, real = dataset(case, data_dir)
     start = params.initial(case.net, 0)
-    state = State(start, np.zeros_like(start))
+    state = State(start)
     trainers = {}
     for name in case.trainers:
         rung = find(name)

@@ -35,7 +35,7 @@ def epoch(net: Net, device: EmulatedDevice, images: int, rounds: int) -> tuple[f
     pixels = random.integers(0, 256, (images, *net.in_shape), np.uint8)
     labels = random.integers(0, 10, images)
     data = Dataset("random", pixels, labels, pixels[:1], labels[:1], 1 / 255)
-    start = State(params.initial(net, 0), np.zeros(net.param_count, np.float32))
+    start = State(params.initial(net, 0))
     config = TrainConfig(batch_size=64, learning_rate=0.01)
     begin = time.perf_counter()
     with KernelTrainer(net, config, start, device, TABLE, "sync") as trainer:

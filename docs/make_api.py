@@ -29,6 +29,7 @@ PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
         "warpladder.data.",
         (data.load, data.arrays, data.Dataset, data.Standard, data.split, data.download, data.write_submission, pixels),
     ),
+    ("Optimizers and schedules", "warpladder.", (wl.SGD, wl.Adam, wl.AdamW, wl.Constant, wl.StepDecay, wl.Cosine)),
     ("Training", "warpladder.", (wl.TrainConfig, wl.train, wl.Model, wl.Run, wl.load)),
     ("What a run reports", "warpladder.train.", (checkpoint.EpochLog, checkpoint.Score)),
     ("The ladder", "warpladder.ladder.", (ladder.find, ladder.load, ladder.is_peer, ladder.outside, ladder.spelled)),

@@ -13,9 +13,12 @@ from safetensors.numpy import save as save_tensors
 
 from runs import CNN, CONFIG, MLP
 from warpladder.checkpoint import Checkpoint, DataMark, EpochLog, Score, Sums
+from warpladder.config import TrainConfig
 from warpladder.nets import Net
+from warpladder.optimizers import Adam
 from warpladder.params import initial, views
 from warpladder.plan import NetPlan, OpPlan, ProductPlan
+from warpladder.schedules import Cosine
 
 Tensors = dict[str, np.ndarray]
 
@@ -26,10 +29,26 @@ def example(net: Net = CNN, momentum: float = 0.9, **changes: Any) -> Checkpoint
     config = CONFIG.but(momentum=momentum, nesterov=momentum > 0)
     mark = DataMark("noise", 53, 1 / 255, {"train_x": "uint8 53x1x4x4 crc32 01234567"})
     history = (EpochLog(1, 1.25, 0.5, None, None, 0.125),)
-    made = Checkpoint(
-        net, config, mark, "numpy", views(net, flat), views(net, flat * 2) if momentum else {}, 1, 3, Sums(7.3, 9, 24, 0.1), history
-    )
+    slots = {"momentum_buffer": views(net, flat * 2)} if momentum else {}
+    made = Checkpoint(net, config, mark, "numpy", views(net, flat), slots, 1, 3, Sums(7.3, 9, 24, 0.1), history)
     return replace(made, **changes)
+
+
+def adam(net: Net = CNN, **changes: Any) -> Checkpoint:
+    """The same place in a run with Adam, whose rate falls along a cosine."""
+    flat = initial(net, 1)
+    config = TrainConfig(epochs=3, batch_size=8, optimizer=Adam(0.01, betas=(0.8, 0.99)), schedule=Cosine(warmup=1), seed=5, log_every=4)
+    slots = {"exp_avg": views(net, flat * 2), "exp_avg_sq": views(net, flat**2)}
+    return example(net, config=config, slots=slots, **changes)
+
+
+def former(document: dict[str, Any], tensors: Tensors) -> bytes:
+    """The file of a run with SGD in the form that it had before there were other optimizers."""
+    settings = dict(document["config"])
+    schedule, optimizer = settings.pop("schedule"), settings.pop("optimizer")
+    assert schedule["name"] == "Constant" and optimizer.pop("name") == "SGD"
+    renamed = {name.replace("momentum_buffer.", "velocity."): array for name, array in tensors.items()}
+    return together(document | {"format": 1, "config": settings | optimizer}, renamed)
 
 
 def finished(net: Net = MLP, momentum: float = 0.0) -> Checkpoint:

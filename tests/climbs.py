@@ -15,6 +15,9 @@ NET = NetFacts(
 DATA = DataFacts("mnist", 60000, 10000, (1, 28, 28), "uint8", 10)
 
 
+ADAM: Any = {"name": "Adam", "learning_rate": 0.001, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}
+
+
 def timed(name, idea, seconds, *, steps=938, peer=False, **more):
     """A timed rung whose repetitions take these seconds per epoch."""
     share = steps / 938
@@ -43,6 +46,6 @@ def example(**changes):
     )  # fmt: skip
     told = Results(
         SCHEMA, "2026-11-21T05:00:00+00:00", "warpladder climb mlp --data mnist --rungs loops,numpy,native", MACHINE, NET, DATA,
-        {"batch_size": 64, "learning_rate": 0.01, "clip_value": None, "shuffle": True}, epochs=10, repeats=3, rungs=rungs,
+        {"batch_size": 64, "optimizer": ADAM, "schedule": {"name": "Cosine", "warmup": 1.0}, "clip_value": None, "shuffle": True}, epochs=10, repeats=3, rungs=rungs,
     )  # fmt: skip
     return replace(told, **changes)

@@ -11,7 +11,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from checkpoints import finished
+from checkpoints import adam, apart, example, finished, former
 from runs import AUTOENCODER, CONFIG, MLP, data
 from warpladder.checkpoint import Checkpoint, EpochLog, Score, Sums, codec, decode, encode
 from warpladder.nets import Net
@@ -20,7 +20,7 @@ from warpladder.train.beginning import mark, to_state
 
 _EDGES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 2**31, 2**63, 10**400, 0.5, -0.0, 1e308, float("nan"), float("inf"), "", "nan", "0x1p+5000",
-    "Linear", "MSELoss", "\ud800", "a\nb", [], {}, [1, 4, 4], [[]], {"type": "Flatten"}, {"type": "Linear", "out_features": 10**30},
+    "Linear", "MSELoss", "SGD", "Cosine", "\ud800", "a\nb", [], {}, [1, 4, 4], [[]], {"type": "Flatten"}, {"type": "Linear", "out_features": 10**30},
 )  # fmt: skip
 
 
@@ -36,9 +36,11 @@ def seeds() -> list[bytes]:
         return encode(Checkpoint(net, place.pop("config", CONFIG), noise, "numpy", views(net, initial(net, 1)), history=logs, **place))
 
     return [
-        at(MLP, velocity=momentum(MLP), epoch=1, step=3, sums=Sums(20.25, 9, 24, 0.01)),
+        at(MLP, slots={"momentum_buffer": momentum(MLP)}, epoch=1, step=3, sums=Sums(20.25, 9, 24, 0.01)),
         at(MLP, config=CONFIG.but(momentum=0.0, nesterov=False), epoch=3, finished=True, test=Score(0.75, 0.5)),
-        at(AUTOENCODER, velocity=momentum(AUTOENCODER), tuned=finished().tuned),
+        at(AUTOENCODER, slots={"momentum_buffer": momentum(AUTOENCODER)}, tuned=finished().tuned),
+        encode(adam(MLP)),
+        former(*apart(encode(example(MLP)))),
     ]
 
 
@@ -46,9 +48,9 @@ def parse(content: bytes) -> None:
     """What was read is of one piece, can be trained on, and can be written and read again."""
     checkpoint = decode(content)
     state = to_state(checkpoint)
-    assert state.params.shape == state.velocity.shape == (checkpoint.net.param_count,)
-    assert state.params.dtype == state.velocity.dtype == np.float32
-    assert np.isfinite(state.params).all() and np.isfinite(state.velocity).all()
+    assert tuple(state.slots) == checkpoint.config.optimizer.slots and state.step == checkpoint.made
+    for array in (state.params, *state.slots.values()):
+        assert array.shape == (checkpoint.net.param_count,) and array.dtype == np.float32 and np.isfinite(array).all()
     assert 0 <= checkpoint.epoch <= checkpoint.config.epochs and len(checkpoint.history) == checkpoint.epoch
     again = encode(checkpoint)
     assert encode(decode(again)) == again
@@ -110,7 +112,7 @@ def _damage_tensor(tensors: dict[str, np.ndarray], rng: random.Random) -> None:
     if kind == 0:
         del tensors[name]
     elif kind == 1:
-        tensors[rng.choice(("", "velocity.", "velocity.velocity.", "9.weight"))] = tensors.pop(name)
+        tensors[rng.choice(("", "velocity.", "momentum_buffer.velocity.", "exp_avg_sq.0.weight", "9.weight"))] = tensors.pop(name)
     elif kind == 2:
         tensors[name] = tensor.reshape(-1)
     elif kind == 3 and tensor.size:

@@ -399,6 +399,7 @@ TARGETS = (
             b"BF16",
             b"1.weight",
             b"velocity.",
+            b"exp_avg_sq.",
             b'\\"',
             b"null",
             b"-1",

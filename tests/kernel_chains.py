@@ -20,11 +20,11 @@ from warpladder.ops.cross_entropy import reference as cross_entropy
 from warpladder.ops.gather import reference as gather
 from warpladder.ops.kernels import Head, KernelTable, Stem, WholeStep
 from warpladder.ops.linear import reference as linear
-from warpladder.ops.sgd import reference as sgd
-from warpladder.ops.sgd.cuda import NaiveSGD
+from warpladder.ops.update import reference as update_reference
+from warpladder.ops.update.cuda import NaiveUpdate
 from warpladder.order import Order
 from warpladder.tolerance import bound
-from warpladder.trainers.kernelwise.slots import Slots
+from warpladder.trainers.kernelwise.layout import Layout
 from warpladder.trainers.reference import ReferenceTrainer
 
 #: Small nets of the ladder, of odd sizes and of sizes that four divides, of several classes.
@@ -136,14 +136,14 @@ def whole_cases(whole: type[WholeStep]) -> Runs:
 def _whole(device: Device, whole: type[WholeStep], net: Net, config: TrainConfig, samples: int, as_bytes: bool) -> set[str]:
     """Every step of an epoch from the same parameters, whole and as the second half of a batch, which nothing updates."""
     drawn, reference = _clear(net, config, samples, as_bytes)
-    batch, slots = config.batch(samples), Slots(net)
+    batch, slots = config.batch(samples), Layout(net)
     start = drawn.state.params, np.random.default_rng(1).normal(size=net.param_count).astype(np.float32)
-    held = {name: slots.zeros(device, name) for name in ("parameters", "gradients", "optimiser")}
+    held = {name: slots.zeros(device, name) for name in ("parameters", "gradients", "momentum")}
     w, dw, v = held.values()
     data, log = drawn.dataset, log_of(device)
     assert data.train_y is not None
     source, labels = device.array(data.train_x, "source"), device.array(data.train_y.astype(np.int32), "labels")
-    update = NaiveSGD(device, config, w, dw, v, 256)
+    update = NaiveUpdate(device, config, w, dw, (v,), 256)
     order = device.array(drawn.order.words, "order")
     op = whole(device, net, source, data.scale, labels, order, log, batch, batch, slots.views(w), slots.views(dw), update, 256)
     launched = send(op.once)
@@ -164,7 +164,9 @@ def _whole(device: Device, whole: type[WholeStep], net: Net, config: TrainConfig
                 assert after[0].tobytes() + after[1].tobytes() == start[0].tobytes() + start[1].tobytes()
             else:
                 w64, g64, v64 = (array.astype(float) for array in (start[0], found, start[1]))
-                for got, truth in zip(after, sgd.step(w64, g64, v64, config), strict=True):
+                assert whole.updates(config)
+                stepped, held64 = update_reference.step(w64, g64, {"momentum_buffer": v64}, config, config.learning_rate, 1)
+                for got, truth in zip(after, (stepped, held64.get("momentum_buffer", v64)), strict=True):
                     close(got, truth, abs(w64) + abs(g64) + abs(v64), bound("float32", 8), "the update")
         logged(log, step, loss, limit * sizes.loss, correct)
     return launched

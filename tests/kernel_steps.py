@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kernel_tools import BLOCKS, Runs, close, nan, send, untouched
-from warpladder.config import TrainConfig
+from updates import OPTIMIZERS, drawn, named
 from warpladder.device import Device
 from warpladder.nets import Shape
 from warpladder.ops.gather import reference as gather
 from warpladder.ops.kernels import KernelTable
-from warpladder.ops.sgd import reference as sgd
+from warpladder.optimizers import Optimizer
 from warpladder.order import Order
 from warpladder.tolerance import bound
 
 
 def update_cases(table: KernelTable) -> Runs:
-    settings: list[dict[str, Any]] = [
-        {}, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1, "clip_value": 0.5}, {"momentum": 0.9, "weight_decay": 0.1}, {"clip_value": 0.5},
-    ]  # fmt: skip
-    for size, block, more in zip((1, 1001, 257, 64), BLOCKS, settings, strict=False):
-        config = TrainConfig(learning_rate=0.3, **more)
-        yield f"{more} of {size}, block {block}", lambda device, a=(config, size, block): _update(device, table, *a)  # type: ignore[misc]
+    for number, optimizer in enumerate(OPTIMIZERS):
+        size, block, limit = (1, 1001, 257, 64)[number % 4], BLOCKS[number % len(BLOCKS)], (None, 0.5)[number % 2]
+        a = (optimizer, size, block, limit)
+        yield f"{named(optimizer)}, limit {limit}, of {size}, block {block}", lambda device, a=a: _update(device, table, *a)  # type: ignore[misc]
 
 
-def _update(device: Device, table: KernelTable, config: TrainConfig, size: int, block: int) -> set[str]:
-    w, g, v = (np.random.default_rng(seed).normal(size=size).astype(np.float32) for seed in range(3))
-    params, grads, velocity = device.array(w, "params"), device.array(g, "grads"), device.array(v, "velocity")
-    launched = send(table.update(device, config, params, grads, velocity, block).launches())
-    w, g, v = w.astype(float), g.astype(float), v.astype(float)
-    wanted = sgd.step(w, g, v, config)
-    terms = abs(w) + abs(g) + abs(v)
-    close(params.download(), wanted[0], terms, bound("float32", 8), "params")
-    close(velocity.download(), wanted[1], terms, bound("float32", 4), "velocity")
+def _update(device: Device, table: KernelTable, optimizer: Optimizer, size: int, block: int, limit: float | None) -> set[str]:
+    """At a step whose row of numbers is one of several."""
+    case = drawn(optimizer, size, limit)
+    params, grads = device.array(case.w, "params"), device.array(case.g, "grads")
+    slots = tuple(device.array(slot, name) for name, slot in zip(optimizer.slots, case.slots, strict=True))
+    rows = nan(3, len(case.numbers))
+    rows[1] = case.numbers
+    update = table.update(device, case.config, params, grads, slots, block)
+    launched = send(update.launches(device.array(rows, "numbers"), device.array(np.array([2], np.int32), "step")))
+    close(params.download(), case.after, case.terms, bound("float32", 16), "params")
+    for name, slot, wanted, terms in zip(optimizer.slots, slots, case.slots_after, case.slot_terms, strict=True):
+        close(slot.download(), wanted, terms, bound("float32", 8), name)
     return launched
 
 

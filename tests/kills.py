@@ -41,6 +41,11 @@ from warpladder.train import loop
 
 EVERY = 3  # steps between two checkpoints
 CONFIG = TrainConfig(epochs=4, batch_size=32, learning_rate=0.05, momentum=0.9, nesterov=True, seed=7, log_every=5)
+#: The same run with other optimizers, whose slots, count and schedule have to come back as well.
+OTHERS = {
+    "adam": CONFIG.but(optimizer=wl.Adam(0.005), schedule=wl.Cosine(warmup=1)),
+    "adamw": CONFIG.but(optimizer=wl.AdamW(0.005), schedule=wl.StepDecay(every=1, gamma=0.5)),
+}
 SAMPLES, VALIDATION = 400, 100  # 12 batches and a half
 DEADLINE = 120.0  # seconds that a run may take; one that was stopped in a lock, say, would take for ever
 
@@ -213,12 +218,15 @@ def machine() -> dict[str, str | int]:
 
 def main() -> int:
     """Kill as the command line asks; 1 where a failure was seen."""
+    global CONFIG
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rung", action="append", help="may be given several times; numpy and native if not given")
     parser.add_argument("--count", type=int, default=500, help="kills of each rung's runs")
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     parser.add_argument("--out", type=Path, help="a JSON file for what was seen")
+    parser.add_argument("--optimizer", choices=sorted(OTHERS), help="in place of SGD with momentum")
     options = parser.parse_args()
+    CONFIG = OTHERS.get(options.optimizer, CONFIG)
     tallies = []
     for rung in options.rung or ["numpy", "native"]:
         with tempfile.TemporaryDirectory() as folder:
@@ -238,7 +246,7 @@ def main() -> int:
         run = {
             "net": "mlp",
             "data": f"digits, {SAMPLES} samples",
-            "config": asdict(CONFIG),
+            "config": CONFIG.as_dict(),
             "checkpoint_every": EVERY,
             "seed": options.seed,
         }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from warpladder.ops.base import OpTable
 from warpladder.ops.linear.array import ArrayLinear
 from warpladder.ops.maxpool2d.array import ArrayMaxPool2d
 from warpladder.ops.relu.array import ArrayReLU
+from warpladder.optimizers import SGD
 from warpladder.order import Order
 from warpladder.params import initial, slots, views
 from warpladder.rungs.numpy import build as honest
@@ -91,7 +93,7 @@ def blended(net: Net, before: State, state: State, share: Callable[[str, np.ndar
     update = views(net, state.params - before.params)
     for name, tensor in views(net, params).items():
         tensor += (share(name, update[name]) * update[name]).astype(np.float32)
-    return State(params, state.velocity)
+    return state.but(params=params)
 
 
 # What a step leaves behind
@@ -280,22 +282,36 @@ class ForgetsThePixelsInTheMean(Wrapper):
 
 
 class IgnoresMomentum(Wrapper):
+    """Takes a buffer, gives it back, and never looks at it."""
+
+    def __init__(self, net: Net, config: TrainConfig, state: State) -> None:
+        super().__init__(net, config, state)
+        self.held = state.slot("momentum_buffer").copy()
+
     def settings(self, config: TrainConfig) -> TrainConfig:
         return config.but(momentum=0.0, nesterov=False)
 
+    def state(self) -> State:
+        return self.inner.state().but(slots={"momentum_buffer": self.held})
 
-class KeepsVelocityToItself(Wrapper):
+    def set_state(self, state: State) -> None:
+        self.held = state.slot("momentum_buffer").copy()
+        super().set_state(state)
+
+
+class KeepsItsMomentumToItself(Wrapper):
     """Trains with momentum, but starts it anew at every set_state."""
 
     def set_state(self, state: State) -> None:
-        self.inner.set_state(replace(state, velocity=np.zeros_like(state.velocity)))
+        self.inner.set_state(state.but(slots={}))
 
 
 class DampensMomentum(Wrapper):
     """v = m v + (1 - m) g."""
 
     def settings(self, config: TrainConfig) -> TrainConfig:
-        return config.but(learning_rate=config.learning_rate * (1 - config.momentum))
+        assert isinstance(config.optimizer, SGD)
+        return config.but(learning_rate=config.learning_rate * (1 - config.optimizer.momentum))
 
 
 class IgnoresNesterov(Wrapper):
@@ -336,7 +352,7 @@ class HasItsOwnStart(Wrapper):
     """Ignores the state that it is built with."""
 
     def __init__(self, net: Net, config: TrainConfig, state: State) -> None:
-        super().__init__(net, config, State(initial(net, config.seed), np.zeros_like(state.velocity)))
+        super().__init__(net, config, State(initial(net, config.seed)))
 
 
 # What it reports
@@ -542,7 +558,7 @@ class MissesTheLastStepOfARange(Wrapper):
         log = super().run(order, first, last - 1)
         now = self.inner.state()
         rest = self.inner.run(order, last - 1, last)
-        self.inner.set_state(now)
+        self.inner.set_state(now.but(step=now.step + 1))
         return joined([log, rest])
 
 
@@ -573,8 +589,9 @@ class ShowsItsStateLive(Wrapper):
 
     def state(self) -> State:
         now = self.inner.state()
-        self.live.params[...], self.live.velocity[...] = now.params, now.velocity
-        return self.live
+        for mine, its in zip((self.live.params, *self.live.slots.values()), (now.params, *now.slots.values()), strict=True):
+            mine[...] = its
+        return self.live.but(step=now.step)
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         log = super().run(order, first, last)
@@ -640,12 +657,39 @@ class RoundsItsState(Wrapper):
         return replace(state, params=state.params.astype(np.float16).astype(np.float32))
 
 
-class HidesItsVelocity(Wrapper):
-    """Trains with momentum and gives out none."""
+class HidesItsMomentum(Wrapper):
+    """Trains with momentum and gives out zeros."""
 
     def state(self) -> State:
         state = super().state()
-        return replace(state, velocity=np.zeros_like(state.velocity))
+        return state.but(slots={name: np.zeros_like(slot) for name, slot in state.slots.items()})
+
+
+class GivesOutNoSlots(Wrapper):
+    def state(self) -> State:
+        return super().state().but(slots={})
+
+
+class GivesOutASlotTooMany(Wrapper):
+    """Zeros under a name that the optimizer does not have, as trainers without momentum once did."""
+
+    def state(self) -> State:
+        state = super().state()
+        return state.but(slots={**state.slots, "velocity": np.zeros_like(state.params)})
+
+
+class GivesOutAnArrayOfSlots(Wrapper):
+    """State(params, velocity), as it once was."""
+
+    def state(self) -> State:
+        state = super().state()
+        return State(state.params, np.zeros_like(state.params))  # type: ignore[arg-type]
+
+
+class GivesOutHalfASlot(Wrapper):
+    def state(self) -> State:
+        state = super().state()
+        return state.but(slots={name: slot[: len(slot) // 2] for name, slot in state.slots.items()})
 
 
 class ClampsItsState(Wrapper):
@@ -663,7 +707,7 @@ class FlushesItsState(Wrapper):
 class GivesOutDoubles(Wrapper):
     def state(self) -> State:
         state = super().state()
-        return State(state.params.astype(np.float64), state.velocity.astype(np.float64))
+        return state.but(params=state.params.astype(np.float64))
 
 
 class SharesItsParameters(Wrapper):
@@ -737,7 +781,7 @@ class PredictsWithoutBias(Wrapper):
         for name, tensor in views(self.net, params).items():
             if name.endswith("bias"):
                 tensor[...] = 0
-        return honest(self.net, self.config, State(params, np.zeros_like(params))).predict(x, scale)
+        return honest(self.net, self.config, State(params)).predict(x, scale)
 
 
 class PredictsIntoOneBuffer(Wrapper):
@@ -966,7 +1010,7 @@ class Liar:
     build: type[Wrapper]
     caught_by: tuple[str, ...]
     applies: Callable[[Net, TrainConfig], bool] = always
-    settings: dict[str, float | bool] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
     name: str = ""
 
     def __str__(self) -> str:
@@ -1000,7 +1044,7 @@ LIARS = (
     Liar(SumsOverTheBatch, UPDATE),
     Liar(ForgetsThePixelsInTheMean, UPDATE, images),
     Liar(IgnoresMomentum, UPDATE, settings=MOMENTUM),
-    Liar(KeepsVelocityToItself, UPDATE, settings=MOMENTUM),
+    Liar(KeepsItsMomentumToItself, UPDATE, settings=MOMENTUM),
     Liar(DampensMomentum, UPDATE, settings=MOMENTUM),
     Liar(IgnoresNesterov, UPDATE, settings={**MOMENTUM, "nesterov": True}),
     Liar(IgnoresWeightDecay, UPDATE, settings={"weight_decay": 1e-8}),
@@ -1044,7 +1088,11 @@ LIARS = (
     Liar(RoundsItsState, UPDATE),
     Liar(GivesOutDoubles, ("state",)),
     Liar(SharesItsParameters, ("rebuild", "disturbance")),
-    Liar(HidesItsVelocity, ("velocity",), settings=MOMENTUM),
+    Liar(HidesItsMomentum, ("slots",), settings=MOMENTUM),
+    Liar(GivesOutNoSlots, ("slots",), settings=MOMENTUM),
+    Liar(GivesOutASlotTooMany, ("slots",)),
+    Liar(GivesOutAnArrayOfSlots, ("slots",)),
+    Liar(GivesOutHalfASlot, ("state",), settings=MOMENTUM),
     Liar(ClampsItsState, ("round trip",)),
     Liar(FlushesItsState, ("round trip", "rebuild")),
     Liar(Raises, ("crash",), batches),

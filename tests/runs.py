@@ -76,10 +76,10 @@ def hooked(
 def facts(checkpoint: Checkpoint) -> dict:
     """Everything about where a run stands that must repeat: all but seconds, and the settings that are free."""
     numbers = {name: array.tobytes() for name, array in checkpoint.params.items()}
-    momentum = {name: array.tobytes() for name, array in checkpoint.velocity.items()}
+    slots = {slot: {name: array.tobytes() for name, array in named.items()} for slot, named in checkpoint.slots.items()}
     return {
         "params": numbers,
-        "velocity": momentum,
+        "slots": slots,
         "place": (checkpoint.epoch, checkpoint.step, checkpoint.finished),
         "sums": asdict(replace(checkpoint.sums, seconds=0.0)),
         "history": [asdict(replace(log, seconds=0.0)) for log in checkpoint.history],

@@ -30,7 +30,9 @@ from warpladder.nets import (
     mlp10,
     softmax,
 )  # fmt: skip
+from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.order import Order
+from warpladder.schedules import Constant, Cosine, Schedule, StepDecay
 from warpladder.trainers.base import State
 
 LARGEST = 14  # pixels on a side, so that a thousand examples stay quick
@@ -117,19 +119,29 @@ def image_layers(draw: st.DrawFn, shape: Shape) -> Layer:
     return kind()
 
 
+OPTIMIZERS: tuple[Optimizer, ...] = (SGD(1e-3), SGD(1e-3, momentum=0.9), SGD(1e-3, momentum=0.9, nesterov=True), Adam(1e-3), AdamW(1e-3))
+
+SCHEDULES: tuple[Schedule, ...] = (Constant(), Constant(), Cosine(warmup=1), StepDecay(every=0.5, gamma=0.5))
+
+
 def configs() -> st.SearchStrategy[TrainConfig]:
-    """Batches of one, some and all samples; every combination of the optimiser's settings."""
+    """Batches of one, some and all samples; every optimizer and schedule, with and without weight decay and clipping."""
 
     def make(
-        batch: int | None, momentum: float, nesterov: bool, decay: float, clip: float | None, shuffle: bool, drop_last: bool
+        batch: int | None, optimizer: Optimizer, schedule: Schedule, decay: float, clip: float | None, shuffle: bool, drop_last: bool
     ) -> TrainConfig:
         return TrainConfig(
-            batch_size=batch, learning_rate=1e-3, momentum=momentum, nesterov=nesterov and momentum > 0,
-            weight_decay=decay, clip_value=clip, shuffle=shuffle, drop_last=drop_last,
-        )  # fmt: skip
+            batch_size=batch,
+            optimizer=optimizer,
+            schedule=schedule,
+            weight_decay=decay,
+            clip_value=clip,
+            shuffle=shuffle,
+            drop_last=drop_last,
+        )
 
     return st.builds(
-        make, st.sampled_from([1, 2, 3, 5, 8, None]), st.sampled_from([0.0, 0.9]), st.booleans(),
+        make, st.sampled_from([1, 2, 3, 5, 8, None]), st.sampled_from(OPTIMIZERS), st.sampled_from(SCHEDULES),
         st.sampled_from([0.0, 0.01]), st.sampled_from([None, None, 0.003]), st.booleans(), st.booleans(),
     )  # fmt: skip
 
@@ -152,8 +164,15 @@ def case(net: Net, config: TrainConfig, seed: int, samples: int, as_bytes: bool 
     for slot in params.slots(net):
         if len(slot.shape) == 1:
             start[slot.start : slot.stop] = random.normal(scale=0.1, size=slot.shape)
-    velocity = random.normal(scale=0.01, size=start.shape).astype(np.float32) if config.momentum else np.zeros_like(start)
-    return Case(net, config, dataset, State(start, velocity), Order(seed, 0, samples, config.shuffle))
+    return Case(net, config, dataset, State(start, slots(config, random, start.size), seed % 7), Order(seed, 0, samples, config.shuffle))
+
+
+def slots(config: TrainConfig, random: np.random.Generator, size: int) -> dict[str, np.ndarray]:
+    """Slots of the optimizer, (size,) each, that are not zero; means of squares differ by a factor of four at most."""
+    return {
+        name: (random.uniform(1e-4, 4e-4, size) if name.endswith("_sq") else random.normal(scale=0.01, size=size)).astype(np.float32)
+        for name in config.optimizer.slots
+    }
 
 
 def data(net: Net, random: np.random.Generator, samples: int, as_bytes: bool = True) -> Dataset:

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 if __name__ == "__main__":  # before NumPy is loaded: one thread for each of the sweeps that run side by side
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -36,6 +36,7 @@ from warpladder.nets import Conv2d, Net
 from warpladder.verify import Verdict, verify
 from warpladder.verify.cases import Cases
 from warpladder.verify.maker import NoSpecimen
+from wrong_steps import WRONG_STEPS
 
 NETS = ("softmax", "mlp", "mlp10", "cnn", "autoencoder")
 #: Liars for whom a batch of one sample is like any other: there is no partial batch, and a sum is a mean.
@@ -43,6 +44,8 @@ OF_BATCHES = {
     "ReportsASummedLoss", "ReportsFullBatches", "SkipsTheLastPartialBatch", "SumsOverTheBatch", "TrainsOn40Percent", "WrongInTheLastPartialBatch",
     "WrongOnABatchOfOne", "Raises", "PredictsWholeBatchesOnly",
 }  # fmt: skip
+#: Liars for whom an epoch of one step is like any other.
+OF_EPOCHS = {"ChangesTheRateEachEpoch", "CountsRunsAsSteps", "IgnoresWarmup", "KeepsItsFirstEpochsLength"}
 SHARES = 4  # of a row's liars, at most, that are proven side by side: for each its cases are made anew
 NARROW = 8  # channels of the autoencoder above batches of SMALL samples
 
@@ -83,7 +86,7 @@ class Shared:
             raise cases
         return cases
 
-    def verdict(self, build: Callable, **settings: float | bool) -> Verdict:
+    def verdict(self, build: Callable, **settings: Any) -> Verdict:
         module = sys.modules["warpladder.verify"]
         before = vars(module)["Cases"]
         vars(module)["Cases"] = self.make
@@ -114,6 +117,7 @@ def harmless(name: str, shared: Shared) -> bool:
     return (
         (name == "CountsIn16Bits" and len(shared.data.train_x) <= 1 << 16)
         or (name in OF_BATCHES and batch == 1)
+        or (name in OF_EPOCHS and shared.config.batch_size is None)
         or (name == "OpenAtZero" and batch <= 2)  # of so few units hardly one is at zero
     )
 
@@ -167,7 +171,7 @@ def swept(part: Part) -> Found:
     row, began = part.row, time.perf_counter()
     data = loaded(row.data, part.data_dir)
     shared = Shared(*sized(row.net, data, row.batch), data, part.seed)
-    sorts = {"liars": (*LIARS, *LARGE), "large": LARGE}
+    sorts = {"liars": (*LIARS, *WRONG_STEPS, *LARGE), "large": LARGE}
     liars = sorts.get(part.who, ())[part.first :: part.of]
     found = list(lying(shared, liars) if part.who in sorts else honest(shared, part.who.split(",")))
     wrong = [f"{row}, seed {part.seed}, {who}: {verdict.reason}" for who, good, verdict in found if not good]

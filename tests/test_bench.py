@@ -22,9 +22,11 @@ from warpladder.data import load as load_data
 from warpladder.data.dataset import Dataset
 from warpladder.errors import ConfigError, DataError, RungError
 from warpladder.ladder import LADDER, PEERS, find
+from warpladder.optimizers import SGD, Adam, AdamW
 from warpladder.results import load
 from warpladder.rungs.base import Rung
-from warpladder.trainers.base import State, StepLog, Trainer
+from warpladder.schedules import Constant, Cosine, StepDecay
+from warpladder.trainers.base import StepLog, Trainer
 from warpladder.verify import verify
 from warpladder.verify.cases import Cases
 
@@ -297,7 +299,7 @@ def test_a_peer_that_declares_deviations_need_not_repeat_its_bits(net, data):
             log = super().run(order, first, last)
             if self.on_stage and self.number == 0:
                 state = self.inner.state()
-                self.inner.set_state(State(state.params * np.float32(1 + 1e-6), state.velocity))
+                self.inner.set_state(state.but(params=state.params * np.float32(1 + 1e-6)))
             return log
 
     found = only(Noisy, net, data, deviations=("its sums run in another order each time",))
@@ -883,6 +885,11 @@ def test_the_sources_of_a_proof_are_all_of_the_package(monkeypatch, tmp_path):
         ({}, ["softmax", "--rungs numpy", "--epochs 1", "--repeats 1", "--budget 2"]),
         ({"learning_rate": 0.05, "momentum": 0.9, "nesterov": True, "seed": 3}, ["--learning-rate 0.05", "--momentum 0.9", "--nesterov", "--seed 3"]),
         ({"batch_size": None, "shuffle": False, "drop_last": True}, ["--batch-size full", "--no-shuffle", "--drop-last"]),
+        ({"optimizer": Adam(0.002, betas=(0.8, 0.99))}, ["--optimizer adam:learning_rate=0.002:betas=0.8+0.99"]),
+        ({"optimizer": Adam()}, ["--optimizer adam"]),
+        ({"optimizer": AdamW(weight_decay=0), "schedule": Cosine(warmup=1)}, ["--optimizer adamw:weight_decay=0", "--schedule cosine:warmup=1"]),
+        ({"schedule": Constant(warmup=0.5)}, ["--schedule constant:warmup=0.5"]),
+        ({"optimizer": SGD(), "schedule": StepDecay(every=5, gamma=0.5)}, ["--learning-rate 0.01", "--schedule stepdecay:every=5:gamma=0.5"]),
     ],
 )  # fmt: skip
 def test_a_climb_from_python_names_the_command_that_repeats_it(change, words):
@@ -918,7 +925,8 @@ def test_a_net_of_ones_own_is_repeated_by_a_program(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     mine = nets.Net("mine", (1, 8, 8), (nets.Flatten(), nets.Linear(out_features=10)), nets.CrossEntropyLoss())
     data = wl.data.load("digits")
-    results: Any = climb(mine, data, wl.TrainConfig(learning_rate=0.3), [NUMPY], epochs=0, repeats=1)
+    config = wl.TrainConfig(optimizer=wl.AdamW(0.003, betas=(0.8, 0.99)), schedule=wl.StepDecay(every=1))
+    results: Any = climb(mine, data, config, [NUMPY], epochs=0, repeats=1)
     python, option, program = shlex.split(results.command)
     assert (python, option) == ("python", "-c")
     exec(program, {})

@@ -16,11 +16,12 @@ import pytest
 from hypothesis import given, settings
 
 import strategies
-from checkpoints import apart, example, finished, together
+from checkpoints import adam, apart, example, finished, former, together
 from runs import AUTOENCODER, CNN, CONFIG, MLP, data, facts, hooked
 from warpladder import nets
-from warpladder.checkpoint import clean_leftovers, decode, encode, load, net_from_json, net_to_json, save
+from warpladder.checkpoint import Sums, clean_leftovers, decode, encode, load, net_from_json, net_to_json, save
 from warpladder.checkpoint.atomic import write_atomically
+from warpladder.config import TrainConfig
 from warpladder.errors import CheckpointError, NetError, UnsavedError
 from warpladder.train import train
 
@@ -67,7 +68,9 @@ def test_what_describes_no_net(change, words):
 
 
 @pytest.mark.parametrize(
-    "made", [example(), example(MLP, momentum=0.0), finished(), finished(AUTOENCODER, 0.5)], ids=lambda made: made.net.name
+    "made",
+    [example(), example(MLP, momentum=0.0), finished(), finished(AUTOENCODER, 0.5), adam()],
+    ids=lambda made: f"{made.net.name} {made.config.optimizer.name}",
 )
 def test_a_checkpoint_comes_back_as_it_was(tmp_path, made):
     path = tmp_path / "c.safetensors"
@@ -95,11 +98,29 @@ def test_floats_survive_to_the_last_bit():
 def test_the_file_holds_state_dict_names_and_a_readable_document():
     document, tensors = apart(encode(example()))
     weights = ["0.bias", "0.weight", "4.bias", "4.weight"]
-    assert sorted(tensors) == weights + ["velocity." + name for name in weights]
+    assert sorted(tensors) == weights + ["momentum_buffer." + name for name in weights]
     assert document["net"]["layers"][0] == {"type": "Conv2d", "out_channels": 3, "kernel_size": 3, "stride": 1, "padding": 1}
-    assert document["config"]["learning_rate"] == 0.1 and document["sums"]["loss"] == (7.3).hex()
-    assert (document["format"], document["epoch"], document["step"], document["rung"]) == (1, 1, 3, "numpy")
-    assert not any(name.startswith("velocity") for name in apart(encode(finished()))[1])
+    assert document["config"]["optimizer"] == {"name": "SGD", "learning_rate": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}
+    assert document["config"]["schedule"] == {"name": "Constant", "warmup": 0.0} and document["sums"]["loss"] == (7.3).hex()
+    assert (document["format"], document["epoch"], document["step"], document["rung"]) == (2, 1, 3, "numpy")
+    assert not any(name.startswith("momentum") for name in apart(encode(finished()))[1])
+    assert sorted(apart(encode(adam()))[1]) == weights + [f"{slot}.{name}" for slot in ("exp_avg", "exp_avg_sq") for name in weights]
+
+
+@pytest.mark.parametrize("made", [example(), example(MLP, momentum=0.0), finished()], ids=["momentum", "plain", "finished"])
+def test_a_file_from_before_there_were_optimizers_is_read(made):
+    document, tensors = apart(encode(made))
+    old = former(document, tensors)
+    assert apart(old)[0]["format"] == 1 and "optimizer" not in apart(old)[0]["config"] and apart(old)[0]["config"]["learning_rate"] == 0.1
+    assert any(name.startswith("velocity.") for name in apart(old)[1]) == bool(made.slots)
+    assert encode(decode(old)) == encode(made)
+
+
+def test_the_number_of_updates_is_where_the_run_stands():
+    assert (example().made, finished().made, adam(step=0, sums=Sums()).made) == (10, 21, 7)
+    model = example(config=TrainConfig(epochs=0, momentum=0.9), epoch=0, step=0, history=(), sums=Sums(), finished=True, updates=12)
+    assert model.made == decode(encode(model)).made == 12 and apart(encode(model))[0]["updates"] == 12
+    assert "updates" not in apart(encode(example()))[0]
 
 
 def test_the_checksum_is_what_the_documentation_says():
@@ -126,8 +147,8 @@ def test_torch_reads_the_weights(tmp_path, net, momentum):
     train(net, data(), CONFIG.but(momentum=momentum, nesterov=False), rung=hooked("numpy", after=keep)).save(path)
     tensors = load_file(path)
     if momentum:
-        assert {name for name in tensors if not name.startswith("velocity.")} == set(module.state_dict())
-        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith("velocity.")}
+        assert {name for name in tensors if name[0].isdigit()} == set(module.state_dict())
+        tensors = {name: tensor for name, tensor in tensors.items() if name[0].isdigit()}
     module.load_state_dict(tensors, strict=True)
     with torch.no_grad():
         out = module(torch.from_numpy(data().test_x.astype(np.float32) / np.float32(255))).numpy()
@@ -160,7 +181,8 @@ def test_no_truncated_or_extended_file_passes():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format": 2}, "later version of warpladder"),
+        ({"format": 3}, "later version of warpladder"),
+        ({"format": 0}, "incomplete"),
         ({"format": "1"}, "incomplete"),
         ({"more": 1}, "incomplete"),
         ({"epoch": 4}, "no place in that run"),
@@ -178,6 +200,16 @@ def test_no_truncated_or_extended_file_passes():
         ({"sums": {"loss": "xyz", "correct": 9, "samples": 24, "seconds": 0.1}}, "cannot be read"),
         ({"config": {"learning_rate": -1.0}}, "cannot be: learning_rate"),
         ({"config": {"rate": 1.0}}, "settings that this version"),
+        ({"config": {"optimizer": {"name": "Lion"}}}, "cannot be: there is no optimizer 'Lion'; there are adam, adamw, sgd"),
+        ({"config": {"optimizer": {}}}, "cannot be: there is no optimizer"),
+        ({"config": {"optimizer": "SGD"}}, "cannot be: optimizer wants an Optimizer"),
+        ({"config": {"optimizer": {"name": "SGD", "dampening": 0.5}}}, "cannot be: SGD has no dampening"),
+        ({"config": {"optimizer": {"name": "SGD", "a\nb": 0.5}}}, r"cannot be: SGD has no 'a\\nb'; it has"),
+        ({"config": {"optimizer": {"name": "Adam", "betas": [0.9, 2]}}}, "cannot be: betas wants two numbers"),
+        ({"config": {"schedule": {"name": "OneCycle"}}}, "cannot be: there is no schedule 'OneCycle'; there are constant, cosine, stepdecay"),
+        ({"config": {"schedule": {"name": "Cosine", "warmup": -1}}}, "cannot be: warmup wants"),
+        ({"updates": 3}, "its number of updates"),
+        ({"updates": None}, "its number of updates"),
         ({"net": net_to_json(MLP)}, "holds parameters '0.bias"),
         ({"net": net_to_json(replace(CNN, layers=(*CNN.layers[:4], nets.Linear(out_features=4))))}, r"\(3, 12\).*\(4, 12\)"),
         ({"net": {}}, "describes a run that cannot be"),
@@ -195,11 +227,17 @@ def test_a_right_checksum_does_not_excuse_nonsense(change, words):
     ("change", "words"),
     [
         ({"0.bias": np.array([0, np.nan, 0], np.float32)}, "not finite"),
-        ({"velocity.0.bias": np.array([0, np.inf, 0], np.float32)}, "not finite"),
+        ({"momentum_buffer.0.bias": np.array([0, np.inf, 0], np.float32)}, "holds momentum_buffer 0.bias with numbers that are not finite"),
+        ({"momentum_buffer.0.bias": np.zeros(4, np.float32)}, r"holds momentum_buffer 0.bias of shape \(4,\), its net has \(3,\)"),
         ({"0.bias": np.zeros(3)}, "F64, wants F32"),
         ({"0.bias": np.zeros((3, 1), np.float32)}, r"\(3, 1\)"),
         ({"9.bias": np.zeros(3, np.float32)}, "9.bias"),
-        ({"velocity.9.bias": np.zeros(3, np.float32)}, "holds momentum"),
+        ({"momentum_buffer.9.bias": np.zeros(3, np.float32)}, "holds momentum_buffer"),
+        (
+            {"velocity.0.bias": np.zeros(3, np.float32)},
+            "holds 'velocity', which its optimizer, SGD 0.1, momentum 0.9, nesterov, weight decay 0.01,",
+        ),
+        ({"exp_avg.0.bias": np.zeros(3, np.float32)}, "holds 'exp_avg', which its optimizer"),
     ],
 )
 def test_tensors_must_be_the_nets(change, words):
@@ -210,10 +248,17 @@ def test_tensors_must_be_the_nets(change, words):
 
 def test_momentum_must_be_there_exactly_where_the_settings_have_it():
     document, tensors = apart(encode(example()))
-    with pytest.raises(CheckpointError, match=r"holds momentum .of nothing. *"):
-        decode(together(document, {name: tensor for name, tensor in tensors.items() if not name.startswith("velocity.")}))
-    document["config"] |= {"momentum": 0.0, "nesterov": False}
-    with pytest.raises(CheckpointError, match="its settings have none"):
+    with pytest.raises(CheckpointError, match=r"holds momentum_buffer .of nothing. *"):
+        decode(together(document, {name: tensor for name, tensor in tensors.items() if not name.startswith("momentum")}))
+    document["config"]["optimizer"] |= {"momentum": 0.0, "nesterov": False}
+    with pytest.raises(CheckpointError, match=r"holds 'momentum_buffer', which its optimizer, SGD 0\.1, weight decay 0\.01, does not keep"):
+        decode(together(document, tensors))
+
+
+def test_a_mean_of_squares_below_zero_is_none():
+    document, tensors = apart(encode(adam()))
+    tensors["exp_avg_sq.4.bias"] = np.array([1, -1e-9, 1], np.float32)
+    with pytest.raises(CheckpointError, match="holds exp_avg_sq below 0"):
         decode(together(document, tensors))
 
 

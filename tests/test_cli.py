@@ -19,9 +19,12 @@ from liars import DropsBiasGradients
 from runs import facts, hooked
 from warpladder.checkpoint import load as load_checkpoint
 from warpladder.cli import group, main
+from warpladder.config import RECIPES
 from warpladder.errors import Stopped
+from warpladder.optimizers import Adam
 from warpladder.order import Order
 from warpladder.results import load as load_results
+from warpladder.schedules import Cosine
 from warpladder.trainers.base import Trainer
 
 SMALL = ["--data", "digits", "--limit", "200", "--epochs", "1", "--batch-size", "32"]
@@ -215,7 +218,7 @@ def test_rungs_says_more_of_one_and_of_a_file(run):
     assert (
         code == 0
         and "partial_fit" in said
-        and "It differs: momentum" in said
+        and "It differs: SGD's momentum" in said
         and "Its options, written as graph:block_size=..." in said
         and "device=emulated" in said
     )
@@ -355,7 +358,58 @@ def test_a_new_run_begins_with_the_weights_of_another(run):
     )
     old, new = load_checkpoint("c.safetensors"), load_checkpoint("d.safetensors")
     assert code == 0 and all(np.array_equal(old.params[name], new.params[name]) for name in old.params)
-    assert (new.epoch, new.history, new.config.learning_rate, new.config.momentum) == (0, (), 0.5, 0.0)
+    assert (new.epoch, new.history, new.config.learning_rate, new.config.optimizer.slots) == (0, (), 0.5, ())
+
+
+def test_another_optimizer_keeps_the_recipe_but_for_the_rate_and_says_so(run):
+    code, out, err = run(
+        "train", "mlp10", *SMALL, "--optimizer", "adam:betas=0.8+0.99", "--schedule", "cosine:warmup=0.5", "--checkpoint", "a"
+    )
+    assert (code, err) == (0, "mlp10 is trained with --learning-rate 0.001, as nothing else was said\n")
+    assert "Optimizer: Adam 0.001, betas 0.8 0.99; learning rate: cosine, warm-up 0.5 epochs" in out
+    config = load_checkpoint("a").config
+    assert config == RECIPES["mlp10"].but(epochs=1, batch_size=32, optimizer=Adam(betas=(0.8, 0.99)), schedule=Cosine(warmup=0.5))
+    for given in (("--optimizer", "adamw", "--lr", "0.01"), ("--optimizer", "adamw:learning-rate=0.01"), ("--optimizer", "sgd")):
+        code, out, err = run("train", "mlp10", *SMALL, *given, "--no-checkpoint")
+        assert (code, err) == (0, "") and ("AdamW 0.01; learning rate: constant" in out or "SGD 0.1; learning rate: constant" in out)
+    code, out, err = run(
+        "train",
+        "mlp10",
+        *SMALL,
+        "--from",
+        "a",
+        "--schedule",
+        "step:every=1:gamma=0.5",
+        "--nesterov",
+        "--momentum",
+        "0.9",
+        "--no-checkpoint",
+    )
+    assert (code, err) == (0, "") and "SGD 0.1, momentum 0.9, nesterov; learning rate: stepdecay, every 1, gamma 0.5" in out
+
+
+def test_a_run_on_the_command_line_goes_on_as_its_schedule_allows(run):
+    both = [
+        "train",
+        "mlp10",
+        "--data",
+        "digits",
+        "--limit",
+        "200",
+        "--batch-size",
+        "32",
+        "--optimizer",
+        "adam",
+        "--schedule",
+        "cosine:warmup=1",
+    ]
+    assert run(*both, "--epochs", "2", "--checkpoint", "a")[0] == 0
+    again = ("train", "mlp10", "--data", "digits", "--limit", "200", "--resume", "a", "--epochs", "3")
+    code, _, err = run(*again)
+    assert code == 2 and err.count("\n") == 1 and "--schedule cosine:epochs=2, goes on with its last rate" in err
+    code, out, err = run(*again, "--schedule", "cosine:epochs=2")
+    assert (code, err) == (0, "") and "Adam 0.001; learning rate: cosine, epochs 2, warm-up 1 epoch" in out
+    assert load_checkpoint("a").made == 21
 
 
 def test_training_that_diverges_is_a_failed_check(run):

@@ -52,7 +52,7 @@ def said(*arguments: Any, **keywords: Any) -> str:
 def where(net: Net, some: Dataset, config: TrainConfig) -> tuple[int, int, int]:
     """(epoch, step, layer) of the first fault, both counted from 1: one step at a time, and the float64 reference's layers in float32's range."""
     samples = len(some.train_x)
-    with find("numpy").build(net, config, State(initial(net, config.seed), np.zeros(net.param_count, np.float32))) as trainer:
+    with find("numpy").build(net, config, State(initial(net, config.seed))) as trainer:
         trainer.load(some)
         for epoch in range(config.epochs):
             order = Order(config.seed, epoch, samples)
@@ -156,7 +156,7 @@ def test_spoilt_momentum_does_not_pass():
     def spoil(trainer: Trainer, order: Order, first: int, last: int) -> None:
         if last == 7:
             state = trainer.state()
-            state.velocity[-1] = np.inf
+            state.slots["momentum_buffer"][-1] = np.inf
             trainer.set_state(state)
 
     assert "layer 3 (Linear): its bias has momentum that holds inf" in said(MLP, data(), CONFIG, rung=hooked("numpy", after=spoil))
@@ -171,7 +171,7 @@ def test_an_update_that_overflows_in_the_only_step_does_not_pass(rung):
 def test_a_spoilt_state_is_never_written(tmp_path):
     def spoil(trainer: Trainer, order: Order, first: int, last: int) -> None:
         if last == 6:
-            trainer.set_state(State(np.full(MLP.param_count, np.nan, np.float32), trainer.state().velocity))
+            trainer.set_state(State(np.full(MLP.param_count, np.nan, np.float32)))
 
     path = tmp_path / "c.safetensors"
     said(MLP, data(), PLAIN, rung=hooked("numpy", after=spoil), checkpoint=path, checkpoint_every=3)

@@ -25,8 +25,9 @@ ORDER = (
     ("ops",),
     ("gpu", "emulator"),
     ("device",),
-    ("params", "order", "netfile"),
+    ("params", "order", "netfile", "spelling"),
     ("nets", "config"),
+    ("optimizers", "schedules"),
 )
 RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
 
@@ -38,7 +39,7 @@ LEAVES = {
     "data": {"errors", "show"},
     "results": {"errors", "report", "show"},
     "plan": {"errors", "results"},
-    "checkpoint": {"errors", "config", "nets", "plan"},
+    "checkpoint": {"errors", "config", "nets", "optimizers", "plan", "schedules"},
     "machine": {"errors"},
     "pyfile": {"errors"},
     "tolerance": {"errors", "nets", "config"},

@@ -27,8 +27,8 @@ from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.graphed import GraphedTrainer, Overlapped
 from warpladder.trainers.kernelwise import trainer as kernelwise
 from warpladder.trainers.kernelwise.feeds import FEEDS, StreamedFeed
+from warpladder.trainers.kernelwise.layout import ALIGN, Layout
 from warpladder.trainers.kernelwise.network import Stage, groups, in_place, sizes
-from warpladder.trainers.kernelwise.slots import ALIGN, Slots
 from warpladder.trainers.kernelwise.timeline import Timeline, overlap
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 from warpladder.trainers.kernelwise.where import open_device
@@ -59,13 +59,13 @@ def after(trainer: KernelTrainer, drawn: Case, epochs: int = 2) -> bytes:
 
 
 def test_every_tensor_starts_on_a_boundary_and_comes_back_as_it_went(device: Device) -> None:
-    slots = Slots(SMALL)
-    assert all(start % ALIGN == 0 for start in slots.starts) and slots.size % ALIGN == 0
+    layout = Layout(SMALL)
+    assert all(start % ALIGN == 0 for start in layout.starts) and layout.size % ALIGN == 0
     host = np.random.default_rng(0).normal(size=SMALL.param_count).astype(np.float32)
-    flat = slots.zeros(device, "parameters")
-    slots.upload(flat, host)
-    assert slots.download(flat).tobytes() == host.tobytes()
-    for name, view in slots.views(flat).items():
+    flat = layout.zeros(device, "parameters")
+    layout.upload(flat, host)
+    assert layout.download(flat).tobytes() == host.tobytes()
+    for name, view in layout.views(flat).items():
         assert np.array_equal(view.download(), params.views(SMALL, host)[name])
     wide = flat.download()
     assert np.count_nonzero(wide) == np.count_nonzero(host)  # nothing but zeros between
@@ -104,7 +104,7 @@ def test_the_plan_of_memory_is_what_is_taken(device: Device) -> None:
         assert trainer.network is not None
         labels = 0 if trainer.target is None else 4 * 4
         assert held["input"] == planned.pop("input") + labels
-        flat = 4 * trainer.slots.size
+        flat = 4 * trainer.layout.size
         assert held["activations"] + held["gradients"] - flat == sum(planned.values())
         trainer.close()
 

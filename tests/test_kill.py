@@ -16,7 +16,7 @@ LOST_MOMENTUM = """
 from dataclasses import replace
 from warpladder.train import loop
 honest = loop.to_state
-loop.to_state = lambda checkpoint: replace(honest(checkpoint), velocity=0 * honest(checkpoint).velocity)
+loop.to_state = lambda checkpoint: replace(honest(checkpoint), slots={})
 """
 
 REPEATED_STEP = """
@@ -48,8 +48,9 @@ def kills(tmp_path: Path, *arguments: str, before: str = "") -> tuple[int, dict]
     return done.returncode, json.loads(out.read_text())
 
 
-def test_killed_runs_go_on_to_the_same_bits(tmp_path):
-    code, seen = kills(tmp_path, "--count", "6")
+@pytest.mark.parametrize("optimizer", [[], ["--optimizer", "adam"]], ids=["SGD", "Adam"])
+def test_killed_runs_go_on_to_the_same_bits(tmp_path, optimizer):
+    code, seen = kills(tmp_path, "--count", "6", *optimizer)
     assert [each["rung"] for each in seen["rungs"]] == ["numpy", "native"]
     for each in seen["rungs"]:
         assert each["failures"] == []

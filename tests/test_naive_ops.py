@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from updates import OPTIMIZERS, drawn, named
 from warpladder.config import TrainConfig
 from warpladder.device import Array, Device
 from warpladder.emulator import EmulatedDevice
@@ -21,9 +22,9 @@ from warpladder.ops.linear import reference as linear
 from warpladder.ops.maxpool2d import reference as maxpool2d
 from warpladder.ops.mse import reference as mse
 from warpladder.ops.relu import reference as relu
-from warpladder.ops.sgd import reference as sgd
 from warpladder.ops.sums.cuda import SLAB, ColumnSums, RowSums
 from warpladder.ops.upsample2d import reference as upsample2d
+from warpladder.optimizers import NUMBERS, Optimizer
 from warpladder.order import Order
 from warpladder.tolerance import bound
 
@@ -377,32 +378,29 @@ def test_mse_of_more_numbers_than_threads(device: Device) -> None:
     assert abs(entry(step, 0)[0] - wanted) <= bound("float32", 150_000) * wanted
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-@pytest.mark.parametrize("nesterov", [False, True])
-@pytest.mark.parametrize("decay", [0.0, 0.1])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=named)
 @pytest.mark.parametrize("limit", [None, 0.5])
-def test_sgd(device: Device, momentum: float, nesterov: bool, decay: float, limit: float | None) -> None:
-    if nesterov and not momentum:
-        return
-    config = TrainConfig(learning_rate=0.3, momentum=momentum, nesterov=nesterov, weight_decay=decay, clip_value=limit)
-    w, g, v = normal(1, 1001), normal(2, 1001), normal(3, 1001)
-    on_w, on_v = device.array(w), device.array(v)
-    send(TABLE.update(device, config, on_w, device.array(g), on_v, 64).launches())
-    w64, g64, v64 = (a.astype(float) for a in (w, g, v))
-    wanted_w, wanted_v = sgd.step(w64, g64, v64, config)
-    terms = abs(w64) + abs(g64) + abs(v64)
-    close(on_w.download(), wanted_w, terms, 8)
-    close(on_v.download(), wanted_v, terms, 4)
-    if not momentum:
-        assert np.array_equal(on_v.download(), v)
+@pytest.mark.parametrize("at", [None, 2])
+def test_update(device: Device, optimizer: Optimizer, limit: float | None, at: int | None) -> None:
+    """Every optimizer: with one row of numbers for all steps, and with the row of the step that the log has moved on from."""
+    case = drawn(optimizer, 1001, limit)
+    on_w, on_slots = device.array(case.w), tuple(device.array(slot) for slot in case.slots)
+    update = TABLE.update(device, case.config, on_w, device.array(case.g), on_slots, 64)
+    rows = np.full((3, NUMBERS), np.nan, np.float32)
+    rows[0 if at is None else at - 1] = case.numbers
+    send(update.launches(device.array(rows), None if at is None else device.array(np.array([at], np.int32))))
+    close(on_w.download(), case.after, case.terms, 16)
+    for slot, wanted, terms in zip(on_slots, case.slots_after, case.slot_terms, strict=True):
+        close(slot.download(), wanted, terms, 8)
 
 
 @pytest.mark.parametrize("limit", [None, 1.0])
 def test_sgd_keeps_what_is_not_finite(device: Device, limit: float | None) -> None:
     """Clipping must not turn a NaN into a number, and no clipping must leave infinity."""
     w, g = normal(1, 3), np.array([np.nan, np.inf, -np.inf], np.float32)
-    on_w = device.array(w)
-    send(TABLE.update(device, TrainConfig(learning_rate=1.0, clip_value=limit), on_w, device.array(g), device.zeros((3,)), 32).launches())
+    config, on_w = TrainConfig(learning_rate=1.0, clip_value=limit), device.array(w)
+    numbers = device.array(config.numbers(0, 1, 64).astype(np.float32))
+    send(TABLE.update(device, config, on_w, device.array(g), (), 32).launches(numbers, None))
     wanted = w - (np.clip(g, -limit, limit) if limit else g)
     assert np.array_equal(on_w.download(), wanted, equal_nan=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warpladder.config import TrainConfig
+from updates import OPTIMIZERS, drawn, named
 from warpladder.nets import Conv2d, CrossEntropyLoss, Layer, Linear, MaxPool2d, MSELoss, ReLU, Shape, Upsample2d
 from warpladder.ops import array, loops
 from warpladder.ops.base import Buffers, Op, OpTable
@@ -16,8 +16,8 @@ from warpladder.ops.linear import reference as linear
 from warpladder.ops.maxpool2d import reference as maxpool2d
 from warpladder.ops.mse import reference as mse
 from warpladder.ops.relu import reference as relu
-from warpladder.ops.sgd import reference as sgd
 from warpladder.ops.upsample2d import reference as upsample2d
+from warpladder.optimizers import Optimizer
 from warpladder.tolerance import bound
 
 pytestmark = pytest.mark.parametrize("table", [loops.TABLE, array.TABLE], ids=["loops", "array"])
@@ -249,30 +249,24 @@ def test_mse(table: OpTable, capacity: int, n: int) -> None:
     assert np.isnan(op.dx[n:]).all()
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-@pytest.mark.parametrize("nesterov", [False, True])
-@pytest.mark.parametrize("decay", [0.0, 0.1])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=named)
 @pytest.mark.parametrize("clip", [None, 0.5])
-def test_sgd(table: OpTable, momentum: float, nesterov: bool, decay: float, clip: float | None) -> None:
-    if nesterov and not momentum:
-        return
-    config = TrainConfig(learning_rate=0.3, momentum=momentum, nesterov=nesterov, weight_decay=decay, clip_value=clip)
-    w, g, v = normal(1, 1001), normal(2, 1001), normal(3, 1001)
-    w0, g0, v0 = (a.astype(float) for a in (w, g, v))
-    table.update(config, w, g, v).step()
-    wanted_w, wanted_v = sgd.step(w0, g0, v0, config)
-    terms = abs(w0) + abs(g0) + abs(v0)
-    close(w, wanted_w, terms, 8)
-    close(v, wanted_v, terms, 4)
-    if not momentum:
-        assert np.array_equal(v, v0)
+def test_update(table: OpTable, optimizer: Optimizer, clip: float | None) -> None:
+    case = drawn(optimizer, 1001, clip)
+    table.update(case.config, case.w, case.g, case.slots).step(case.numbers)
+    close(case.w, case.after, case.terms, 16)
+    for slot, wanted, terms in zip(case.slots, case.slots_after, case.slot_terms, strict=True):
+        close(slot, wanted, terms, 8)
 
 
-def test_sgd_keeps_nan(table: OpTable) -> None:
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=named)
+@pytest.mark.parametrize("clip", [None, 1.0])
+def test_update_keeps_nan(table: OpTable, optimizer: Optimizer, clip: float | None) -> None:
     """Clipping must not turn a NaN into a number."""
-    w, g, v = normal(1, 4), nan(4), normal(2, 4)
-    table.update(TrainConfig(clip_value=1.0), w, g, v).step()
-    assert np.isnan(w).all()
+    case = drawn(optimizer, 4, clip)
+    case.g[...] = np.nan
+    table.update(case.config, case.w, case.g, case.slots).step(case.numbers)
+    assert np.isnan(case.w).all()
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])

@@ -320,7 +320,7 @@ def test_a_rung_from_outside_has_options_of_its_own(run):
 
 
 def test_the_block_size_of_a_variant_reaches_its_kernels():
-    trainer = find("naive:device=emulated:block_size=64").build(MLP, CONFIG, wl.ladder.State(*np.zeros((2, MLP.param_count), np.float32)))
+    trainer = find("naive:device=emulated:block_size=64").build(MLP, CONFIG, wl.ladder.State(np.zeros(MLP.param_count, np.float32)))
     assert trainer.block_size == 64  # type: ignore[attr-defined]
     assert isinstance(find("naive").options, KernelOptions)
     assert json.loads(json.dumps(find("naive:block_size=64").options.chosen())) == {"block_size": 64}

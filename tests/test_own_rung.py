@@ -49,7 +49,7 @@ def changes() -> list[tuple[str, str, str]]:
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if match := re.match(r"\| `(.+)` \| `(.+)` \| `(.+?)`", line):
             old, new, words = match.groups()
-            said[old] = new, re.split(r" [\d.]+e-|, the reference \d|: the log has \d", words)[0]
+            said[old] = new, re.split(r" [\d.]+e-|, the reference \d|: the log has \d| \d updates", words)[0]
     return [(old, *rest) for old, rest in said.items()]
 
 
@@ -224,10 +224,10 @@ def test_a_rung_that_does_not_know_a_net_says_so(run):
 
 
 def test_a_trainer_that_fails_is_a_failed_row_and_no_end_of_the_climb(run):
-    Path("mine.py").write_text(MINE.replace("self.update()", "self.update(1)"))
+    Path("mine.py").write_text(MINE.replace("self.update(order.n)", "self.update()"))
     code, _, _ = run("climb", "mlp10", *SMALL, "--rungs", "mine.py,numpy", "--repeats", "1", "--out", "found")
     assert code == 1
     mine, numpy = load_results("found/results.json").rungs
-    line = MINE[: MINE.index("self.update()")].count("\n") + 1
+    line = MINE[: MINE.index("self.update(order.n)")].count("\n") + 1
     assert (mine.status, numpy.status) == ("failed", "timed")
-    assert f"raised TypeError in mine.py, line {line}: Mine.update() takes 1 positional argument" in mine.reason, mine.reason
+    assert f"raised TypeError in mine.py, line {line}: Mine.update() missing 1 required positional argument" in mine.reason, mine.reason

@@ -20,10 +20,12 @@ from warpladder.config import TrainConfig
 from warpladder.errors import RungError
 from warpladder.ladder import find
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, Net, ReLU
+from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.peers import driver, jax
 from warpladder.peers import torch as pytorch
 from warpladder.peers.blocks import Block, Blocks
 from warpladder.rungs.base import Rung
+from warpladder.schedules import Cosine, StepDecay
 from warpladder.tolerance import bound
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.reference import ReferenceTrainer
@@ -146,7 +148,7 @@ def test_an_epoch_is_the_reference_s(peer: Rung, net: Net, setting: str) -> None
         assert found.size.tolist() == wanted.size.tolist()
         assert np.abs(found.loss / wanted.loss - 1).max() <= 1e-4
         assert found.correct.tolist() == wanted.correct.tolist()
-        # weights, not updates: these tell a wrong optimiser or batch, and compare_epoch the rest
+        # weights, not updates: these tell a wrong optimizer or batch, and compare_epoch the rest
         error = np.linalg.norm(trainer.state().params - reference.state().params) / np.linalg.norm(reference.state().params)
         assert error <= bound("float32", 1000, steps=drawn.steps)
 
@@ -189,22 +191,145 @@ def test_state_is_kept_to_the_bit(peer: Rung) -> None:
     drawn = suited(peer, case(net, PLAIN.but(momentum=0.9), seed=3, samples=8))
     with peer.build(net, drawn.config, drawn.state) as trainer:
         assert trainer.state().params.tobytes() == drawn.state.params.tobytes()
-        velocity = trainer.state().velocity
-        assert np.abs(velocity - drawn.state.velocity).max() <= 1e-6 * np.abs(velocity).max()
+        buffer = trainer.state().slots["momentum_buffer"]
+        assert np.abs(buffer - drawn.state.slots["momentum_buffer"]).max() <= 1e-6 * np.abs(buffer).max()
         trainer.load(drawn.dataset)
         trainer.run(drawn.order, 0, 2)
         held = trainer.state()
         trainer.set_state(held)
-        assert trainer.state().params.tobytes() == held.params.tobytes()
+        assert trainer.state().bits() == held.bits()
+
+
+OPTIMIZERS = {
+    "momentum": PLAIN.but(momentum=0.9, weight_decay=0.01),
+    "nesterov": PLAIN.but(momentum=0.9, nesterov=True),
+    "adam": PLAIN.but(optimizer=Adam(0.02, betas=(0.8, 0.99), eps=1e-3)),
+    "adam and decay": PLAIN.but(optimizer=Adam(0.02, weight_decay=0.1), clip_value=0.1),
+    "adamw": PLAIN.but(optimizer=AdamW(0.02, weight_decay=0.5)),
+    "sgd by cosine": PLAIN.but(schedule=Cosine(warmup=0.5), epochs=2),
+    "nesterov by steps": PLAIN.but(momentum=0.9, nesterov=True, weight_decay=0.01, schedule=StepDecay(every=0.4, gamma=0.5)),
+    "adam by cosine": PLAIN.but(optimizer=Adam(0.02), schedule=Cosine(warmup=0.5, least=1e-3), epochs=2),
+    "adamw by cosine": PLAIN.but(optimizer=AdamW(0.02, weight_decay=0.5), schedule=Cosine(warmup=0.5), epochs=2),
+}
+
+
+def small(peer: Rung) -> Net:
+    """A net that the peer can train."""
+    if peer.name == "sklearn":
+        return Net("small", (9,), (Linear(out_features=7), ReLU(), Linear(out_features=4)), CrossEntropyLoss())
+    return Net("small", (1, 6, 6), (Conv2d(out_channels=3, kernel_size=3), ReLU(), Flatten(), Linear(out_features=4)), CrossEntropyLoss())
+
+
+def agree(found: State, wanted: State, steps: int) -> None:
+    """Parameters and every slot, after so many steps from the same state."""
+    assert found.step == wanted.step and found.slots.keys() == wanted.slots.keys()
+    for ours, theirs in ((found.params, wanted.params), *((found.slots[name], wanted.slots[name]) for name in found.slots)):
+        assert ours.dtype == np.float32
+        error = np.linalg.norm(ours - theirs) / np.linalg.norm(theirs)
+        assert error <= bound("float32", 1000, steps=steps)
+
+
+@pytest.fixture
+def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What inductor would compile runs as it is written."""
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
+    monkeypatch.setattr(torch, "compile", lambda function, **how: function)
+    monkeypatch.setattr(torch.compiler, "reset", lambda: None)
+
+
+STEPPING = (*CPU_PEERS, *STAND_INS, stand_in("compiled", partial(graph, compiled=True, images_last=True)))
+stepping = pytest.mark.parametrize("peer", STEPPING, ids=lambda peer: peer.name)
+
+
+@stepping
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.usefixtures("uncompiled")
+def test_every_optimizer_and_schedule_steps_as_the_reference(peer: Rung, name: str) -> None:
+    """From a state in the middle of a run: an epoch of ten steps in two ranges, then the beginning of the next one."""
+    drawn = suited(peer, case(small(peer), OPTIMIZERS[name], seed=3, samples=38))
+    drawn = replace(drawn, state=drawn.state.but(step=3))
+    reference = ReferenceTrainer(drawn.net, drawn.config, drawn.state)
+    with peer.build(drawn.net, drawn.config, drawn.state) as trainer:
+        for each in (trainer, reference):
+            each.load(drawn.dataset)
+        agree(trainer.state(), drawn.state, 1)
+        for order, first, last in ((drawn.order, 0, 10), (replace(drawn.order, epoch=1), 0, 3), (replace(drawn.order, epoch=1), 3, 5)):
+            found, wanted = trainer.run(order, first, last), reference.run(order, first, last)
+            assert np.abs(found.loss / wanted.loss - 1).max() <= 1e-4
+            agree(trainer.state(), reference.state(), trainer.state().step - 3)
+        held = trainer.state()
+        trainer.run(drawn.order, 5, 10)
+        trainer.set_state(held)
+        assert trainer.state().bits() == held.bits()
+
+
+@pytest.mark.parametrize(
+    "peer", [peer for peer in STEPPING if peer.name in ("jax", "graph", "compiled", "torch")], ids=lambda peer: peer.name
+)
+@pytest.mark.parametrize("name", ["momentum", "adam by cosine"])
+@pytest.mark.usefixtures("uncompiled")
+def test_epochs_of_one_step_together_step_as_the_reference(peer: Rung, name: str) -> None:
+    drawn = case(small(peer), OPTIMIZERS[name].but(batch_size=None, epochs=20), seed=4, samples=8)
+    orders = [replace(drawn.order, epoch=epoch) for epoch in range(13)]
+    if reason := peer.unsupported(drawn.net, drawn.config):
+        pytest.skip(reason)
+    reference = ReferenceTrainer(drawn.net, drawn.config, drawn.state)
+    with peer.build(drawn.net, drawn.config, drawn.state) as trainer:
+        for each in (trainer, reference):
+            each.load(drawn.dataset)
+        found, wanted = trainer.run_epochs(orders), reference.run_epochs(orders)
+        assert np.allclose([log.loss[0] for log in found], [log.loss[0] for log in wanted], rtol=1e-4, atol=0)
+        agree(trainer.state(), reference.state(), len(orders))
+
+
+def test_what_the_peers_have_no_step_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adagrad is no optimizer of warpladder's: PyTorch has one of that name."""
+    from adagrad import Adagrad
+
+    pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
+    net = nets.mlp((1, 8, 8))
+    assert find("torch").unsupported(net, PLAIN.but(optimizer=Adagrad(0.1))) is None
+    graphs = pytorch.TorchOptions(device="cuda", mode="graph")
+    assert "SGD, Adam and AdamW, not of Adagrad" in str(pytorch.unsupported(net, PLAIN.but(optimizer=Adagrad(0.1)), graphs))
+    monkeypatch.setattr(Adagrad, "slots", ("total",))
+    assert "torch.optim.Adagrad keeps sum" in str(find("torch").unsupported(net, PLAIN.but(optimizer=Adagrad(0.1))))
+
+    class Unheard(SGD):
+        pass
+
+    class ASGD(SGD):  # torch.optim's has no momentum
+        pass
+
+    try:
+        assert "torch.optim has no Unheard" in str(find("torch").unsupported(net, PLAIN.but(optimizer=Unheard(0.1))))
+        assert "momentum" in str(find("torch").unsupported(net, PLAIN.but(optimizer=ASGD(0.1))))
+    finally:
+        for name in ("unheard", "asgd"):
+            del Optimizer.known[name]
+
+
+def test_settings_of_one_rule_share_jax_s_programs() -> None:
+    """Whether a setting is 0 decides which arithmetic there is; its value is no part of the program, which cannot take it for one."""
+    pytest.importorskip("jax", reason="jax is not installed: pip install jax")
+    from warpladder.peers.jax_steps import Rule
+
+    rule = Rule.of(PLAIN.but(optimizer=Adam(0.1, weight_decay=0.2)))
+    assert rule == Rule.of(PLAIN.but(optimizer=Adam(0.3, betas=(0.5, 0.6), eps=1e-3, weight_decay=0.4), schedule=Cosine()))
+    assert hash(rule) == hash(Rule.of(PLAIN.but(optimizer=Adam(0.3, weight_decay=0.4))))
+    assert rule != Rule.of(PLAIN.but(optimizer=AdamW(0.1, weight_decay=0.2)))
+    assert rule != Rule.of(PLAIN.but(optimizer=Adam(0.1)))
+    assert Rule.of(PLAIN) == Rule.of(PLAIN.but(learning_rate=0.0))
+    assert Rule.of(PLAIN) != Rule.of(PLAIN.but(momentum=0.1)) != Rule.of(PLAIN.but(momentum=0.1, nesterov=True))
+    assert Rule.of(PLAIN) != Rule.of(PLAIN.but(schedule=Cosine())) == Rule.of(PLAIN.but(schedule=StepDecay()))
+    with pytest.raises(TypeError):
+        2.0 * dict(rule.settings)["weight_decay"]  # type: ignore[operator]
 
 
 @peers
 @pytest.mark.parametrize("setting", ["plain", pytest.param("nesterov", marks=pytest.mark.nightly), "full"])
 def test_proof(peer: Rung, setting: str) -> None:
     """The proof that a climb asks for before it times anything."""
-    net = Net("small", (1, 6, 6), (Conv2d(out_channels=3, kernel_size=3), ReLU(), Flatten(), Linear(out_features=4)), CrossEntropyLoss())
-    if peer.name == "sklearn":
-        net = Net("small", (9,), (Linear(out_features=7), ReLU(), Linear(out_features=4)), CrossEntropyLoss())
+    net = small(peer)
     config = suited(peer, case(net, SETTINGS[setting], seed=0, samples=1)).config
     verdict = verify(peer.build, net, config)
     assert verdict.passed, verdict.reason
@@ -264,6 +389,9 @@ def test_what_the_peers_cannot_train() -> None:
     assert "cross-entropy" in str(sklearn.unsupported(Net("a", (4,), (Linear(out_features=4),), nets.MSELoss()), PLAIN))
     assert "two classes" in str(sklearn.unsupported(nets.mlp(classes=2), PLAIN))
     assert "clip" in str(sklearn.unsupported(nets.mlp(), SETTINGS["clip"]))
+    assert "no AdamW" in str(sklearn.unsupported(nets.mlp(), OPTIMIZERS["adamw"]))
+    assert "weight decay" in str(sklearn.unsupported(nets.mlp(), OPTIMIZERS["adam and decay"]))
+    assert "schedule" in str(sklearn.unsupported(nets.mlp(), PLAIN.but(momentum=0.9, schedule=Cosine())))
     assert (
         sklearn.unsupported(
             Net("deep", (4,), (Linear(out_features=5), ReLU(), Linear(out_features=3), ReLU(), Linear(out_features=4)), CrossEntropyLoss()),

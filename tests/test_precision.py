@@ -20,7 +20,8 @@ from warpladder.tolerance import INPUT_ROUNDOFF, PRECISIONS, bound, rounded
 from warpladder.trainers.base import State, StepLog, Trainer
 from warpladder.trainers.reference import ReferenceTrainer
 from warpladder.verify import verify
-from warpladder.verify.switches import on_grid
+from warpladder.verify.switches import narrow, on_grid
+from wrong_steps import WRONG_STEPS
 
 MLP = nets.mlp((1, 8, 8))
 COARSE = tuple(INPUT_ROUNDOFF)
@@ -50,8 +51,7 @@ class Rounding(Trainer):
         return StepLog(*(np.concatenate([np.zeros(0, t), *(getattr(log, k) for log in logs)]) for k, t in FIELDS))
 
     def state(self) -> State:
-        state = self.inner.state()
-        return State(state.params.astype(np.float32), state.velocity.astype(np.float32))
+        return narrow(self.inner.state())
 
     def set_state(self, state: State) -> None:
         self.inner.set_state(state)
@@ -84,7 +84,7 @@ def test_rounding_does_not_pass_as_a_finer_one(precision: str, claimed: str) -> 
     assert verdict.reason.startswith(("update", "loss")), verdict.reason
 
 
-@pytest.mark.parametrize("liar", LIARS, ids=str)
+@pytest.mark.parametrize("liar", (*LIARS, *WRONG_STEPS), ids=str)
 @pytest.mark.parametrize("precision", SMALLER)
 @pytest.mark.usefixtures("cases_once")
 def test_liars_are_caught_in_coarse_formats_too(precision: str, liar: Liar) -> None:
@@ -129,7 +129,7 @@ def test_exact_data_stay_exact_in_coarse_formats(precision: str) -> None:
     rng = np.random.default_rng(0)
     x = rng.integers(0, 4, (40, *CODER.in_shape)) / 4
     start = initial(CODER, 1)
-    state = on_grid(CODER, State(start, np.zeros_like(start)), x, rng, precision)
+    state = on_grid(CODER, State(start), x, rng, precision)
     reference = ReferenceTrainer(CODER, TrainConfig(), state)
     entering = reference.activations(x)
     for i in range(6):  # up to Upsample2d: the last convolution is past the last switch

@@ -19,8 +19,9 @@ from warpladder.ops.linear import reference as linear
 from warpladder.ops.maxpool2d import reference as maxpool2d
 from warpladder.ops.mse import reference as mse
 from warpladder.ops.relu import reference as relu
-from warpladder.ops.sgd import reference as sgd
+from warpladder.ops.update import reference as update
 from warpladder.ops.upsample2d import reference as upsample2d
+from warpladder.optimizers import Adam, AdamW
 from warpladder.order import Order
 from warpladder.params import slots
 from warpladder.trainers.base import State
@@ -132,14 +133,26 @@ def test_mse() -> None:
 
 
 def test_sgd_by_hand() -> None:
-    w, g, v = np.array([1.0]), np.array([10.0]), np.array([2.0])
+    w, g, slots = np.array([1.0]), np.array([10.0]), {"momentum_buffer": np.array([2.0])}
     config = TrainConfig(learning_rate=0.1, momentum=0.5, weight_decay=0.25, clip_value=4.0)
-    new_w, new_v = sgd.step(w, g, v, config)  # clipped 4, decayed 4.25, velocity 1 + 4.25
-    assert (new_w[0], new_v[0]) == (pytest.approx(1 - 0.525), pytest.approx(5.25))
-    new_w, new_v = sgd.step(w, g, v, config.but(nesterov=True))
-    assert (new_w[0], new_v[0]) == (pytest.approx(1 - 0.1 * (4.25 + 0.5 * 5.25)), pytest.approx(5.25))
-    new_w, new_v = sgd.step(w, g, v, TrainConfig(learning_rate=0.1))
-    assert (new_w[0], new_v[0]) == (pytest.approx(0.0), 2.0)
+    new_w, new = update.step(w, g, slots, config, 0.1, 1)  # clipped 4, decayed 4.25, momentum 1 + 4.25
+    assert (new_w[0], new["momentum_buffer"][0]) == (pytest.approx(1 - 0.525), pytest.approx(5.25))
+    new_w, new = update.step(w, g, slots, config.but(nesterov=True), 0.1, 1)
+    assert (new_w[0], new["momentum_buffer"][0]) == (pytest.approx(1 - 0.1 * (4.25 + 0.5 * 5.25)), pytest.approx(5.25))
+    new_w, new = update.step(w, g, {}, TrainConfig(learning_rate=7.0), 0.1, 1)  # the rate is what it is told
+    assert (new_w[0], new) == (pytest.approx(0.0), {})
+
+
+@pytest.mark.parametrize(("kind", "seen", "shrunk"), [(Adam, 4.5, 2.0), (AdamW, 4.0, 2.0 * (1 - 0.1 * 0.25))])
+def test_adam_by_hand(kind: type[Adam], seen: float, shrunk: float) -> None:
+    """The second update from means of 1 and 2: what the gradient of 4 and the decay of 0.25 * 2 come to."""
+    config = TrainConfig(optimizer=kind(betas=(0.5, 0.75), eps=0.5, weight_decay=0.25), clip_value=4.0)
+    slots = {"exp_avg": np.array([1.0]), "exp_avg_sq": np.array([2.0])}
+    w, new = update.step(np.array([2.0]), np.array([10.0]), slots, config, 0.1, 2)
+    mean, square = 0.5 + 0.5 * seen, 1.5 + 0.25 * seen**2
+    assert (new["exp_avg"][0], new["exp_avg_sq"][0]) == (pytest.approx(mean), pytest.approx(square))
+    root = np.sqrt(square / (1 - 0.75**2)) + 0.5
+    assert w[0] == pytest.approx(shrunk - 0.1 * mean / (1 - 0.5**2) / root)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -184,12 +197,12 @@ def test_margins_find_the_switch() -> None:
     net = Net("one", (1,), (Linear(out_features=1), nets.ReLU(), Linear(out_features=2)), CrossEntropyLoss())
     flat = np.zeros(net.param_count)
     flat[:2] = 1.0, -1.0  # x - 1
-    reference = ReferenceTrainer(net, TrainConfig(), State(flat, np.zeros_like(flat)))
+    reference = ReferenceTrainer(net, TrainConfig(), State(flat))
     two = Net("two", (2,), (Linear(out_features=2), nets.ReLU(), Linear(out_features=2)), CrossEntropyLoss())
     flat = np.zeros(two.param_count)
     flat[:4] = 1.0, 0.0, 0.0, 1.0
     assert reference.margins(np.array([[1.0], [3.0]])).tolist() == [np.inf, 1.0]
-    reference = ReferenceTrainer(two, TrainConfig(), State(flat, np.zeros_like(flat)))
+    reference = ReferenceTrainer(two, TrainConfig(), State(flat))
     assert reference.margins(np.array([[1e-6, np.sqrt(2)], [1.0, -1.0], [0.0, 1.0]])) == pytest.approx([1e-6, 1.0, np.sqrt(2)])
 
 

@@ -285,6 +285,20 @@ def test_news_of_a_rung_is_a_line():
     assert "proof kept" in words.news(kept)
 
 
+def test_optimizer_and_schedule_are_told_in_short_and_in_full():
+    told = example()
+    assert "60,000 samples, batch 64, Adam 0.001, Cosine, tested after" in " ".join(shown(told, 120).split())
+    text = page(told)
+    assert "<dt>optimizer</dt><dd>Adam, learning_rate 0.001, betas 0.9 0.999, eps 1e-08, weight_decay 0.0</dd>" in text
+    assert "<dt>schedule</dt><dd>Cosine, warmup 1.0</dd>" in text
+
+
+def test_settings_of_older_files_are_shown():
+    former = example(config={"batch_size": None, "learning_rate": 0.1, "momentum": 0.9, "nesterov": True})
+    assert "batch full, SGD 0.1, momentum 0.9, tested after" in " ".join(shown(former, 120).split())
+    assert "<dt>learning_rate</dt><dd>0.1</dd>" in page(former)
+
+
 def test_a_narrow_screen_is_told_that_there_is_more():
     html = page(example())
     assert html.count('<p class="hint">') == html.count('<div class="wide">') >= 4

@@ -73,7 +73,8 @@ def test_a_figure_that_is_not_finite_is_never_written(tmp_path):
         (lambda t: t["rungs"][1].update(title="two\nlines"), "rungs[1].title wants one line of printable text"),
         (lambda t: t["rungs"][1].update(title="\x1b[2J"), "rungs[1].title wants one line of printable text"),
         (lambda t: t["rungs"][1].update(title="\ud800"), "rungs[1].title wants one line of printable text"),
-        (lambda t: t["config"].update(batch_size=[64]), "config.'batch_size' wants"),
+        (lambda t: t["config"].update(batch_size=["64"]), "config.'batch_size'[0] wants a number"),
+        (lambda t: t["config"]["optimizer"].update(learning_rate={}), "config.'optimizer'.'learning_rate' wants"),
         (lambda t: t.update(rungs=[None]), "rungs[0] wants an object, got None"),
     ],
 )

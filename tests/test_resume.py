@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checkpoints import apart, former
 from rungs_here import NAMES
 from runs import AUTOENCODER, CNN, CONFIG, MLP, NETS, Hook, data, facts, hooked
 from warpladder.checkpoint import Checkpoint, load, save
@@ -18,7 +19,9 @@ from warpladder.errors import CheckpointError
 from warpladder.ladder import Rung, find
 from warpladder.machine import cores
 from warpladder.nets import Net
+from warpladder.optimizers import SGD, Adam, AdamW
 from warpladder.order import Order
+from warpladder.schedules import Constant, Cosine, StepDecay
 from warpladder.train import Run, restore, train
 from warpladder.trainers.base import Trainer
 
@@ -109,6 +112,58 @@ def test_any_crashes_and_intervals(tmp_path_factory, places, every, intervals, n
     same(train(net, data(), config, resume=path if path.exists() else None), whole)
 
 
+ADAM = CONFIG.but(optimizer=Adam(0.01, weight_decay=0.01), schedule=Cosine(warmup=1, least=1e-4))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ADAM, ADAM.but(optimizer=AdamW(0.01), schedule=StepDecay(every=0.7, gamma=0.5)), CONFIG.but(schedule=Cosine(warmup=0.5)),
+        ADAM.but(optimizer=SGD(0.1), schedule=Constant(warmup=2), clip_value=0.05),
+    ],
+    ids=lambda config: f"{config.optimizer.described()}; {config.schedule.described()}",
+)  # fmt: skip
+@pytest.mark.parametrize("rung", ["numpy", "loops"])
+def test_any_optimizer_and_schedule_go_on_bit_for_bit(tmp_path, rung, config):
+    """Stopped twice in the middle of epochs: in the warm-up, and behind it."""
+    whole = train(MLP, data(), config, rung=rung)
+    path = tmp_path / "run.safetensors"
+    assert crashed(path, MLP, config, rung, place=5, every=2)
+    assert (load(path).made, tuple(load(path).slots)) == (4, config.optimizer.slots)
+    assert crashed(path, MLP, config, rung, place=18, every=5, resume=path)
+    same(train(MLP, data(), resume=path), whole)
+    still = train(MLP, data(), config.but(schedule=Constant()), rung=rung)
+    assert facts(still.checkpoint)["params"] != facts(whole.checkpoint)["params"]
+
+
+def test_a_run_of_a_former_file_goes_on_bit_for_bit(tmp_path):
+    path = tmp_path / "run.safetensors"
+    assert crashed(path, CNN, CONFIG, "numpy", place=10, every=3)
+    path.write_bytes(former(*apart(path.read_bytes())))
+    same(train(CNN, data(), CONFIG, resume=path), train(CNN, data(), CONFIG))
+
+
+def test_a_schedule_that_ends_with_the_run_tells_how_to_go_on(tmp_path):
+    path, config = tmp_path / "run.safetensors", ADAM.but(epochs=2)
+    whole = train(MLP, data(), config, checkpoint=path)
+    with pytest.raises(CheckpointError) as error:
+        train(MLP, data(), config.but(epochs=4), resume=path)
+    assert "cosine, least 0.0001, warm-up 1 epoch, ends with the run, after 2 epochs there and 4 here: " in str(error.value)
+    assert "Cosine(warmup=1, least=0.0001, epochs=2.0), or --schedule cosine:epochs=2, goes on" in str(error.value)
+    assert "--from FILE" in str(error.value) and "\n" not in str(error.value)
+    fixed = config.but(epochs=4, schedule=Cosine(warmup=1, least=1e-4, epochs=2.0))
+    longer = train(MLP, data(), fixed, resume=path)
+    same(longer, train(MLP, data(), fixed))
+    assert longer.history[:2] == whole.history
+    same(train(MLP, data(), config, resume=path), whole)
+
+
+def test_other_schedules_do_not_mind_more_epochs(tmp_path):
+    path, config = tmp_path / "run.safetensors", ADAM.but(epochs=2, schedule=StepDecay(every=1))
+    train(MLP, data(), config, checkpoint=path)
+    same(train(MLP, data(), config.but(epochs=4), resume=path), train(MLP, data(), config.but(epochs=4)))
+
+
 def test_a_resumed_run_takes_net_settings_and_rung_from_where_it_stopped(tmp_path):
     path = tmp_path / "run.safetensors"
     assert crashed(path, CNN, CONFIG, "loops", place=10, every=3)
@@ -178,6 +233,9 @@ def test_a_crash_while_scoring_leaves_the_last_checkpoint(tmp_path):
         ({"data": data().but(valid_x=None, valid_y=None)}, "valid_x is .* there .* and 'missing' here"),
         ({"data": data().but(scale=1 / 16)}, "pixels are scaled by 0.0039.* there and 0.0625 here"),
         ({"config": CONFIG.but(learning_rate=0.2)}, "learning_rate is 0.1 there and 0.2 here"),
+        ({"config": CONFIG.but(optimizer=Adam())}, "the optimizer is SGD there and Adam here; its weights can begin a new run"),
+        ({"config": CONFIG.but(schedule=Cosine())}, "the schedule is Constant there and Cosine here"),
+        ({"config": CONFIG.but(schedule=Constant(warmup=2))}, "warmup is 0.0 there and 2 here"),
         (
             {"config": CONFIG.but(seed=6, batch_size=9, shuffle=False)},
             "batch_size is 8 there and 9 here; seed is 5 .* 6 here; shuffle is True .* False here",

@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, assume, given, settings
 from magnitudes import longest_chain, magnitudes
 from rungs_here import HERE, TEMPLATED
 from strategies import NARROW, ZOO, Case, case, cases
+from updates import sizes as update_sizes
 from warpladder import nets, params
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import pixels
 from warpladder.errors import ConfigError, DataError
 from warpladder.ladder import find
 from warpladder.nets import Flatten, Net, ReLU
-from warpladder.ops.sgd import reference as sgd
 from warpladder.order import ORDER_WORDS
 from warpladder.rungs.base import Rung
 from warpladder.tolerance import bound
@@ -41,7 +41,8 @@ def build(rung: Rung, drawn: Case) -> Trainer:
 
 
 def float32(state: State) -> State:
-    return State(state.params.astype(np.float32), state.velocity.astype(np.float32))
+    slots = {name: slot.astype(np.float32) for name, slot in state.slots.items()}
+    return State(state.params.astype(np.float32), slots, state.step)
 
 
 def agree(net: Net, found: np.ndarray, wanted: np.ndarray, terms: np.ndarray, limit: float, what: str) -> None:
@@ -88,12 +89,15 @@ def compare_epoch(rung: Rung, drawn: Case) -> int:
             elif same_count(out, sizes.output, limit):
                 assert found.correct.tolist() == wanted.correct.tolist()
             if (sizes.closest > limit).all():  # otherwise rounding may throw a switch
-                unclipped = config.but(clip_value=None)
-                w_start, v_start = abs(start.params), abs(start.velocity)
-                w_lower, v_terms = sgd.step(w_start, sizes.grads, v_start, unclipped)
+                w_start, rate = start.params.astype(float), float(config.rates(start.step, start.step + 1, samples)[0])
+                held = {name: slot.astype(float) for name, slot in start.slots.items()}
+                change, slot_terms = update_sizes(config, w_start, sizes.grads, held, rate, start.step + 1)
                 after = trainer.state()
-                agree(net, after.params, reference.params, 2 * w_start - w_lower, limit, "update")
-                agree(net, after.velocity, reference.velocity, v_terms, limit, "velocity")
+                assert after.step == reference.step == start.step + 1
+                assert after.slots.keys() == slot_terms.keys()
+                agree(net, after.params, reference.params, abs(w_start) + change, limit, "update")
+                for name, terms in slot_terms.items():
+                    agree(net, after.slots[name], reference.slots[name], terms, limit, name)
                 compared += 1
             walker.run(drawn.order, step, step + 1)
     return compared
@@ -148,7 +152,7 @@ SETTINGS = TrainConfig(batch_size=4, learning_rate=0.05, momentum=0.9, weight_de
 
 
 def bits(state: State) -> bytes:
-    return state.params.tobytes() + state.velocity.tobytes()
+    return state.bits()
 
 
 @rungs
@@ -292,9 +296,9 @@ def test_numpy_keeps_to_its_threads() -> None:
         update = trainer.update  # type: ignore[attr-defined]
         step = update.step
 
-        def watched() -> None:
+        def watched(numbers: np.ndarray) -> None:
             seen.append(threads())
-            step()
+            step(numbers)
 
         update.step = watched
         trainer.run(drawn.order, 0, 1)

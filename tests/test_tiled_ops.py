@@ -15,6 +15,7 @@ from kernel_cases import KernelCase, every_case
 from kernel_tools import close, nan, send
 from strategies import ZOO
 from test_steps import clear_of_switches, compare_epoch
+from updates import OPTIMIZERS, drawn, named
 from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.device import Device, Limits
@@ -32,8 +33,8 @@ from warpladder.ops.kernels import KernelLoss, Log
 from warpladder.ops.linear import reference as linear
 from warpladder.ops.linear.tiled import side
 from warpladder.ops.mse import reference as mse
-from warpladder.ops.sgd import reference as sgd
 from warpladder.ops.tiled import TABLE
+from warpladder.optimizers import Optimizer
 from warpladder.params import initial
 from warpladder.rungs.base import Rung
 from warpladder.tolerance import bound
@@ -284,7 +285,7 @@ def test_kernels_of_the_five_nets_fit_every_architecture(arch: str) -> None:
 
 def fresh(net: Net) -> State:
     start = initial(net, 0)
-    return State(start, np.zeros_like(start))
+    return State(start)
 
 
 # Losses, the update
@@ -348,29 +349,23 @@ def test_mse(orders: list[Device], shape: tuple[int, ...], block: int) -> None:
     assert len(bits) == 1
 
 
-@pytest.mark.parametrize("size", [1024, 1001])
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-@pytest.mark.parametrize("nesterov", [False, True])
+@pytest.mark.parametrize("size", [300_000, 1024, 1001])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=named)
 @pytest.mark.parametrize("limit", [None, 0.5])
-def test_sgd(device: Device, size: int, momentum: float, nesterov: bool, limit: float | None) -> None:
-    """Four at a time, and what four does not divide."""
-    if nesterov and not momentum:
-        return
-    config = TrainConfig(learning_rate=0.3, momentum=momentum, nesterov=nesterov, weight_decay=0.1, clip_value=limit)
-    w, g, v = normal(1, size), normal(2, size), normal(3, size)
-    g[-1] = np.nan
-    on_w, on_v = device.array(w), device.array(v)
-    names = send(TABLE.update(device, config, on_w, device.array(g), on_v, 64).launches())
-    assert names == {"sgd_by_four" if size % 4 == 0 else "sgd_step"}
-    found_w, found_v = on_w.download(), on_v.download()
-    assert np.isnan(found_w[-1])  # clipping must not turn a NaN into a number
-    w64, g64, v64 = (a[:-1].astype(float) for a in (w, g, v))
-    wanted_w, wanted_v = sgd.step(w64, g64, v64, config)
-    terms = abs(w64) + abs(g64) + abs(v64)
-    close(found_w[:-1], wanted_w, terms, bound("float32", 8), "w")
-    close(found_v[:-1], wanted_v, terms, bound("float32", 4), "v")
-    if not momentum:
-        assert np.array_equal(found_v, v)
+def test_update(device: Device, size: int, optimizer: Optimizer, limit: float | None) -> None:
+    """Four at a time; what four does not divide, and two slots of what the device holds at once, one at a time; a NaN stays one."""
+    case = drawn(optimizer, size, limit)
+    case.g[-1] = np.nan
+    on_w, on_slots = device.array(case.w), tuple(device.array(slot) for slot in case.slots)
+    update = TABLE.update(device, case.config, on_w, device.array(case.g), on_slots, 64)
+    names = send(update.launches(device.array(case.numbers[None]), None))
+    wide = size > 132 * 2048 or (size == 1024 and len(optimizer.slots) < 2)
+    assert names == {f"{optimizer.name}_step{'_by_four' if wide else ''}"}
+    found = on_w.download()
+    assert np.isnan(found[-1])  # clipping must not turn a NaN into a number
+    close(found[:-1], case.after[:-1], case.terms[:-1], bound("float32", 16), "w")
+    for slot, wanted, terms in zip(on_slots, case.slots_after, case.slot_terms, strict=True):
+        close(slot.download()[:-1], wanted[:-1], terms[:-1], bound("float32", 8), "a slot")
 
 
 # Whole steps

@@ -1,4 +1,4 @@
-"""The reference's whole training steps against torch.autograd and torch.optim.SGD, in float64, on 200 drawn nets."""
+"""The reference's whole training steps against torch.autograd and torch.optim, in float64, on 200 drawn nets."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from hypothesis import HealthCheck, assume, given, settings
 
 from magnitudes import longest_chain, magnitudes
 from strategies import ZOO, Case, case, cases
+from updates import sizes as update_sizes
 from warpladder import params
 from warpladder.config import TrainConfig
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape, Upsample2d
-from warpladder.ops.sgd import reference as sgd
+from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
+from warpladder.schedules import Cosine
 from warpladder.tolerance import bound
 from warpladder.trainers.reference import ReferenceTrainer
 
@@ -58,13 +60,15 @@ def follow(drawn: Case) -> int:
     named = params.views(net, reference.params)
     assert list(model.state_dict()) == list(named), "order and names are PyTorch's"
     model.load_state_dict({name: torch.from_numpy(a.copy()) for name, a in named.items()})
-    optimiser = torch.optim.SGD(
-        model.parameters(), lr=config.learning_rate, momentum=config.momentum, nesterov=config.nesterov, weight_decay=config.weight_decay
+    settings = {name: value for name, value in vars(config.optimizer).items() if name != "learning_rate"}
+    optimizer = getattr(torch.optim, type(config.optimizer).__name__)(
+        model.parameters(), lr=config.learning_rate, foreach=False, **settings
     )
-    if config.momentum:
-        velocity = params.views(net, reference.velocity)
-        for name, p in model.named_parameters():
-            optimiser.state[p]["momentum_buffer"] = torch.from_numpy(velocity[name].copy())
+    for name, p in model.named_parameters():
+        for slot, values in reference.slots.items():
+            optimizer.state[p][slot] = torch.from_numpy(params.views(net, values)[name].copy())
+        if isinstance(config.optimizer, Adam):
+            optimizer.state[p]["step"] = torch.tensor(float(reference.step))
     batch, compared = config.batch(samples), 0
     for step in range(min(drawn.steps, MOST_STEPS)):
         x, y = reference.batch(drawn.order.indices(step * batch, min((step + 1) * batch, samples)))
@@ -75,11 +79,14 @@ def follow(drawn: Case) -> int:
             loss = torch.nn.functional.cross_entropy(out, torch.from_numpy(y.astype(np.int64)))
         else:
             loss = torch.nn.functional.mse_loss(out, torch.from_numpy(x).reshape(out.shape))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
         if config.clip_value is not None:
             torch.nn.utils.clip_grad_value_(model.parameters(), config.clip_value)
-        optimiser.step()
+        rate = float(config.rates(start.step, start.step + 1, samples)[0])
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
         log = reference.run(drawn.order, step, step + 1)
 
         limit = bound("float64", longest_chain(net, len(x)), step + 1)
@@ -88,12 +95,13 @@ def follow(drawn: Case) -> int:
         assert abs(log.loss[0] - loss.item()) <= limit * sizes.loss
         if y is not None:
             assert log.correct[0] == int((out.argmax(1).numpy() == y).sum())
-        w_start, v_start = abs(start.params), abs(start.velocity)
-        w_lower, v_terms = sgd.step(w_start, sizes.grads, v_start, config.but(clip_value=None))
-        compare(net, {name: p.detach().numpy() for name, p in model.named_parameters()}, reference.params, 2 * w_start - w_lower, limit)
-        if config.momentum:
-            found = {name: optimiser.state[p]["momentum_buffer"].numpy() for name, p in model.named_parameters()}
-            compare(net, found, reference.velocity, v_terms, limit)
+        change, slot_terms = update_sizes(config, start.params, sizes.grads, start.slots, rate, start.step + 1)
+        compare(
+            net, {name: p.detach().numpy() for name, p in model.named_parameters()}, reference.params, abs(start.params) + change, limit
+        )
+        for slot, terms in slot_terms.items():
+            found = {name: optimizer.state[p][slot].numpy() for name, p in model.named_parameters()}
+            compare(net, found, reference.slots[slot], terms, limit)
         compared += 1
     return compared
 
@@ -110,7 +118,10 @@ def test_drawn_nets(drawn: Case) -> None:
     assume(follow(drawn))
 
 
+@pytest.mark.parametrize(
+    "optimizer", [SGD(1e-3, momentum=0.9, nesterov=True), Adam(1e-3), AdamW(1e-3)], ids=lambda optimizer: type(optimizer).__name__
+)
 @pytest.mark.parametrize("net", ZOO, ids=lambda net: net.name)
-def test_the_zoo(net: Net) -> None:
-    config = TrainConfig(batch_size=3, learning_rate=1e-3, momentum=0.9, nesterov=True, weight_decay=1e-2, clip_value=0.1)
+def test_the_zoo(net: Net, optimizer: Optimizer) -> None:
+    config = TrainConfig(batch_size=3, optimizer=optimizer, schedule=Cosine(warmup=1), weight_decay=1e-2, clip_value=0.1)
     assert follow(case(net, config, seed=1, samples=5)) == 2

@@ -328,8 +328,28 @@ def test_a_new_run_begins_with_given_weights_and_no_momentum(tmp_path):
     assert facts(new.checkpoint) == facts(same.checkpoint) != facts(other.checkpoint)
     untouched = train(CNN, data(), config.but(epochs=0), weights=path)
     assert all(np.array_equal(untouched.params[name], old.params[name]) for name in old.params)
-    assert not any(array.any() for array in untouched.checkpoint.velocity.values())
+    assert not any(array.any() for array in untouched.checkpoint.slots["momentum_buffer"].values())
     assert [log.epoch for log in new.history] == [1]
+
+
+def test_a_new_run_from_a_checkpoint_has_an_optimizer_and_a_schedule_of_its_own(tmp_path):
+    path = tmp_path / "c"
+    old = train(MLP, data(), CONFIG.but(optimizer=wl.Adam(0.01), schedule=wl.Cosine(warmup=1)), checkpoint=path)
+    config = CONFIG.but(epochs=2, optimizer=wl.AdamW(0.003), schedule=wl.StepDecay(every=1))
+    new = train(MLP, data(), config, weights=path)
+    assert new.config == config and new.checkpoint.made == 14
+    assert facts(new.checkpoint) == facts(train(MLP, data(), config, weights=old.params).checkpoint)
+    untouched = train(MLP, data(), config.but(epochs=0), weights=path)
+    assert list(untouched.checkpoint.slots) == ["exp_avg", "exp_avg_sq"] and untouched.checkpoint.made == 0
+    assert not any(array.any() for named in untouched.checkpoint.slots.values() for array in named.values())
+
+
+def test_a_rate_that_falls_to_nothing_changes_nothing():
+    """Step decay by 0: the second epoch ends with the weights of the first."""
+    config = CONFIG.but(optimizer=wl.Adam(0.01), schedule=wl.StepDecay(every=1, gamma=0.0))
+    one, two = (train(MLP, data(), config.but(epochs=epochs)) for epochs in (1, 2))
+    assert all(np.array_equal(one.params[name], two.params[name]) for name in one.params)
+    assert not np.array_equal(one.checkpoint.slots["exp_avg"]["3.weight"], two.checkpoint.slots["exp_avg"]["3.weight"])
 
 
 def test_weights_that_do_not_fit_are_refused(tmp_path):

@@ -5,6 +5,7 @@ import re
 import sys
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,17 +13,20 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import strategies
-from liars import HONEST, LIARS, Liar, SharesItsParameters, Wrapper
+from liars import HONEST, Liar, SharesItsParameters, Wrapper
+from liars import LIARS as OTHERS
 from rungs_here import CPU_PEERS, HERE
 from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.errors import DataError, RungError
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
+from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.order import Order
 from warpladder.params import initial, slots
 from warpladder.rungs.base import Rung
 from warpladder.rungs.numpy import build as honest
+from warpladder.schedules import Constant, Cosine, Schedule, StepDecay
 from warpladder.tolerance import bound
 from warpladder.trainers.base import State
 from warpladder.trainers.reference import ReferenceTrainer
@@ -31,8 +35,12 @@ from warpladder.verify.bounds import update_bounds
 from warpladder.verify.cases import Cases
 from warpladder.verify.draws import Quarters
 from warpladder.verify.maker import Maker
+from warpladder.verify.sizes import sizes
 from warpladder.verify.switches import on_grid
 from warpladder.verify.verdict import Ledger, Refuted, Row, Verdict, conclude, distance
+from wrong_steps import WRONG_STEPS
+
+LIARS = (*OTHERS, *WRONG_STEPS)
 
 SQUARE = Net(
     "square",
@@ -151,6 +159,99 @@ def test_every_rung_and_peer_is_proven_with_as_many_settings_as_it_has(rung: Run
         pytest.skip(str(rung.unsupported(net, choices[-1])))
     verdict = verify(rung.build, net, config, bitwise=not rung.deviations)
     assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize("rung", HERE + CPU_PEERS, ids=lambda rung: rung.name)
+@pytest.mark.usefixtures("cases_once")
+def test_every_rung_and_peer_is_proven_with_slots_and_a_schedule(rung: Rung) -> None:
+    net = nets.mlp10((1, 8, 8))
+    config = TrainConfig(batch_size=4, optimizer=AdamW(), schedule=Cosine(warmup=1), clip_value=5.0)
+    choices = (config, config.but(clip_value=None), config.but(optimizer=Adam(weight_decay=0.0), schedule=Constant(), clip_value=None))
+    chosen = next((config for config in choices if rung.unsupported(net, config) is None), None)
+    if chosen is None:
+        pytest.skip(str(rung.unsupported(net, choices[-1])))
+    verdict = verify(rung.build, net, chosen, bitwise=not rung.deviations)
+    assert verdict.passed, verdict.reason
+
+
+OPTIMIZERS = (
+    SGD(),
+    SGD(momentum=0.9),
+    SGD(momentum=0.9, nesterov=True),
+    Adam(),
+    Adam(weight_decay=0.01),
+    AdamW(),
+    AdamW(1e-5, weight_decay=10.0),
+)
+MORE: tuple[dict[str, Any], ...] = ({}, {"schedule": Cosine(warmup=1)}, {"schedule": StepDecay(every=1)}, {"clip_value": 0.01})
+
+
+@pytest.mark.parametrize("more", MORE, ids=lambda more: "-".join(f"{value}" for value in more.values()) or "plain")
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda optimizer: optimizer.described().replace(" ", ""))
+def test_honest_trainers_pass_with_every_optimizer(optimizer: Optimizer, more: dict[str, Any]) -> None:
+    config = TrainConfig(batch_size=7, optimizer=optimizer, **more)
+    verdict = verify(honest, SQUARE, config, seed=1)
+    assert verdict.passed, verdict.reason
+    judged = {row.tensor for row in verdict.rows if row.check == "slots"}
+    assert judged == {f"{slot.name}'s {name}" for slot in slots(SQUARE) for name in optimizer.slots}
+
+
+def test_sizes_of_a_sum_are_those_of_its_terms() -> None:
+    rng = np.random.default_rng(0)
+    w, g, v = rng.normal(size=(3, 50))
+    config = TrainConfig(learning_rate=0.1, momentum=0.9, nesterov=True, weight_decay=0.2, clip_value=0.5)
+    change, held = sizes(config, w, g, {"momentum_buffer": v}, 0.1, 1)
+    terms = abs(g) + 0.2 * abs(w)
+    np.testing.assert_allclose(held["momentum_buffer"], 0.9 * abs(v) + terms, rtol=1e-9)
+    np.testing.assert_allclose(change, 0.1 * (1.9 * terms + 0.81 * abs(v)), rtol=1e-9)
+
+
+def test_sizes_of_a_quotient_follow_its_slope() -> None:
+    """Where Adam's second mean is steady a step is a sum; where it is the gradient's own square the step is flat, and counts as large as it is."""
+    w, g, m = np.zeros(3), np.array([0.5, -2.0, 0.0]), np.array([1.0, 1.0, 1.0])
+    config = TrainConfig(optimizer=Adam(betas=(0.5, 1 - 1e-12), eps=1e-30))
+    change, _ = sizes(config, w, g, {"exp_avg": m, "exp_avg_sq": np.ones(3)}, 1.0, 10**15)
+    np.testing.assert_allclose(change, 0.5 * (abs(g) + abs(m)) + 0.25 * abs(g + m), rtol=1e-6)
+    config = TrainConfig(optimizer=Adam(betas=(0.0, 0.0), eps=1e-30))
+    change, _ = sizes(config, w, g, {"exp_avg": np.zeros(3), "exp_avg_sq": np.zeros(3)}, 1.0, 1)
+    np.testing.assert_allclose(change, [1.0, 1.0, 0.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("schedule", [Constant(), Constant(warmup=2), Cosine(warmup=1), StepDecay(every=1, gamma=0.01)], ids=str)
+def test_cases_begin_amid_the_run_and_one_at_its_start(schedule: Schedule) -> None:
+    config = TrainConfig(batch_size=4, optimizer=Adam(), schedule=schedule)
+    cases = Cases(SQUARE, config, np.random.default_rng(0), None)
+    first = {case.name: case.specimens[0].state.step for case in cases}
+    assert first.pop("floats") == 0
+    assert all(first.values())
+    for case in cases:
+        assert [specimen.state.step - case.specimens[0].state.step for specimen in case.specimens] == list(range(len(case.specimens)))
+        assert all(specimen.rate(config) > 0 for specimen in case.specimens)
+        held = [specimen.state.slots["exp_avg_sq"] for specimen in case.specimens]
+        assert all(np.all(slot >= 0) for slot in held) and np.any(held[0])
+    changed = [specimen.rate(config) != config.learning_rate for specimen in cases.exact.specimens]
+    assert any(changed) != schedule.steady
+
+
+@pytest.mark.parametrize("state", [None, 7, (np.zeros(3), np.zeros(3))], ids=str)
+def test_a_state_that_is_none_is_a_finding(state: object) -> None:
+    class Odd(Wrapper):
+        def state(self) -> State:
+            return state  # type: ignore[return-value]
+
+    verdict = verify(Odd, SQUARE, TrainConfig(batch_size=8))
+    assert not verdict.passed and verdict.reason.startswith("state: params is not a float32 array"), verdict.reason
+
+
+def test_a_trainer_that_asks_for_the_former_velocity_is_told_where() -> None:
+    class Former(Wrapper):
+        def set_state(self, state: State) -> None:
+            self.held = state.velocity  # type: ignore[attr-defined]
+
+    verdict = verify(Former, SQUARE, TrainConfig(batch_size=8))
+    assert re.match(
+        r"crash: set_state raised AttributeError in test_verify\.py, line \d+: 'State' object has no attribute 'velocity'", verdict.reason
+    )
 
 
 @pytest.mark.parametrize("rung", HERE + CPU_PEERS, ids=lambda rung: rung.name)
@@ -355,7 +456,7 @@ def test_sums_on_the_grid_are_exact_in_any_order(net):
     draw = Quarters(net, np.uint8)
     x = (draw(rng, 3)[0] * np.float64(1 / 256)).astype(np.float64)
     start = initial(net, 0)
-    state = on_grid(net, State(start, np.zeros_like(start)), x, rng)
+    state = on_grid(net, State(start), x, rng)
     wide = ReferenceTrainer(net, TrainConfig(), state).activations(x)
     last = max(i for i, layer in enumerate(net.layers) if isinstance(layer, (ReLU, MaxPool2d)))
     for values in wide[: last + 2]:
@@ -387,19 +488,21 @@ def test_specimens_tell_the_truth_of_the_batches_that_they_repeat_samples_in():
         reference = ReferenceTrainer(net, config, specimen.state)
         reference.load(case.dataset)
         log = reference.run(case.order, specimen.step, specimen.step + 1)
-        params, velocity = specimen.after(config)
+        params, held = specimen.after(config)
         assert log.loss[0] == pytest.approx(specimen.loss, rel=1e-12)
         assert log.correct[0] == specimen.correct
         np.testing.assert_allclose(reference.params, params, rtol=1e-12, atol=1e-14)
-        np.testing.assert_allclose(reference.velocity, velocity, rtol=1e-12, atol=1e-14)
+        assert held.keys() == reference.slots.keys() and reference.step == specimen.state.step + 1
+        for name, wanted in held.items():
+            np.testing.assert_allclose(reference.slots[name], wanted, rtol=1e-12, atol=1e-14)
 
 
 def test_the_cases_hold_a_partial_batch_a_remainder_of_one_and_every_data_type():
     cases = made_once(nets.cnn((1, 8, 8)), TrainConfig(batch_size=4), "float32")
-    sizes = {case.name: [specimen.size for specimen in case.specimens] for case in cases}
-    assert sizes["exact"] == [4, 4, 3]
-    assert sizes["floats"] == [4, 1]
-    assert sizes["stored"] == [4, 4, 3]
+    batches = {case.name: [specimen.size for specimen in case.specimens] for case in cases}
+    assert batches["exact"] == [4, 4, 3]
+    assert batches["floats"] == [4, 1]
+    assert batches["stored"] == [4, 4, 3]
     assert {case.dataset.train_x.dtype for case in cases} == {np.dtype(np.uint8), np.dtype(np.float32)}
     assert len(cases.far.dataset.train_x) > 2**16
     assert len({case.order.seed for case in cases}) == 6

@@ -310,7 +310,7 @@ def prepared(net: Net, batch: int, count: int) -> KernelTrainer:
     x = random.integers(0, 256, (samples, *net.in_shape), np.uint8)
     labels = random.integers(0, 10, samples, np.int32)
     dataset = Dataset("random", x, labels, x[:1], labels[:1], 1 / 255)
-    state = State(params.initial(net, 0), np.zeros(net.param_count, np.float32))
+    state = State(params.initial(net, 0))
     trainer = KernelTrainer(net, TrainConfig(batch_size=batch, learning_rate=1e-6), state, DEVICE, gemm.TABLE, "resident")
     trainer.load(dataset)
     trainer.run(Order(0, 0, samples), 0, min(2, count))

@@ -126,7 +126,7 @@ def peer(name: str, case: Case, train: Dataset) -> Callable[[], object]:
     config = TrainConfig(batch_size=None if case.batch == case.samples else case.batch, learning_rate=case.rate)
     if reason := find(name).unsupported(case.net, config):
         raise DataError(reason)
-    trainer = find(name).build(case.net, config, State(params.initial(case.net, 0), np.zeros(case.net.param_count, np.float32)))
+    trainer = find(name).build(case.net, config, State(params.initial(case.net, 0)))
     trainer.load(train)
     epoch = 0
 

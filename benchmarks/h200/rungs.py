@@ -71,7 +71,7 @@ CASES = (
 
 
 def start(net: Net) -> State:
-    return State(params.initial(net, 0), np.zeros(net.param_count, np.float32))
+    return State(params.initial(net, 0))
 
 
 def config(case: Case) -> TrainConfig:

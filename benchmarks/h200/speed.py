@@ -135,7 +135,7 @@ class Runner:
 
     def __init__(self, name: str, workload: Workload, train: Dataset) -> None:
         self.name, self.samples = name, len(train.train_x)
-        self.start = State(params.initial(workload.net, 0), np.zeros(workload.net.param_count, np.float32))
+        self.start = State(params.initial(workload.net, 0))
         self.whole = workload.config.steps(self.samples)
         began = time.perf_counter()
         self.trainer = find(name).build(workload.net, workload.config, self.start)

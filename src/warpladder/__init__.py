@@ -19,13 +19,20 @@ if TYPE_CHECKING:
     from .errors import WarpladderError
     from .netfile import load_net
     from .nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
+    from .optimizers import SGD, Adam, AdamW
+    from .schedules import Constant, Cosine, StepDecay
     from .train import Model, Run, load, train
     from .verify import verify
 
     __version__: str
 
 __all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "Constant",
     "Conv2d",
+    "Cosine",
     "CrossEntropyLoss",
     "Dataset",
     "Flatten",
@@ -36,6 +43,7 @@ __all__ = [
     "Net",
     "ReLU",
     "Run",
+    "StepDecay",
     "TrainConfig",
     "Upsample2d",
     "WarpladderError",
@@ -52,7 +60,11 @@ __all__ = [
 
 #: Where each public name that is not a module lives.
 _HOMES = {
+    "Adam": "optimizers",
+    "AdamW": "optimizers",
+    "Constant": "schedules",
     "Conv2d": "nets",
+    "Cosine": "schedules",
     "CrossEntropyLoss": "nets",
     "Dataset": "data.dataset",
     "Flatten": "nets",
@@ -63,6 +75,8 @@ _HOMES = {
     "Net": "nets",
     "ReLU": "nets",
     "Run": "train",
+    "SGD": "optimizers",
+    "StepDecay": "schedules",
     "TrainConfig": "config",
     "Upsample2d": "nets",
     "WarpladderError": "errors",

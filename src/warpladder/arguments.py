@@ -32,11 +32,12 @@ class ByName(type):
                 given = ", ".join([*(f"{value!r:.40}" for value in places), *(f"{name}={value!r:.40}" for name, value in settings.items())])
                 takes = f"takes {', '.join(known)} by name" if known else "has no settings"
                 raise ArgumentError(f"{cls.__name__}({given}): {cls.__name__} {takes}{_inferred(known)}: {form}")
-            if beyond := [name for name in settings if name not in known]:
+            takes = [*known, *getattr(cls, "short", ())]
+            if beyond := [name for name in settings if name not in takes]:
                 if (moved := getattr(cls, "moved", None)) is not None and (told := moved(beyond[0])):
                     raise ArgumentError(f"{cls.__name__}: {told}")
                 sizes = _inferred(known) if any(name.startswith("in_") for name in beyond) else ""
-                raise ArgumentError(f"{cls.__name__} has no {', '.join(beyond)}{sizes}; it has {', '.join(known) or 'no settings'}")
+                raise ArgumentError(f"{cls.__name__} has no {', '.join(beyond)}{sizes}; it has {', '.join(takes) or 'no settings'}")
             if lacking := [name for name in needed if name not in settings and name not in by_place[: len(places)]]:
                 raise ArgumentError(f"{cls.__name__} wants {' and '.join(lacking)}: {form}")
             return super().__call__(*places, **settings)

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
-from typing import ClassVar
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from .arguments import ByName
+from .arguments import ByName, kind_of
 from .errors import ConfigError
+from .optimizers import SGD, Optimizer
+from .schedules import Constant, Schedule
+
+if TYPE_CHECKING:
+    import numpy as np
 
 #: Former settings of `TrainConfig` by name, and what the option of rungs is called that took the place of each.
 MOVED = {"threads": "threads", "device": "device", "feed": "feed", "block_size": "block_size", "library": "operations"}
 
 
-@dataclass(frozen=True)
+PLAIN, CONSTANT = SGD(), Constant()
+
+#: Settings of the optimizer that `TrainConfig` takes by themselves too, where they change the optimizer that it has.
+SHORT = ("learning_rate", "momentum", "nesterov", "weight_decay", "betas", "eps")
+
+
+@dataclass(frozen=True, init=False)
 class TrainConfig(metaclass=ByName):
     """The settings of a training run, which say what is trained; the options of a rung say how that is computed.
 
@@ -22,12 +34,12 @@ class TrainConfig(metaclass=ByName):
     epochs : int
     batch_size : int or None
         None trains on the full training set at each step.
-    learning_rate, momentum, weight_decay : float
-        As `torch.optim.SGD`: g is clipped, then weight_decay * w is added, then v = momentum * v + g.
-    nesterov : bool
-        Step along g + momentum * v instead of v.
+    optimizer : Optimizer
+        `SGD(0.01)` if not given.
+    schedule : Schedule
+        How the learning rate goes from step to step; `Constant()` if not given.
     clip_value : float or None
-        Clip every gradient element to [-clip_value, clip_value] (S4 uses 5).
+        Clip every gradient element to [-clip_value, clip_value] before the optimizer sees it (S4 uses 5).
     seed : int
         Of the initial weights and of the order of the samples.
     shuffle : bool
@@ -36,44 +48,70 @@ class TrainConfig(metaclass=ByName):
         Leave out a partial last batch; by default it is trained with its own mean.
     log_every : int
         Steps between two looks at the loss (progress, not-finite check).
+    learning_rate, momentum, nesterov, weight_decay, betas, eps : optional
+        Settings of the optimizer, in place of those that it has: `TrainConfig(learning_rate=0.1)` trains with `SGD(0.1)`.
     """
 
     by_place: ClassVar[None] = None
+    short: ClassVar[tuple[str, ...]] = SHORT
     epochs: int = 5
     batch_size: int | None = 64
-    learning_rate: float = 0.01
-    momentum: float = 0.0
-    nesterov: bool = False
-    weight_decay: float = 0.0
+    optimizer: Optimizer = PLAIN
+    schedule: Schedule = CONSTANT
     clip_value: float | None = None
     seed: int = 0
     shuffle: bool = True
     drop_last: bool = False
     log_every: int = 100
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        epochs: int = 5,
+        batch_size: int | None = 64,
+        optimizer: Optimizer = PLAIN,
+        schedule: Schedule = CONSTANT,
+        clip_value: float | None = None,
+        seed: int = 0,
+        shuffle: bool = True,
+        drop_last: bool = False,
+        log_every: int = 100,
+        *,
+        learning_rate: float | None = None,
+        momentum: float | None = None,
+        nesterov: bool | None = None,
+        weight_decay: float | None = None,
+        betas: tuple[float, float] | None = None,
+        eps: float | None = None,
+    ) -> None:
+        short = (learning_rate, momentum, nesterov, weight_decay, betas, eps)
+        changes = {name: value for name, value in zip(SHORT, short, strict=True) if value is not None}
+        values = (epochs, batch_size, changed(optimizer, changes), schedule, clip_value, seed, shuffle, drop_last, log_every)
+        for field, value in zip(fields(self), values, strict=True):
+            object.__setattr__(self, field.name, value)
+        self._check()
+
+    def _check(self) -> None:
         for name, least in (("epochs", 0), ("batch_size", 1), ("seed", 0), ("log_every", 1)):
             value = getattr(self, name)
             if value is None and name == "batch_size":
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ConfigError(f"{name} wants a whole number of at least {least}, got {value!r}")
-        for name in ("learning_rate", "momentum", "weight_decay", "clip_value"):
+        value = self.clip_value
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value >= 0)
+        ):
+            raise ConfigError(f"clip_value wants a finite number of at least 0, got {value!r}")
+        for name, kind, form in (("optimizer", Optimizer, "wl.Adam(1e-3)"), ("schedule", Schedule, "wl.Cosine(warmup=1)")):
             value = getattr(self, name)
-            if value is None and name == "clip_value":
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value >= 0):
-                raise ConfigError(f"{name} wants a finite number of at least 0, got {value!r}")
-        if self.momentum >= 1:
-            raise ConfigError(f"momentum wants a number below 1, got {self.momentum:g}: with it every step would be longer than the last")
-        for name in ("nesterov", "shuffle", "drop_last"):
+            if not isinstance(value, kind) or type(value) is kind:
+                raise ConfigError(f"{name} wants {'an' if kind is Optimizer else 'a'} {kind.__name__}, as {form}, got {kind_of(value)}")
+        for name in ("shuffle", "drop_last"):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise ConfigError(f"{name} wants True or False, got {value!r}")
         if self.clip_value == 0:
             raise ConfigError("clip_value 0 would stop every update: leave it out for no clipping")
-        if self.nesterov and self.momentum == 0:
-            raise ConfigError("nesterov needs a momentum above 0")
         if self.seed >= 2**32:
             raise ConfigError(f"seed must be below 2^32, got {self.seed}")
 
@@ -87,6 +125,24 @@ class TrainConfig(metaclass=ByName):
         option, value = MOVED[name], values[name]
         return f"{name} is an option of the rung, no setting: write '{rung}:{option}={value}' for the rung, or ladder.find({rung!r}, {option}={value!r})"
 
+    @property
+    def learning_rate(self) -> float:
+        """The optimizer's learning rate, which the schedule varies."""
+        return self.optimizer.learning_rate
+
+    @property
+    def steady(self) -> bool:
+        """Whether every step is made with the same numbers: those of update 0."""
+        return self.optimizer.steady and self.schedule.steady
+
+    def rates(self, first: int, last: int, samples: int) -> np.ndarray:
+        """(last - first,) float64: the learning rates of updates first..last-1, counted over all epochs, on a training set of this many samples."""
+        return self.schedule.rates(self.learning_rate, first, last, self.steps(samples), self.epochs)
+
+    def numbers(self, first: int, last: int, samples: int) -> np.ndarray:
+        """(last - first, NUMBERS) float64: what updates first..last-1 are made with, as `Optimizer.numbers` lays it out."""
+        return self.optimizer.numbers(self.rates(first, last, samples), first)
+
     def batch(self, samples: int) -> int:
         """Samples in a full batch of a training set of this many samples."""
         return samples if self.batch_size is None else min(self.batch_size, samples)
@@ -97,14 +153,75 @@ class TrainConfig(metaclass=ByName):
         return samples // batch if self.drop_last else -(-samples // batch)
 
     def but(self, **changes: object) -> TrainConfig:
-        """A copy with these settings changed."""
-        known = {f.name for f in fields(self)}
+        """A copy with these settings changed, those of its optimizer among them."""
+        known = [field.name for field in fields(self)]
         for name in changes:
             if told := self.moved(name):
                 raise ConfigError(told)
-            if name not in known:
-                raise ConfigError(f"there is no setting {name!r}; the settings are {', '.join(sorted(known))}")
-        return replace(self, **changes)  # type: ignore[arg-type]
+            if name not in known and name not in SHORT:
+                raise ConfigError(f"there is no setting {name!r}; the settings are {', '.join(sorted([*known, *SHORT]))}")
+        return TrainConfig(**{name: getattr(self, name) for name in known} | changes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The settings as plain values, for JSON; optimizer and schedule are dictionaries that say their names."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        return plain | {name: {"name": type(plain[name]).__name__} | asdict(plain[name]) for name in ("optimizer", "schedule")}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
+        """The settings that `as_dict` gave; those of older files, whose optimizer is SGD and stands among the rest, are understood.
+
+        Raises
+        ------
+        ConfigError
+            A setting, an optimizer or a schedule that there is not, or one whose value cannot be.
+        """
+        out = dict(values)
+        kinds: tuple[tuple[str, Any], ...] = (("optimizer", Optimizer), ("schedule", Schedule))
+        for name, kind in kinds:
+            given = out.get(name)
+            if isinstance(given, Mapping):
+                out[name] = named(kind, str(given.get("name")), {key: value for key, value in given.items() if key != "name"})
+        if unknown := [name for name in out if name not in {field.name for field in fields(cls)} and name not in SHORT]:
+            raise ConfigError(f"there is no setting {unknown[0]!r:.60}")
+        if not out.get("momentum", True):
+            out.pop("nesterov", None)
+        return cls(**out)
+
+
+def changed(optimizer: Optimizer, changes: Mapping[str, object]) -> Optimizer:
+    """An optimizer with other settings; `ConfigError` where it has no such setting."""
+    if not changes or not isinstance(optimizer, Optimizer):
+        return optimizer
+    check_names(type(optimizer), changes)
+    return replace(optimizer, **changes)  # type: ignore[arg-type]
+
+
+Kind = TypeVar("Kind", Optimizer, Schedule)
+
+
+def named(kind: type[Kind], name: str, settings: Mapping[str, Any]) -> Kind:
+    """An optimizer or a schedule by the name of its class, in small letters or not.
+
+    Raises
+    ------
+    ConfigError
+        There is none of this name, it has no such setting, or a value cannot be.
+    """
+    found = kind.known.get(name.lower())
+    what = kind.__name__.lower()
+    if found is None:
+        raise ConfigError(f"there is no {what} {name!r:.60}; there are {', '.join(sorted(kind.known))}")
+    check_names(found, settings)
+    return found(**settings)
+
+
+def check_names(kind: type[Optimizer] | type[Schedule], names: Iterable[str]) -> None:
+    """Raise `ConfigError` where an optimizer or a schedule has no setting of one of these names."""
+    known = [field.name for field in fields(kind)]
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"{kind.__name__} has no {name if name.isidentifier() else repr(name):.40}; it has {', '.join(known)}")
 
 
 #: How each report trains its net: what `train` and `climb` use where nothing else is asked for.

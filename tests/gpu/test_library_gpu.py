@@ -288,7 +288,7 @@ def test_a_hundred_runs_give_the_same_bits(device: Device, net: Net) -> None:
             log = trainer.run(drawn.order, 0, 3)
             assert np.isfinite(log.loss).all()
             state = trainer.state()
-            seen.add(state.params.tobytes() + state.velocity.tobytes() + log.loss.tobytes() + log.correct.tobytes())
+            seen.add(state.bits() + log.loss.tobytes() + log.correct.tobytes())
     assert len(seen) == 1
 
 

@@ -12,11 +12,13 @@ from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.ladder import find
 from warpladder.nets import Net
+from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.order import Order
 from warpladder.params import initial
 from warpladder.peers import driver, jax
 from warpladder.peers import torch as pytorch
 from warpladder.rungs.base import Rung
+from warpladder.schedules import Constant, Cosine, Schedule, StepDecay
 from warpladder.trainers.base import State, Trainer
 from warpladder.verify import verify
 
@@ -39,7 +41,7 @@ def build(peer: Rung, net: Net, config: TrainConfig, state: State) -> Trainer:
 
 
 def start(net: Net) -> State:
-    return State(initial(net, 0), np.zeros(net.param_count, np.float32))
+    return State(initial(net, 0))
 
 
 @peers
@@ -59,6 +61,20 @@ def test_proven_on_full_batches(name: str) -> None:
     if reason := peer.unsupported(net, config):
         pytest.skip(reason)
     verdict = verify(peer.build, net, config, bitwise=not peer.deviations, precision=peer.precision)
+    assert verdict.passed, verdict.reason
+
+
+@peers
+@pytest.mark.parametrize(
+    ("optimizer", "schedule"), [(Adam(1e-3, weight_decay=1e-2), Constant()), (AdamW(1e-3), Cosine(warmup=1)), (SGD(0.05, momentum=0.9), StepDecay(every=1))],
+    ids=["Adam", "AdamW and a cosine", "SGD and steps"],
+)  # fmt: skip
+def test_proven_with_every_optimizer(peer: Rung, optimizer: Optimizer, schedule: Schedule) -> None:
+    """On a perceptron alone: what differs between nets is not the update."""
+    net, config = nets.mlp((1, 8, 8)), TrainConfig(batch_size=4, optimizer=optimizer, schedule=schedule)
+    if reason := peer.unsupported(net, config):
+        pytest.skip(reason)
+    verdict = verify(peer.build, net, config, bitwise=not peer.deviations, precision=peer.precision, transforms=peer.transforms)
     assert verdict.passed, verdict.reason
 
 

@@ -12,8 +12,10 @@ from warpladder import gpu, nets
 from warpladder.config import TrainConfig
 from warpladder.ladder import LADDER, find
 from warpladder.nets import ZOO, Net
+from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.order import Order
 from warpladder.rungs.base import Rung
+from warpladder.schedules import Constant, Cosine, Schedule, StepDecay
 from warpladder.trainers.base import State
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 from warpladder.verify import verify
@@ -39,6 +41,19 @@ def test_proven_at_full_size(rung: Rung, net: Net, batch: int) -> None:
 def test_proven_on_full_batches(rung: Rung) -> None:
     verdict = verify(rung.build, nets.mlp10(), TrainConfig(batch_size=None))
     assert verdict.passed, verdict.reason
+
+
+@rungs
+@pytest.mark.parametrize("net", ALL[:-1], ids=lambda net: net.name)
+@pytest.mark.parametrize(
+    ("optimizer", "schedule"), [(Adam(1e-3, weight_decay=1e-2), Constant()), (AdamW(1e-3), Cosine(warmup=1)), (SGD(0.05, momentum=0.9), StepDecay(every=1))],
+    ids=["Adam", "AdamW and a cosine", "SGD and steps"],
+)  # fmt: skip
+@pytest.mark.parametrize("batch", [7, None])
+def test_proven_with_every_optimizer(rung: Rung, net: Net, optimizer: Optimizer, schedule: Schedule, batch: int | None) -> None:
+    verdict = verify(rung.build, net, TrainConfig(batch_size=batch, optimizer=optimizer, schedule=schedule))
+    assert verdict.passed, verdict.reason
+    assert verdict.error <= verdict.bound
 
 
 @pytest.mark.parametrize("size", [32, 96, 256, 1024])
@@ -84,7 +99,7 @@ def test_a_hundred_runs_give_the_same_bits(rung: Rung, net: Net) -> None:
             log = trainer.run(drawn.order, 0, 3)
             assert np.isfinite(log.loss).all()
             state = trainer.state()
-            seen.add(state.params.tobytes() + state.velocity.tobytes() + log.loss.tobytes() + log.correct.tobytes())
+            seen.add(state.bits() + log.loss.tobytes() + log.correct.tobytes())
     assert len(seen) == 1
 
 
@@ -112,7 +127,7 @@ def test_block_size_1024_trains() -> None:
     for image, label in zip(images, labels, strict=True):
         image[0, 2 * label : 2 * label + 3] += 200  # a stripe that says the digit
     data = drawn.dataset.but(train_x=images, train_y=labels, scale=1 / 255)
-    with find("naive", block_size=1024).build(drawn.net, config, State(drawn.state.params, np.zeros_like(drawn.state.params))) as trainer:
+    with find("naive", block_size=1024).build(drawn.net, config, State(drawn.state.params)) as trainer:
         trainer.load(data)
         losses = [trainer.run(Order(0, epoch, 512), 0, 8).loss.mean() for epoch in range(6)]
     assert losses[-1] < 0.5, losses

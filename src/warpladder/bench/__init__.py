@@ -98,6 +98,7 @@ def climb(
         raise RungError("a climb wants at least one rung")
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise RungError(f"a climb wants each rung only once, got {', '.join(twice)} twice or more")
+    config = config.but(epochs=epochs)  # a schedule may end with the run
     check_fit(net, data)
     check_settings(net, config, len(data.train_x))
     task = Task(net, data, config, epochs, repeats, budget, scored=not quick)

@@ -11,7 +11,10 @@ import numpy as np
 from ..config import RECIPES, TrainConfig
 from ..ladder import outside
 from ..nets import is_named
+from ..optimizers import Optimizer
 from ..rungs.base import Rung
+from ..schedules import Schedule
+from ..spelling import OWN, changes, write
 from .task import Task
 
 #: Training samples of the data sets that have a name: of a part of one, its arrays do not say how it was chosen.
@@ -19,12 +22,13 @@ WHOLE = {"digits": 1437, "mnist": 60_000, "fashion": 60_000, "cifar10": 50_000}
 
 
 def again(task: Task, rungs: Sequence[Rung], *, quick: bool = False, standardize: bool = False) -> str:
-    """A command that repeats the climb, or an empty text where none can: data or rungs that are the program's own have no name.
+    """A command that repeats the climb, or an empty text where none can: data, rungs or an optimizer that are the program's own have no name.
 
     standardize : whether the task's data were standardised for the climb.
     """
     stored = standardize or task.data.train_x.dtype == np.uint8  # all data sets that have a name are bytes
-    if WHOLE.get(task.data.name) != task.n or not stored or any(map(outside, rungs)):
+    foreign = any(not type(thing).__module__.startswith("warpladder.") for thing in (task.config.optimizer, task.config.schedule))
+    if WHOLE.get(task.data.name) != task.n or not stored or foreign or any(map(outside, rungs)):
         return ""
     names = [rung.name for rung in rungs]
     recipe = RECIPES.get(task.net.name)
@@ -53,6 +57,9 @@ def _settings(config: TrainConfig, recipe: TrainConfig) -> list[str]:
         if value == getattr(recipe, name):
             continue
         option = name.replace("_", "-")
+        if name in ("optimizer", "schedule"):
+            words += _changed(option, value, getattr(recipe, name))
+            continue
         if name == "drop_last":
             words.append("--drop-last" if value else "--keep-last")
         elif isinstance(value, bool):
@@ -64,11 +71,26 @@ def _settings(config: TrainConfig, recipe: TrainConfig) -> list[str]:
     return words
 
 
+def _changed(option: str, thing: Optimizer | Schedule, base: Optimizer | Schedule) -> list[str]:
+    """The options for an optimizer or a schedule that is not the recipe's."""
+    if type(thing) is not type(base):
+        return [f"--{option}", write(thing)]
+    told = changes(thing, base)
+    words = []
+    for name in OWN:
+        if option == "optimizer" and name in told:
+            value = told.pop(name)
+            flag = name.replace("_", "-")
+            words += [f"--{flag}" if value == "yes" else f"--no-{flag}"] if value in ("yes", "no") else [f"--{flag}", value]
+    more = ":".join([type(thing).__name__.lower(), *(f"{name}={value}" for name, value in told.items())])
+    return [*words, *([f"--{option}", more] if told else [])]
+
+
 def _program(task: Task, names: list[str], quick: bool, standardize: bool) -> str:
     net = task.net
     layers = "".join(f"wl.{layer!r}, " for layer in net.layers)
     settings = ", ".join(
-        f"{field.name}={getattr(task.config, field.name)!r}"
+        f"{field.name}={'wl.' * (field.name in ('optimizer', 'schedule'))}{getattr(task.config, field.name)!r}"
         for field in fields(TrainConfig)
         if getattr(task.config, field.name) != getattr(TrainConfig(), field.name)
     )

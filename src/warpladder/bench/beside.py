@@ -65,7 +65,7 @@ def passed_beside(rungs: Sequence[Rung], task: Task, at_a_time: int, until: floa
 def _ask(rung: Rung, task: Task, path: Path, until: float, children: set[subprocess.Popen[str]]) -> Checked | None:
     """What a process of its own says of a rung; None where it says nothing."""
     config, cut = proven_with(rung, task)
-    order = {"rung": rung.name, "net": net_to_json(task.net), "config": asdict(config), "data": str(path)}
+    order = {"rung": rung.name, "net": net_to_json(task.net), "config": config.as_dict(), "data": str(path)}
     package = str(Path(__file__).parents[2])
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); from warpladder.bench.beside import child; child()"]
     if perf_counter() > until:
@@ -87,7 +87,7 @@ def _ask(rung: Rung, task: Task, path: Path, until: float, children: set[subproc
 def child() -> None:
     """Prove as standard input says, and print the verdict."""
     told = json.load(sys.stdin)
-    rung, config = ladder.find(told["rung"]), TrainConfig(**told["config"])
+    rung, config = ladder.find(told["rung"]), TrainConfig.from_dict(told["config"])
     with np.load(told["data"], allow_pickle=False) as arrays:
         x, y, scale = arrays["x"], arrays.get("y"), float(arrays["scale"])
     data = Dataset("the climb's", x, y, x[:1].copy(), None, scale)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from threading import Thread
 from time import perf_counter, sleep
@@ -90,7 +90,7 @@ class Course:
             machine=self.machine,
             net=NetFacts(net.name, net.in_shape, tuple(map(repr, net.layers)), type(net.loss).__name__, net.param_count, net.train_flops),
             data=DataFacts(data.name, task.n, len(data.test_x), data.in_shape, str(data.train_x.dtype), data.classes),
-            config=asdict(task.config.but(epochs=task.epochs)),
+            config=task.config.but(epochs=task.epochs).as_dict(),
             epochs=task.epochs,
             repeats=task.repeats,
             rungs=tuple(each.result(self.machine.fma_peak, stopped) for each in self.contenders),

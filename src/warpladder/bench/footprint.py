@@ -12,7 +12,6 @@ import json
 import subprocess
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter, sleep
 
@@ -72,7 +71,7 @@ def peak_rss(
     order = {
         "rung": name,
         "net": net_to_json(net),
-        "config": asdict(config),
+        "config": config.as_dict(),
         "train": [list(data.train_x.shape), str(data.train_x.dtype)],
         "test": [list(data.test_x.shape), str(data.test_x.dtype)],
         "scale": data.scale,
@@ -103,13 +102,12 @@ def peak_rss(
 def child() -> None:
     """Train as standard input says, and print the peak in bytes."""
     told = json.load(sys.stdin)
-    net, config = net_from_json(told["net"]), TrainConfig(**told["config"])
+    net, config = net_from_json(told["net"]), TrainConfig.from_dict(told["config"])
     classes = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else None
     train_x, train_y = _random(told["train"], classes)
     test_x, test_y = _random(told["test"], classes)
     data = Dataset("random", train_x, train_y, test_x, test_y, told["scale"])
-    params = initial(net, config.seed)
-    with ladder.find(told["rung"]).build(net, config, State(params, np.zeros_like(params))) as trainer:
+    with ladder.find(told["rung"]).build(net, config, State(initial(net, config.seed))) as trainer:
         trainer.load(data)
         order = Order(config.seed, 0, len(train_x), config.shuffle)
         last = config.steps(len(train_x))

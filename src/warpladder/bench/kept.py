@@ -127,7 +127,8 @@ def _task(task: Task) -> list[Any]:
     data = task.data
     arrays = [data.train_x, *(() if data.train_y is None else (data.train_y,))]
     content = [(array.shape, str(array.dtype), sha256(np.ascontiguousarray(array).data).hexdigest()) for array in arrays]
-    return [net_to_json(task.net), asdict(task.config.but(epochs=1)), content, data.scale, data.classes]
+    config = task.config if task.config.schedule.by_epochs else task.config.but(epochs=1)
+    return [net_to_json(task.net), config.as_dict(), content, data.scale, data.classes]
 
 
 def _libraries() -> list[Any]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..nets import Net
@@ -58,8 +56,7 @@ class Task:
 
     def start(self) -> State:
         """The initial state, a new copy."""
-        params = initial(self.net, self.config.seed)
-        return State(params, np.zeros_like(params))
+        return State(initial(self.net, self.config.seed))
 
 
 def proven_with(rung: Rung, task: Task) -> tuple[TrainConfig, str]:

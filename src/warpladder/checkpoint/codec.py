@@ -1,9 +1,11 @@
 """A checkpoint as the bytes of a safetensors file, and back.
 
-The tensors are the parameters under PyTorch's `state_dict` names and, with momentum, its buffers under
-"velocity." and the same name. Everything else is one JSON document in the metadata, under "warpladder" (one
+The tensors are the parameters under PyTorch's `state_dict` names and what the optimizer keeps beside them under the
+slot's name and the same: "momentum_buffer.0.weight". Everything else is one JSON document in the metadata, under "warpladder" (one
 key, because safetensors writes several in random order, and equal runs should make equal files). Its "sha256" covers the rest of the
 document and the tensors' bytes.
+
+Files of format 1 knew SGD alone, whose settings stand among the others, and called its momentum "velocity.".
 """
 
 from __future__ import annotations
@@ -17,18 +19,18 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..config import MOVED, TrainConfig
+from ..config import MOVED, SHORT, TrainConfig
 from ..errors import CheckpointError, ConfigError, NetError, PlanError
 from ..nets import CrossEntropyLoss, Net
 from ..plan import plan_from_json, plan_to_json
 from .content import Checkpoint, DataMark, EpochLog, Score, Sums, param_shapes
 from .describe import net_from_json, net_to_json
 
-FORMAT = 1
+FORMAT = 2
 KEY = "warpladder"
-VELOCITY = "velocity."
+FORMER = {"velocity": "momentum_buffer"}  # what format 1 called a slot
 _FIELDS = {"format", "net", "config", "data", "rung", "epoch", "step", "sums", "history", "finished", "test", "sha256"}
-_OPTIONAL = {"tuned"}
+_OPTIONAL = {"tuned", "updates"}
 _MEANINGS = ("class_names", "mean", "std")  # of a data set; written only where it has them, so that older versions read what they can
 
 
@@ -36,12 +38,14 @@ def encode(checkpoint: Checkpoint) -> bytes:
     """The bytes of the file; equal checkpoints give equal bytes."""
     from safetensors.numpy import save
 
-    tensors = dict(checkpoint.params) | {VELOCITY + name: array for name, array in checkpoint.velocity.items()}
+    tensors = dict(checkpoint.params) | {
+        f"{slot}.{name}": array for slot, named in checkpoint.slots.items() for name, array in named.items()
+    }
     tensors = {name: np.ascontiguousarray(array, np.float32) for name, array in tensors.items()}
     document = {
         "format": FORMAT,
         "net": net_to_json(checkpoint.net),
-        "config": asdict(checkpoint.config),
+        "config": checkpoint.config.as_dict(),
         "data": {key: value for key, value in asdict(checkpoint.data).items() if key not in _MEANINGS or value},
         "rung": checkpoint.rung,
         "epoch": checkpoint.epoch,
@@ -53,6 +57,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
     }
     if checkpoint.tuned is not None:
         document["tuned"] = plan_to_json(checkpoint.tuned)
+    if checkpoint.updates:
+        document["updates"] = checkpoint.updates
     document["sha256"] = _digest(document, tensors)
     return save(tensors, {KEY: json.dumps(document, allow_nan=False)})
 
@@ -112,6 +118,12 @@ def unpack(content: bytes) -> tuple[dict[str, Any], str | None]:
     return found, text if isinstance(text, str) else None
 
 
+def slot_of(name: str) -> str | None:
+    """The slot that a tensor's name begins with; None for a parameter, whose name begins with its layer's number."""
+    head, dot, _ = name.partition(".")
+    return None if not dot or head.isdecimal() else head
+
+
 def _open(content: bytes) -> tuple[str, dict[str, np.ndarray]]:
     """The JSON text and the tensors of a checkpoint."""
     found, text = unpack(content)
@@ -129,20 +141,19 @@ def _checkpoint(document: Any, tensors: dict[str, np.ndarray]) -> Checkpoint:
     version = document.get("format") if isinstance(document, dict) else None
     if isinstance(version, int) and version > FORMAT:
         _refuse(f"was written by a later version of warpladder (format {version}, this one reads {FORMAT})")
-    if version != FORMAT or document.keys() - _OPTIONAL != _FIELDS:
+    if version not in range(1, FORMAT + 1) or document.keys() - _OPTIONAL != _FIELDS:
         _refuse("is damaged: its description of the run is incomplete")
     if document["sha256"] != _digest(document, tensors):
         _refuse("is damaged: its checksum does not fit its content")
     net, (config, options) = net_from_json(document["net"]), _config(document["config"])
-    params = {name: array for name, array in tensors.items() if not name.startswith(VELOCITY)}
-    velocity = {name.removeprefix(VELOCITY): array for name, array in tensors.items() if name.startswith(VELOCITY)}
+    params = {name: array for name, array in tensors.items() if slot_of(name) is None}
     checkpoint = Checkpoint(
         net=net,
         config=config,
         data=_data(document["data"], net),
         rung=":".join([document["rung"], *options]) if isinstance(document["rung"], str) else document["rung"],
         params=_tensors(net, params, "parameters"),
-        velocity=_tensors(net, velocity, "momentum") if config.momentum else {},
+        slots=_slots(net, config, tensors, FORMER if version == 1 else {}),
         epoch=document["epoch"],
         step=document["step"],
         sums=_sums(document["sums"]),
@@ -150,11 +161,26 @@ def _checkpoint(document: Any, tensors: dict[str, np.ndarray]) -> Checkpoint:
         finished=document["finished"],
         test=None if document["test"] is None else _score(document["test"]),
         tuned=plan_from_json(document["tuned"], "tuned") if "tuned" in document else None,
+        updates=document.get("updates", 0),
     )
-    if velocity.keys() - checkpoint.velocity.keys():
-        _refuse("holds momentum, but its settings have none")
     _check_place(checkpoint)
     return checkpoint
+
+
+def _slots(net: Net, config: TrainConfig, tensors: dict[str, np.ndarray], former: Mapping[str, str]) -> dict[str, dict[str, np.ndarray]]:
+    """What the optimizer keeps, after a look at names, shapes and numbers."""
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for name, array in tensors.items():
+        if (slot := slot_of(name)) is not None:
+            found.setdefault(former.get(slot, slot), {})[name.partition(".")[2]] = array
+    wanted = config.optimizer.slots
+    if beyond := [slot for slot in found if slot not in wanted]:
+        _refuse(f"holds {beyond[0]!r:.40}, which its optimizer, {config.optimizer.described()}, does not keep")
+    out = {slot: _tensors(net, found.get(slot, {}), slot) for slot in wanted}
+    for slot, named in out.items():
+        if slot.endswith("_sq") and any((array < 0).any() for array in named.values()):
+            _refuse(f"holds {slot} below 0, where means of squares are wanted")
+    return out
 
 
 def _tensors(net: Net, found: dict[str, np.ndarray], what: str) -> dict[str, np.ndarray]:
@@ -172,6 +198,8 @@ def _tensors(net: Net, found: dict[str, np.ndarray], what: str) -> dict[str, np.
 
 def _check_place(at: Checkpoint) -> None:
     """Where a run stands must be a place in that run."""
+    if not _is(at.updates, int) or not 0 <= at.updates < 2**53 or (at.updates and at.config.epochs):
+        _refuse("is damaged: its number of updates is none that weights of no run could have")
     if not (isinstance(at.rung, str) and _is(at.epoch, int) and _is(at.step, int) and isinstance(at.finished, bool)):
         _refuse("is damaged: rung, epoch, step or finished is of the wrong type")
     if at.config.epochs and not at.data.samples:  # weights alone, of no run, have no data set
@@ -189,11 +217,11 @@ def _check_place(at: Checkpoint) -> None:
 
 def _config(value: Any) -> tuple[TrainConfig, list[str]]:
     """The settings, and what once stood among them and is an option of the rung now, as it stands behind the rung's name."""
-    known = {field.name for field in fields(TrainConfig)}
+    known = {field.name for field in fields(TrainConfig)} | set(SHORT)
     if not isinstance(value, dict) or not value.keys() <= known | MOVED.keys():
         _refuse("has settings that this version of warpladder does not know")
     options = [f"{MOVED[name]}={str(value[name]).replace(',', '+')}" for name in MOVED if value.get(name) is not None]
-    return TrainConfig(**{name: value[name] for name in value.keys() & known}), options
+    return TrainConfig.from_dict({name: value[name] for name in value.keys() & known}), options
 
 
 def _data(value: Any, net: Net) -> DataMark:

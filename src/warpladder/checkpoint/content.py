@@ -103,8 +103,12 @@ class Checkpoint:
         Nothing is left to do; `test` is known.
     test : Score or None
         None before the end, or without a labelled test part.
-    params, velocity : dict
-        float32 arrays under PyTorch's `state_dict` names; velocity is empty without momentum.
+    params : dict
+        float32 arrays under PyTorch's `state_dict` names.
+    slots : dict of dicts
+        The same for each array that the optimizer keeps beside the parameters, by `Optimizer.slots`; those that are not there are zeros.
+    updates : int
+        Updates that had been made before this run's first: those of a PyTorch optimizer from which the slots come. 0 for a run.
     tuned : NetPlan or None
         What the rung's tuner chose, so that the rest of the run is computed as its beginning; None where nothing is chosen.
     """
@@ -114,7 +118,7 @@ class Checkpoint:
     data: DataMark
     rung: str
     params: Mapping[str, np.ndarray]
-    velocity: Mapping[str, np.ndarray] = field(default_factory=dict)
+    slots: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     epoch: int = 0
     step: int = 0
     sums: Sums = Sums()
@@ -122,6 +126,12 @@ class Checkpoint:
     finished: bool = False
     test: Score | None = None
     tuned: NetPlan | None = None
+    updates: int = 0
+
+    @property
+    def made(self) -> int:
+        """Updates that were made in all."""
+        return self.updates + (self.epoch * self.config.steps(self.data.samples) if self.epoch else 0) + self.step
 
 
 def param_shapes(net: Net) -> dict[str, Shape]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 from ..config import TrainConfig
 from ..nets import Net
@@ -40,8 +41,9 @@ def _net(there: Net, here: Net) -> list[str]:
 
 
 def _config(there: TrainConfig, here: TrainConfig, epoch: int, step: int) -> list[str]:
-    names = [field.name for field in fields(TrainConfig) if field.name not in FREE]
-    out = [
+    names = [field.name for field in fields(TrainConfig) if field.name not in (*FREE, "optimizer", "schedule")]
+    out = [*_fields(there.optimizer, here.optimizer, "the optimizer"), *_schedule(there, here)]
+    out += [
         f"{name} is {getattr(there, name)} there and {getattr(here, name)} here"
         for name in names
         if getattr(there, name) != getattr(here, name)
@@ -49,6 +51,24 @@ def _config(there: TrainConfig, here: TrainConfig, epoch: int, step: int) -> lis
     if epoch + (step > 0) > here.epochs:
         out.append(f"it is in epoch {epoch + (step > 0)} there and epochs is {here.epochs} here")
     return out
+
+
+def _schedule(there: TrainConfig, here: TrainConfig) -> list[str]:
+    """How the rates of the two runs' steps differ; one that ends with the run is another where the run is longer."""
+    a, b = there.schedule, here.schedule
+    if a == b and a.by_epochs and there.epochs != here.epochs:
+        end, fixed = there.epochs, a.over(there.epochs)
+        way_out = "" if fixed == a else f": {fixed!r}, or --schedule {type(a).__name__.lower()}:epochs={end}, goes on with its last rate"
+        return [f"the schedule, {a.described()}, ends with the run, after {end} epochs there and {here.epochs} here{way_out}"]
+    return _fields(a.over(there.epochs), b.over(here.epochs), "the schedule")
+
+
+def _fields(a: Any, b: Any, what: str) -> list[str]:
+    """How two dataclasses differ: in kind, or in some of their fields."""
+    if type(a) is not type(b):
+        return [f"{what} is {type(a).__name__} there and {type(b).__name__} here"]
+    names = [field.name for field in fields(a) if getattr(a, field.name) != getattr(b, field.name)]
+    return [f"{name} is {getattr(a, name)} there and {getattr(b, name)} here" for name in names]
 
 
 def _data(there: DataMark, here: DataMark) -> list[str]:

@@ -10,12 +10,15 @@ import numpy as np
 
 from ..errors import CheckpointError
 from ..nets import Net
-from .codec import VELOCITY, decode, unpack
+from .codec import FORMER, decode, unpack
 from .content import param_shapes
 from .file import read
 
 #: How safetensors calls the types that become float32, and NumPy's; bfloat16, which NumPy lacks, is the upper half of a float32.
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+
+#: How names of what optimizers keep begin, also in files of format 1; a prefix of a wrapped model is another one.
+OPTIMIZERS = ("momentum_buffer.", "exp_avg.", "exp_avg_sq.", *(f"{name}." for name in FORMER))
 
 _PICKLES = (b"\x80", b"PK\x03\x04")  # how the files of `torch.save` begin
 
@@ -26,7 +29,7 @@ def read_weights(path: str | os.PathLike[str], net: Net) -> np.ndarray:
     Parameters
     ----------
     path : path
-        A checkpoint, or a safetensors file of a PyTorch `state_dict`. Momentum in it is left out.
+        A checkpoint, or a safetensors file of a PyTorch `state_dict`. What its optimizer kept is left out.
     net : Net
 
     Returns
@@ -40,7 +43,7 @@ def read_weights(path: str | os.PathLike[str], net: Net) -> np.ndarray:
         The file is missing, damaged or of another kind, or its names, shapes or numbers do not fit the net.
     """
     source, content = os.fspath(path), read(path)
-    if content.startswith(_PICKLES):
+    if content.startswith(_PICKLES) and content[8:9] != b"{":  # the first bytes of a safetensors file are a length, and may be these too
         raise CheckpointError(
             f"{source!r} is a pickle, which can run anything when it is read: write safetensors.torch.save_file(module.state_dict(), FILE) instead"
         )
@@ -50,8 +53,8 @@ def read_weights(path: str | os.PathLike[str], net: Net) -> np.ndarray:
         raise CheckpointError(f"{source!r} {error}") from None
     if document is not None:
         return flat_weights(net, decode(content, source).params, source)
-    # a checkpoint that another program wrote again has lost its document, but its momentum is still there
-    tensors = {name: tensor for name, tensor in found.items() if not name.startswith(VELOCITY)}
+    # a checkpoint that another program wrote again has lost its document, but what its optimizer kept is still there
+    tensors = {name: tensor for name, tensor in found.items() if not name.startswith(OPTIMIZERS)}
     return flat_weights(net, {name: _array(name, tensor, source) for name, tensor in tensors.items()}, source)
 
 

@@ -14,7 +14,10 @@ import click
 from ..config import RECIPES, TrainConfig
 from ..errors import NetError, RungError
 from ..nets import ZOO, Net, Shape, named
+from ..optimizers import Optimizer
 from ..rungs.options import DEVICES
+from ..schedules import Schedule
+from ..spelling import OWN, read
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -154,10 +157,16 @@ split_options = _together(
 config_options = _together(
     click.option("--epochs", type=int, help="Passes over the training set."),
     click.option("--batch-size", type=BatchSize(), help="Samples in a step, or 'full'."),
-    click.option("--learning-rate", "--lr", type=float, help="Step size of SGD."),
-    click.option("--momentum", type=float, help="Momentum, 0 for none."),
+    click.option("--optimizer", metavar="NAME", help="sgd, adam or adamw, and settings of it: adam:betas=0.9+0.99:eps=1e-7."),
+    click.option("--learning-rate", "--lr", type=float, help="Step size of the optimizer."),
+    click.option("--momentum", type=float, help="Momentum of sgd, 0 for none."),
     click.option("--nesterov/--no-nesterov", default=None, help="Nesterov's form of the momentum."),
-    click.option("--weight-decay", type=float, help="L2 penalty, 0 for none."),
+    click.option("--weight-decay", type=float, help="Pull of the weights towards 0: an L2 penalty, or adamw's own; 0 for none."),
+    click.option(
+        "--schedule",
+        metavar="NAME",
+        help="How the rate goes: constant, step or cosine, as step:every=5:gamma=0.5, cosine:warmup=1:least=1e-5.",
+    ),
     click.option("--clip-value", type=float, help="Clip every gradient element to +-this."),
     click.option("--seed", type=int, help="Seed of initial weights, order and splits."),
     click.option("--shuffle/--no-shuffle", default=None, help="A new order every epoch, or the stored one."),
@@ -235,18 +244,36 @@ def fitted(name: str, data: Dataset) -> Net:
 def chosen_config(net_name: str, options: dict[str, Any], base: TrainConfig | None = None) -> TrainConfig:
     """`base`, or else the net's recipe, with the settings among the options that were given.
 
-    A net from a file has no recipe: which settings it gets unasked is said on stderr.
+    A net from a file has no recipe, and an optimizer that is not the recipe's has a learning rate of its own: what is taken unasked is said on
+    stderr.
     """
     changes = {field.name: options[field.name] for field in fields(TrainConfig) if options.get(field.name) is not None}
     if changes.get("batch_size") == "full":
         changes["batch_size"] = None
-    if base is None and is_net_file(net_name):
-        base = TrainConfig()
-        told = {"--epochs": base.epochs, "--batch-size": base.batch_size, "--learning-rate": base.learning_rate}
-        unasked = [f"{option} {value}" for option, value in told.items() if option[2:].replace("-", "_") not in changes]
-        if unasked:
-            click.echo(f"{net_name} is trained with {', '.join(unasked)}, as nothing else was said", err=True)
-    return (base or RECIPES[net_name]).but(**changes)
+    before = base or (TrainConfig() if is_net_file(net_name) else RECIPES[net_name])
+    own = {name: options[name] for name in OWN if options.get(name) is not None}
+    if "optimizer" in changes:
+        changes["optimizer"] = read(Optimizer, changes["optimizer"], before.optimizer, own)
+    else:
+        changes |= own
+    if "schedule" in changes:
+        changes["schedule"] = read(Schedule, changes["schedule"], before.schedule)
+    config = before.but(**changes)
+    if base is None:
+        _say_unasked(
+            net_name, config, before, {*changes, *own, *(options.get("optimizer") or "").replace(":", "=").replace("-", "_").split("=")}
+        )
+    return config
+
+
+def _say_unasked(net_name: str, config: TrainConfig, before: TrainConfig, asked: set[str]) -> None:
+    """On stderr: what is taken where nothing was said and no report says it."""
+    told: dict[str, Any] = {"epochs": config.epochs, "batch_size": config.batch_size} if is_net_file(net_name) else {}
+    if told or type(config.optimizer) is not type(before.optimizer):
+        told["learning_rate"] = config.learning_rate
+    unasked = [f"--{name.replace('_', '-')} {value}" for name, value in told.items() if name not in asked]
+    if unasked:
+        click.echo(f"{net_name} is trained with {', '.join(unasked)}, as nothing else was said", err=True)
 
 
 def chosen_data(options: dict[str, Any], **more: Any) -> Dataset:

@@ -92,6 +92,7 @@ def train(
       warpladder train cnn --data digits --epochs 20 --checkpoint cnn.safetensors
       warpladder train cnn --data digits --resume cnn.safetensors --epochs 30
       warpladder train cnn --data digits --from cnn.safetensors --lr 0.001
+      warpladder train mlp --data mnist --optimizer adam --schedule cosine
     """
     from ..checkpoint import load
     from ..train import train as run_training
@@ -141,6 +142,7 @@ def _rung(name: str | None, before: Checkpoint | None, options: dict[str, Any]) 
 def _show(run: Run, samples: int) -> None:
     if run.history:
         console().print(_epochs(run))
+    click.echo(f"Optimizer: {run.config.optimizer.described()}; learning rate: {run.config.schedule.described()}")
     if run.test_loss is not None:
         accuracy = "" if run.test_accuracy is None else f", accuracy {percent(run.test_accuracy)}"
         click.echo(f"Test: loss {run.test_loss:.4g}{accuracy}, {samples:,} samples")

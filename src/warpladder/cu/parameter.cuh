@@ -1,11 +1,13 @@
 // What becomes of a number of the gradient once its sum is complete: it is stored, and where the step ends with it its parameter is updated.
 #pragma once
+#include "nan.cuh"
 #include "sgd.cuh"
 
-// Flat arrays of one layout; params is null where somebody else updates.
+// Flat arrays of one layout; params is null where somebody else updates. Gradients are clipped to [-limit, limit]; infinity does not clip.
 struct Flat {
-    float *grads, *params, *velocity;
+    float *grads, *params, *momentum_buffer;
     Sgd sgd;
+    float limit;
 };
 
 // The parameter whose gradient goes to one place: asked for before the sum is known, so that nobody waits for it afterwards. None for null.
@@ -15,14 +17,14 @@ struct Parameter {
     __device__ __forceinline__ Parameter(const Flat& flat, const float* gradient) : w(0.0f), v(0.0f) {
         if (flat.params == nullptr || gradient == nullptr) return;
         w = flat.params[gradient - flat.grads];
-        if (flat.sgd.momentum != 0.0f) v = flat.velocity[gradient - flat.grads];
+        if (flat.sgd.momentum != 0.0f) v = flat.momentum_buffer[gradient - flat.grads];
     }
 
     __device__ __forceinline__ void finish(const Flat& flat, float* gradient, float sum) {
         *gradient = sum;
         if (flat.params == nullptr) return;
-        sgd_update(w, sum, v, flat.sgd);
+        sgd_update(w, clip(sum, flat.limit), v, flat.sgd);
         flat.params[gradient - flat.grads] = w;
-        if (flat.sgd.momentum != 0.0f) flat.velocity[gradient - flat.grads] = v;
+        if (flat.sgd.momentum != 0.0f) flat.momentum_buffer[gradient - flat.grads] = v;
     }
 };

@@ -11,7 +11,7 @@ from .linear.array import ArrayLinear
 from .maxpool2d.array import ArrayMaxPool2d
 from .mse.array import ArrayMSE
 from .relu.array import ArrayReLU
-from .sgd.array import ArraySGD
+from .update.array import ArrayUpdate
 from .upsample2d.array import ArrayUpsample2d
 
 TABLE = OpTable(
@@ -23,6 +23,6 @@ TABLE = OpTable(
         Upsample2d: ArrayUpsample2d,
     },
     losses={CrossEntropyLoss: ArrayCrossEntropy, MSELoss: ArrayMSE},
-    update=ArraySGD,
+    update=ArrayUpdate,
     gather=ArrayGather,
 )

@@ -12,7 +12,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -109,15 +109,21 @@ class LossOp(Bound, ABC):
 
 
 class UpdateOp(Bound, ABC):
-    """One optimiser step on flat buffers (param_count,): reads grads, which it may overwrite, and changes params and velocity."""
+    """One step of the config's optimizer on flat buffers (param_count,): reads grads, which it may overwrite, and changes params and slots.
 
-    def __init__(self, config: TrainConfig, params: Array, grads: Array, velocity: Array) -> None:
+    slots : in the order of `Optimizer.slots`.
+    form : the file of an optimizer's folder that says the step in this way.
+    """
+
+    form: ClassVar[str]
+
+    def __init__(self, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...]) -> None:
         self.config = config
-        self.params, self.grads, self.velocity = params, grads, velocity
+        self.params, self.grads, self.slots = params, grads, slots
 
     @abstractmethod
-    def step(self) -> None:
-        """Change the parameters once."""
+    def step(self, numbers: np.ndarray) -> None:
+        """Change the parameters once; numbers: (NUMBERS,), what this step is made with, in the parameters' format."""
 
 
 class GatherOp(Bound, ABC):

@@ -29,7 +29,17 @@ from .compiling import listen
 PACKAGE = Path(__file__).resolve().parent.parent
 
 #: What compiled code can reach: imports run one way, and kernels live in ops and trainers, which may import no more than these.
-REACHABLE = ("errors.py", "nets.py", "config.py", "order.py", "params.py", "ops/**/*.py", "trainers/**/*.py")
+REACHABLE = (
+    "errors.py",
+    "nets.py",
+    "config.py",
+    "optimizers/**/*.py",
+    "schedules.py",
+    "order.py",
+    "params.py",
+    "ops/**/*.py",
+    "trainers/**/*.py",
+)
 
 #: Of the latest states of the sources. Others are deleted when nobody has used them for a day.
 KEPT_FOLDERS = 8

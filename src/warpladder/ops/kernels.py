@@ -110,7 +110,7 @@ class KernelOp(OnDevice, ABC):
 class Log:
     """What the steps of an epoch leave on the device.
 
-    step : (1,) int32, the step that is running; a step's last loss launch adds one.
+    step : (1,) int32, the step that is running; a step's last loss launch adds one, so that the update finds the number of the next step there.
     loss : (entries,) float64, the mean loss of each step's batch; there are at least as many entries as steps in an epoch.
     correct : (entries,) int64, samples whose largest logit is their label's; zeros for MSELoss.
     """
@@ -142,16 +142,26 @@ class KernelLoss(OnDevice, ABC):
 
 
 class KernelUpdate(OnDevice, ABC):
-    """One optimiser step on flat arrays of one size, float32: reads grads, changes params and velocity."""
+    """One step of the config's optimizer on flat arrays of one size, float32: reads grads, changes params and slots, in the order of `Optimizer.slots`."""
 
-    def __init__(self, device: Device, config: TrainConfig, params: Array, grads: Array, velocity: Array, block_size: int) -> None:
+    def __init__(
+        self, device: Device, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...], block_size: int
+    ) -> None:  # fmt: skip
         super().__init__(device, block_size)
         self.config = config
-        self.params, self.grads, self.velocity = params, grads, velocity
+        self.params, self.grads, self.slots = params, grads, slots
 
     @abstractmethod
-    def launches(self) -> Launches:
-        """Change the parameters once."""
+    def launches(self, numbers: Array, step: Array | None) -> Launches:
+        """Change the parameters once.
+
+        Parameters
+        ----------
+        numbers : Array
+            (steps, NUMBERS) float32, a row for each step of an epoch; the first one alone where all are the same.
+        step : Array or None
+            `Log.step`, which the loss has moved on already; None where all steps have the same numbers.
+        """
 
 
 class KernelGather(OnDevice, ABC):
@@ -244,7 +254,7 @@ class WholeStep(OnDevice, ABC):
     whole : samples of a full batch; a step's positions begin at log.step * whole.
     capacity : samples at a time, at most.
     w, dw : parameters and their gradients, by the names of `params.slots`.
-    update : what a step ends with; its arrays hold w and dw.
+    update : what a step ends with, where it `updates`; its arrays hold w and dw. None where an update of its own follows.
     ordered : whether its launches read the order: sums over all samples need none.
     once : what was launched when it was made.
     """
@@ -257,9 +267,14 @@ class WholeStep(OnDevice, ABC):
     def takes(cls, net: Net) -> bool:
         """Whether it computes this net."""
 
+    @classmethod
+    def updates(cls, config: TrainConfig) -> bool:
+        """Whether it also makes the step of this optimizer with this schedule, where the batch comes in one piece."""
+        return False
+
     def __init__(
         self, device: Device, net: Net, source: Array, scale: float, labels: Array | None, order: Array, log: Log, whole: int, capacity: int,
-        w: Mapping[str, Array], dw: Mapping[str, Array], update: KernelUpdate, block_size: int,
+        w: Mapping[str, Array], dw: Mapping[str, Array], update: KernelUpdate | None, block_size: int,
     ) -> None:  # fmt: skip
         super().__init__(device, block_size)
         self.net, self.source, self.scale, self.labels, self.order, self.log = net, source, np.float32(scale), labels, order, log
@@ -268,7 +283,7 @@ class WholeStep(OnDevice, ABC):
     @abstractmethod
     def launches(self, n: int, batch: int, offset: int, first: bool, last: bool) -> Launches:
         """The gradients of n samples and the log's entry, as `KernelGather.launches` and `KernelLoss.launches` say; and where these samples
-        are the whole batch, the update."""
+        are the whole batch and an update was given, the update."""
 
 
 @dataclass(frozen=True)

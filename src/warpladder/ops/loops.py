@@ -11,7 +11,7 @@ from .linear.loops import LoopsLinear
 from .maxpool2d.loops import LoopsMaxPool2d
 from .mse.loops import LoopsMSE
 from .relu.loops import LoopsReLU
-from .sgd.loops import LoopsSGD
+from .update.loops import LoopsUpdate
 from .upsample2d.loops import LoopsUpsample2d
 
 TABLE = OpTable(
@@ -23,6 +23,6 @@ TABLE = OpTable(
         Upsample2d: LoopsUpsample2d,
     },
     losses={CrossEntropyLoss: LoopsCrossEntropy, MSELoss: LoopsMSE},
-    update=LoopsSGD,
+    update=LoopsUpdate,
     gather=LoopsGather,
 )

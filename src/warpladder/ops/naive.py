@@ -12,7 +12,7 @@ from .linear.cuda import NaiveLinear
 from .maxpool2d.cuda import NaiveMaxPool2d
 from .mse.cuda import NaiveMSE
 from .relu.cuda import NaiveReLU
-from .sgd.cuda import NaiveSGD
+from .update.cuda import NaiveUpdate
 from .upsample2d.cuda import NaiveUpsample2d
 
 TABLE = KernelTable(
@@ -24,7 +24,7 @@ TABLE = KernelTable(
         (Upsample2d,): NaiveUpsample2d,
     },
     losses={CrossEntropyLoss: NaiveCrossEntropy, MSELoss: NaiveMSE},
-    update=NaiveSGD,
+    update=NaiveUpdate,
     gather=NaiveGather,
     accumulate=NaiveAccumulate,
 )

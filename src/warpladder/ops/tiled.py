@@ -10,7 +10,7 @@ from .gather.wide import WideGather
 from .kernels import KernelTable
 from .linear.tiled import TiledLinear
 from .mse.tiled import TiledMSE
-from .sgd.wide import WideSGD
+from .update.wide import WideUpdate
 
 TABLE = KernelTable(
     layers={
@@ -21,7 +21,7 @@ TABLE = KernelTable(
         (Conv2d, ReLU): TiledConv2d,
     },
     losses={CrossEntropyLoss: TiledCrossEntropy, MSELoss: TiledMSE},
-    update=WideSGD,
+    update=WideUpdate,
     gather=WideGather,
     accumulate=naive.TABLE.accumulate,
 )

@@ -10,6 +10,7 @@ from ..machine import cores
 from ..nets import Net
 from ..rungs.base import Rung
 from ..rungs.options import THREADS, OneOf, Options, option
+from ..rungs.reasons import no_step
 from ..trainers.base import State, Trainer
 from . import driver
 
@@ -40,6 +41,8 @@ def build(net: Net, config: TrainConfig, state: State, options: JaxOptions = Jax
 
 def unsupported(net: Net, config: TrainConfig, options: JaxOptions = JaxOptions()) -> str | None:
     """A line that says what JAX lacks here for these options, or None; XLA chooses its threads when it starts."""
+    if reason := no_step(config, "jax.py"):
+        return reason
     if options.device is None:
         if options.precision is not None:
             return f"precision={options.precision} is that of a GPU's tensor cores: add device=cuda"

@@ -7,38 +7,75 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from ..config import TrainConfig
 from ..errors import RungError
 from ..nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Upsample2d
+from ..optimizers import NUMBERS, Optimizer
 from .jax_order import shuffled
 from .layout import pooled_first, spatial
 
 Tree = dict[str, jax.Array]
+Slots = dict[str, Tree]
 
-#: Of the vector of numbers that a step is given, so that settings can differ without another compilation; as constants they gain nothing.
-RATES = ("learning_rate", "momentum", "weight_decay", "clip_value")
+#: What a step is given, so that settings can differ without another compilation (as constants they gain nothing): the optimizer's numbers and the clip value.
+WIDTH = NUMBERS + 1
+
+
+def numbers(config: TrainConfig, first: int, last: int, samples: int) -> np.ndarray:
+    """(last - first, WIDTH) float32: what updates first..last-1 are made with."""
+    rows = config.numbers(first, last, samples)
+    return np.concatenate([rows, np.full((len(rows), 1), config.clip_value or 0.0)], axis=1).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Given:
+    """Whether a setting is other than 0, and nothing more: its value is among a step's numbers, and arithmetic with this one raises an error."""
+
+    other_than_0: bool
+
+    def __bool__(self) -> bool:
+        return self.other_than_0
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What of the settings decides which arithmetic a step has."""
+    """What of the settings decides which arithmetic a step has.
 
-    momentum: bool
-    nesterov: bool
-    decay: bool
+    optimizer : its class.
+    settings : by name, its settings but the learning rate: numbers as `Given`.
+    slots : its slots.
+    clip : whether gradients are clipped.
+    steady : whether all steps are made with the same numbers.
+    """
+
+    optimizer: type[Optimizer]
+    settings: tuple[tuple[str, object], ...]
+    slots: tuple[str, ...]
     clip: bool
+    steady: bool
 
     @classmethod
     def of(cls, config: TrainConfig) -> Rule:
-        return cls(config.momentum > 0, config.nesterov, config.weight_decay > 0, config.clip_value is not None)
+        optimizer = config.optimizer
+        names = [field.name for field in fields(optimizer) if field.name != "learning_rate"]
+        settings = tuple((name, _given(getattr(optimizer, name))) for name in names)
+        return cls(type(optimizer), settings, optimizer.slots, config.clip_value is not None, config.steady)
+
+
+def _given(value: object) -> object:
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_given, value))
+    return Given(value != 0) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
 @dataclass(frozen=True)
@@ -188,28 +225,23 @@ def loss(net: Net, precision: str) -> Callable[..., tuple[jax.Array, jax.Array]]
     return classes if isinstance(net.loss, CrossEntropyLoss) else images
 
 
-def update(rule: Rule, rates: jax.Array, params: Tree, velocity: Tree, grads: Tree) -> tuple[Tree, Tree]:
-    """SGD as torch.optim.SGD has it; `velocity` is empty without momentum."""
-    rate, momentum, decay, clip = rates
+def update(rule: Rule, row: jax.Array, params: Tree, slots: Slots, grads: Tree) -> tuple[Tree, Slots]:
+    """Parameters and slots after the optimizer's step on each tensor; row: (WIDTH,), this step's numbers."""
+    rule_step, settings = rule.optimizer.form("jax").step, SimpleNamespace(**dict(rule.settings))
     new: Tree = {}
-    moved: Tree = {}
+    moved: Slots = {slot: {} for slot in rule.slots}
     for name, p in params.items():
-        g = grads[name]
-        if rule.clip:
-            g = jnp.clip(g, -clip, clip)
-        if rule.decay:
-            g = g + decay * p
-        if rule.momentum:
-            moved[name] = momentum * velocity[name] + g
-            g = g + momentum * moved[name] if rule.nesterov else moved[name]
-        new[name] = p - rate * g
+        g = jnp.clip(grads[name], -row[NUMBERS], row[NUMBERS]) if rule.clip else grads[name]
+        new[name], after = rule_step(p, g, {slot: slots[slot][name] for slot in rule.slots}, settings, row[:NUMBERS])
+        for slot in rule.slots:
+            moved[slot][name] = after[slot]
     return new, moved
 
 
 def steps(net: Net, rule: Rule, precision: str, length: Length) -> Callable[..., Any]:
-    """A program of `length.count` steps, (params, velocity, rates, scale, x, labels, place) -> (params, velocity, log, rows).
+    """A program of `length.count` steps, (params, slots, table, scale, x, labels, place) -> (params, slots, log, rows).
 
-    rates : (len(RATES),) float32.
+    table : float32, what the steps are made with: (WIDTH,), or (count, WIDTH) where the rule is not steady.
     scale : float32, by which the net sees the samples, or None where they are as it sees them.
     x, labels : all samples, as `layout.stored` keeps them, and their labels or None.
     place : (n,) and () int32, the order of an epoch's samples and the position of the first that is trained on; with `length.half_bits` the
@@ -220,14 +252,14 @@ def steps(net: Net, rule: Rule, precision: str, length: Length) -> Callable[...,
     gradient = jax.value_and_grad(loss(net, precision), has_aux=True)
     count, size = length.count, length.size
 
-    def many(params: Tree, velocity: Tree, rates: jax.Array, scale: jax.Array | None, x: jax.Array, y: jax.Array | None, place: Any) -> Any:
+    def many(params: Tree, slots: Slots, table: jax.Array, scale: jax.Array | None, x: jax.Array, y: jax.Array | None, place: Any) -> Any:
         def gathered(some: jax.Array) -> tuple[jax.Array, jax.Array | None]:
             return take(x, some), None if y is None else take(y, some)
 
-        def step(carry: tuple[Tree, Tree], batch: tuple[jax.Array, Any]) -> tuple[Any, Any]:
+        def step(carry: tuple[Tree, Slots], batch: tuple[jax.Array, Any], row: jax.Array | None) -> tuple[Any, Any]:
             images, labels = batch
             reported, grads = gradient(carry[0], images if scale is None else pixels(images, scale), labels)
-            return update(rule, rates, *carry, grads), reported
+            return update(rule, table if row is None else row, *carry, grads), reported
 
         mine, rows = None, None
         if length.half_bits is not None:
@@ -235,20 +267,22 @@ def steps(net: Net, rule: Rule, precision: str, length: Length) -> Callable[...,
             mine = rows[: count * size].reshape(count, size)
         elif place is not None:
             mine = lax.dynamic_slice(place[0], (place[1],), (count * size,)).reshape(count, size)
+        each = None if rule.steady else table  # a row for each step of a scan
         if count == 1:  # a scan would be a loop of one round, in which XLA's convolutions on a CPU use one core
-            (params, velocity), reported = step((params, velocity), (x, y) if mine is None else gathered(mine[0]))
+            batch = (x, y) if mine is None else gathered(mine[0])
+            (params, slots), reported = step((params, slots), batch, None if each is None else each[0])
         else:
-            turn: Callable[..., Any] = step
+            turn: Callable[..., Any] = lambda carry, over: step(carry, *over)  # noqa: E731
             over: Any = None
             if mine is None:
-                turn = lambda carry, _: step(carry, (x, y))  # noqa: E731
+                turn = lambda carry, over: step(carry, (x, y), over[1])  # noqa: E731
             elif length.at_once:
                 over = gathered(mine)
             else:
-                turn, over = lambda carry, some: step(carry, gathered(some)), mine
-            (params, velocity), reported = lax.scan(turn, (params, velocity), over, length=count, unroll=min(length.unroll, count))
+                turn, over = lambda carry, over: step(carry, gathered(over[0]), over[1]), mine
+            (params, slots), reported = lax.scan(turn, (params, slots), (over, each), length=count, unroll=min(length.unroll, count))
         log = jnp.stack([lax.bitcast_convert_type(part, jnp.uint32).reshape(count) for part in reported])
-        return params, velocity, log, rows
+        return params, slots, log, rows
 
     return many
 

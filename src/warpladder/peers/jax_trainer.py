@@ -24,7 +24,7 @@ from ..params import slots, views
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
 from . import driver, jax_order
 from .blocks import Blocks, powers
-from .jax_steps import RATES, Length, Rule, Tree, floats, forward, pixels, steps
+from .jax_steps import WIDTH, Length, Rule, Slots, Tree, floats, forward, numbers, pixels, steps
 from .layout import channels_first, channels_last, flattened, spatial, stored
 
 if TYPE_CHECKING:
@@ -65,12 +65,13 @@ class JaxTrainer(Trainer):
         self.image = spatial(net)
         self.flattened = flattened(net)
         self.params: Tree = {}
-        self.velocity: Tree = {}
+        self.slots: Slots = {}
         self.x: jax.Array | None = None
         self.y: jax.Array | None = None
         self.scale: jax.Array | None = None
         self.order: tuple[Order, jax.Array] | None = None
         self.following: tuple[Order, jax.Array] | None = None
+        self.coming: tuple[int, int, jax.Array] | None = None
         self.positions: dict[int, jax.Array] = {}
         self.programs: dict[tuple[int, int], Any] = {}
         self.seconds: dict[str, float] = {}
@@ -79,12 +80,12 @@ class JaxTrainer(Trainer):
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
         start = perf_counter()
-        self.programs, self.order, self.following = {}, None, None
+        self.programs, self.order, self.following, self.coming = {}, None, None, None
         self.samples = n = len(dataset.train_x)
         self.looped = self.on_gpu or not self.image  # XLA's convolutions on a CPU use one core where they stand in a loop
         self.blocks = Blocks.of(self.config, n, n if self.looped else 1)
         self.whole = self.blocks.batch == n  # a full batch has every sample, whatever the order
-        self.rates = self._put(np.array([getattr(self.config, name) or 0.0 for name in RATES], np.float32))
+        self.always = self._put(numbers(self.config, 0, 1, n)[0]) if self.rule.steady else None
         self.x = self._put(stored(dataset.train_x, self.image))
         self.y = self._put(np.array(dataset.train_y)) if isinstance(self.net.loss, CrossEntropyLoss) else None
         self.scale = self._put(np.array(dataset.scale, np.float32))
@@ -120,6 +121,14 @@ class JaxTrainer(Trainer):
         """The order's words, on the device where the epoch before has brought them there."""
         return self.following[1] if self.following is not None and self.following[0] == order else order.words
 
+    def _numbers(self, first: int, count: int) -> jax.Array:
+        """What this many updates from this one on are made with, which may be on the device already."""
+        if self.always is not None:
+            return self.always
+        if self.coming is not None and self.coming[:2] == (first, count):
+            return self.coming[2]
+        return self._put(numbers(self.config, first, first + count, self.samples))
+
     def _rows(self, order: Order) -> jax.Array:
         """The order's samples on the device, where the next ranges of its epoch find them."""
         if self.order is None or self.order[0] != order:
@@ -152,6 +161,9 @@ class JaxTrainer(Trainer):
                 self.order = order, rows
                 following = replace(order, epoch=order.epoch + 1)  # brought now, while the GPU is busy: a tenth of a millisecond
                 self.following = following, self._put(following.words)
+                if not self.rule.steady:
+                    start = self.step + (self.blocks.partial > 0)
+                    self.coming = start, block.steps, self._numbers(start, block.steps)
             else:
                 log, _ = self._send(shape, (self._rows(order), self._position(block.first * batch)))
             logs.append(log)
@@ -175,27 +187,30 @@ class JaxTrainer(Trainer):
     def _send(self, shape: tuple[int, int], place: Any) -> tuple[jax.Array, Any]:
         """Start a program; its log, which will come to the host by itself, and the order that it worked out."""
         train = self._program(shape)
-        self.params, self.velocity, log, rows = train(self.params, self.velocity, self.rates, self.scale, self.x, self.y, place)
+        table = self._numbers(self.step, shape[0])
+        self.params, self.slots, log, rows = train(self.params, self.slots, table, self.scale, self.x, self.y, place)
+        self.step += shape[0]
         log.copy_to_host_async()
         return log, rows
 
     def _finished(self, logs: list[jax.Array], size: np.ndarray) -> StepLog:
         """Wait for all programs."""
         bits = np.concatenate([np.zeros((2, 0), np.uint32), *logs], axis=1)
-        jax.block_until_ready((self.params, self.velocity))
+        jax.block_until_ready((self.params, self.slots))
         return StepLog(bits[0].view(np.float32).astype(np.float64), bits[1].astype(np.int64), size)
 
     def state(self) -> State:
-        params, velocity = (np.zeros(self.net.param_count, np.float32) for _ in range(2))
-        for flat, tree in ((params, self.params), (velocity, self.velocity)):
-            for name, view in views(self.net, flat).items():
-                if name in tree:
-                    view[...] = self._outward(name, np.asarray(tree[name]))
-        return State(params, velocity)
+        return State(self._flat(self.params), {slot: self._flat(tree) for slot, tree in self.slots.items()}, self.step)
 
     def set_state(self, state: State) -> None:
-        self.params = self._tree(state.params)
-        self.velocity = self._tree(state.velocity) if self.rule.momentum else {}
+        self.params, self.step = self._tree(state.params), state.step
+        self.slots = {slot: self._tree(state.slot(slot)) for slot in self.rule.slots}
+
+    def _flat(self, tree: Tree) -> np.ndarray:
+        flat = np.zeros(self.net.param_count, np.float32)
+        for name, view in views(self.net, flat).items():
+            view[...] = self._outward(name, np.asarray(tree[name]))
+        return flat
 
     def _tree(self, flat: np.ndarray) -> Tree:
         return {name: self._put(self._inward(name, view)) for name, view in views(self.net, flat.astype(np.float32)).items()}
@@ -227,7 +242,7 @@ class JaxTrainer(Trainer):
 
     def memory(self) -> dict[str, int]:
         weights = 4 * self.net.param_count
-        held = {"parameters": weights, "optimiser": weights if self.rule.momentum else 0}
+        held = {"parameters": weights, "optimizer": weights * len(self.rule.slots)}
         if self.x is not None:
             held["data"] = self.x.nbytes + (0 if self.y is None else self.y.nbytes)
             held["order"] = 0 if self.order is None else self.order[1].nbytes
@@ -242,7 +257,7 @@ class JaxTrainer(Trainer):
         return dict(self.seconds)
 
     def close(self) -> None:
-        self.x = self.y = self.order = self.following = None
+        self.x = self.y = self.order = self.following = self.coming = None
         self.programs = {}
 
     def _put(self, a: np.ndarray) -> jax.Array:
@@ -274,14 +289,15 @@ def program(
         return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
 
     params = tensors(net, sharding)
-    velocity = params if rule.momentum else {}
+    held = dict.fromkeys(rule.slots, params)
+    table = array((WIDTH,) if rule.steady else (length.count, WIDTH), np.float32)
     scale = array((), np.float32) if scaled else None
     y = array(shape[:1], np.int32) if labelled else None
     place: Any = None if length.whole else (array(shape[:1], np.int32), array((), np.int32))
     if length.half_bits is not None:
         place = array((ORDER_WORDS,), np.uint32)
     work = jax.jit(steps(net, rule, precision, length), donate_argnums=(0, 1))
-    return work.lower(params, velocity, array((len(RATES),), np.float32), scale, array(shape, dtype), y, place).compile()
+    return work.lower(params, held, table, scale, array(shape, dtype), y, place).compile()
 
 
 @lru_cache(maxsize=256)

@@ -16,19 +16,24 @@ def build(net: Net, config: TrainConfig, state: State, options: ThreadOptions = 
 
 
 def unsupported(net: Net, config: TrainConfig, options: ThreadOptions = ThreadOptions()) -> str | None:
-    """MLPClassifier has Linear layers, with ReLU behind all but the last, softmax and cross-entropy; its SGD has no clipping and another weight decay."""
+    """MLPClassifier has Linear layers, with ReLU behind all but the last, softmax and cross-entropy; SGD and Adam, without clipping, with another weight decay."""
     chain = [type(layer) for layer in net.layers if not isinstance(layer, Flatten)]
     hidden = [Linear, ReLU] * (len(chain) // 2)
     if chain != [*hidden, Linear] or not isinstance(net.loss, CrossEntropyLoss):
         return f"MLPClassifier cannot express net {net.name!r}: it has Linear layers with ReLU between them, and cross-entropy"
     if net.out_shape[0] < 3:
         return "MLPClassifier trains two classes with one output, and has no softmax for fewer than three"
-    if config.weight_decay:
+    optimizer = type(config.optimizer).__name__
+    if optimizer not in ("SGD", "Adam"):
+        return f"MLPClassifier has SGD and Adam, and no {optimizer}"
+    if config.optimizer.weight_decay:  # type: ignore[attr-defined]
         return "MLPClassifier's weight decay is another: it is divided by the batch size and leaves biases out"
     if config.clip_value is not None:
         return "MLPClassifier cannot clip gradients"
-    if not config.learning_rate or config.momentum > 1:
-        return "MLPClassifier wants a learning rate above 0 and a momentum of at most 1"
+    if not config.learning_rate:
+        return "MLPClassifier wants a learning rate above 0"
+    if optimizer == "SGD" and config.optimizer.slots and not config.schedule.steady:
+        return "MLPClassifier keeps momentum times the learning rate, which a schedule would change under it: leave one of them out"
     return too_few_cores(net, config, options)
 
 
@@ -40,7 +45,7 @@ PEER = Rung(
     unsupported=unsupported,
     options=ThreadOptions(),
     deviations=(
-        "momentum is kept times the learning rate, so that a state of another trainer is taken over with a rounding",
+        "SGD's momentum is kept times the learning rate, so that a state of another trainer is taken over with a rounding",
         "the loss counts a label's probability below 1.2e-7 as 1.2e-7",
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..data.dataset import pixels
 from ..errors import DataError, RungError
 from ..machine import cores
 from ..nets import Net
+from ..optimizers import Adam
 from ..order import Order
 from ..params import slots, views
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
@@ -27,15 +29,21 @@ BLOCK = 1 << 20
 
 
 class Recorder(MLPClassifier):
-    """An MLPClassifier that keeps each batch's loss and number of correct samples, which `partial_fit` sums up or forgets."""
+    """An MLPClassifier that keeps each batch's loss and number of correct samples, which `partial_fit` sums up or forgets.
+
+    tune : called ahead of each update, where its optimizer needs setting for it.
+    """
 
     log: list[tuple[float, int]]
+    tune: Callable[[], None] | None = None
 
     def _backprop(self, X: np.ndarray, y: np.ndarray, *rest: Any) -> Any:
         found = super()._backprop(X, y, *rest)
         activations = next(each for each in rest if isinstance(each, list))
         right = activations[-1].argmax(axis=1) == y.argmax(axis=1)
         self.log.append((float(found[0]), int(np.count_nonzero(right))))
+        if self.tune is not None:
+            self.tune()
         return found
 
 
@@ -48,22 +56,20 @@ class SklearnTrainer(Trainer):
         named = [slot for slot in slots(net) if len(slot.shape) > 1]
         self.model = Recorder(
             hidden_layer_sizes=tuple(slot.shape[0] for slot in named[:-1]),
-            solver="sgd",
             alpha=0.0,
             batch_size=1,
             learning_rate_init=config.learning_rate,
-            momentum=config.momentum,
-            nesterovs_momentum=config.nesterov,
+            **solver(config.optimizer),
             shuffle=False,
             tol=0.0,
             n_iter_no_change=np.inf,
         )
-        self.model.log = []
+        self.model.log, self.step = [], 0
         features, classes = named[0].shape[1], np.arange(net.out_shape[0])
         # it allocates when it first sees samples; set_state overwrites what it learns from this one
         self.model.partial_fit(np.zeros((1, features), np.float32), classes[:1], classes=classes)
         self.x: np.ndarray | None = None
-        self.velocity: np.ndarray | None = None  # in our units, as it was last given or taken; None once training has changed it
+        self.held: dict[str, np.ndarray] | None = None  # the slots as they were last given or taken; None once training has changed them
         self.set_state(state)
 
     def load(self, dataset: Dataset) -> None:
@@ -78,7 +84,10 @@ class SklearnTrainer(Trainer):
         batch = self.config.batch(n)
         rows = order.indices(first * batch, min(last * batch, n))
         block = max(1, BLOCK // (batch * self.x.shape[1])) * batch
-        self.model.log, self.velocity = [], None
+        self.model.log, self.held = [], None
+        if not self.config.steady:
+            rates = iter(self.config.rates(self.step, self.step + last - first, n).tolist())
+            self.model.tune = lambda: tune(self.model._optimizer, self.config.optimizer, next(rates))
         with self.blas.limit(limits=self.threads or cores(), user_api="blas"):
             for start in range(0, len(rows), block):
                 some = rows[start : start + block]
@@ -87,6 +96,7 @@ class SklearnTrainer(Trainer):
         if len(self.model.log) != last - first:
             found = f"{len(self.model.log)} batches where {last - first} were asked for"
             raise RungError(f"scikit-learn trained {found}: another version than this peer knows")
+        self.step += last - first
         loss, correct = zip(*self.model.log, strict=True) if self.model.log else ((), ())
         sizes = np.minimum(batch, n - np.arange(first, last) * batch)
         return StepLog(np.array(loss, np.float64), np.array(correct, np.int64), sizes)
@@ -108,29 +118,39 @@ class SklearnTrainer(Trainer):
         return self._tensors(self.model.coefs_, self.model.intercepts_)
 
     @property
-    def _velocities(self) -> dict[str, np.ndarray]:
-        """Scikit-learn's velocity is ours times minus the learning rate."""
-        count = len(self.model.coefs_)
-        return self._tensors(self.model._optimizer.velocities[:count], self.model._optimizer.velocities[count:])
+    def _slots(self) -> dict[str, tuple[dict[str, np.ndarray], float]]:
+        """Scikit-learn's arrays behind each slot, and what it multiplies the slot by."""
+        kept, count = self.model._optimizer, len(self.model.coefs_)
+        found = {"momentum_buffer": (kept.velocities, -self.config.learning_rate)} if self.model.solver == "sgd" else {
+            "exp_avg": (kept.ms, 1.0), "exp_avg_sq": (kept.vs, 1.0),
+        }  # fmt: skip
+        return {name: (self._tensors(arrays[:count], arrays[count:]), scale) for name, (arrays, scale) in found.items()}
 
     def state(self) -> State:
         params = np.zeros(self.net.param_count, np.float32)
         for name, view in views(self.net, params).items():
             view[...] = self._params[name]
-        if self.velocity is None:
-            self.velocity = np.zeros_like(params)
-            for name, view in views(self.net, self.velocity).items():
-                view[...] = self._velocities[name] / -self.config.learning_rate if self.config.momentum else 0.0
-        return State(params, self.velocity.copy())
+        if self.held is None:
+            self.held = {slot: np.zeros_like(params) for slot in self.config.optimizer.slots}
+            for slot, flat in self.held.items():
+                tensors, scale = self._slots[slot]
+                for name, view in views(self.net, flat).items():
+                    view[...] = tensors[name] / scale
+        return State(params, {slot: flat.copy() for slot, flat in self.held.items()}, self.step)
 
     def set_state(self, state: State) -> None:
         for name, view in views(self.net, state.params).items():
             self._params[name][...] = view
-        # what it gave out itself is not rounded a second time; without momentum it multiplies its last step by 0, be that NaN
-        if not self.config.momentum or not np.array_equal(state.velocity, self.state().velocity):
-            for name, view in views(self.net, state.velocity).items():
-                self._velocities[name][...] = view * -self.config.learning_rate
-        self.velocity = np.array(state.velocity, np.float32)
+        held = self.state().slots
+        for slot, (tensors, scale) in self._slots.items():
+            # what it gave out itself is not rounded a second time; without momentum it multiplies its last step by 0, be that NaN
+            if slot not in held or not np.array_equal(state.slot(slot), held[slot]):
+                for name, view in views(self.net, state.slot(slot)).items():
+                    tensors[name][...] = view * scale
+        self.held = {slot: np.array(state.slot(slot), np.float32) for slot in held}
+        self.step = state.step
+        if self.model.solver == "adam":
+            self.model._optimizer.t = state.step
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
         """The logits, of which MLPClassifier shows only the softmax: its weights, multiplied out."""
@@ -146,10 +166,30 @@ class SklearnTrainer(Trainer):
 
     def memory(self) -> dict[str, int]:
         weights = 4 * self.net.param_count
-        held = {"parameters": weights, "optimiser": weights}
+        held = {"parameters": weights, "optimizer": weights * len(self._slots)}
         if self.x is not None and self.labels is not None:
             held["data"] = self.x.nbytes + self.labels.nbytes
         return held
 
     def close(self) -> None:
         self.x = None
+
+
+def solver(optimizer: Any) -> dict[str, Any]:
+    """An optimizer and its settings as MLPClassifier calls them."""
+    if isinstance(optimizer, Adam):
+        return {"solver": "adam", "beta_1": optimizer.betas[0], "beta_2": optimizer.betas[1], "epsilon": optimizer.eps}
+    return {"solver": "sgd", "momentum": optimizer.momentum, "nesterovs_momentum": optimizer.nesterov}
+
+
+def tune(kept: Any, optimizer: Any, rate: float) -> None:
+    """Set scikit-learn's optimizer for a step at this rate.
+
+    Its Adam adds eps to the root of the second mean as that is kept, torch.optim's to the root of the corrected one: with eps times the
+    root of the correction they are the same.
+    """
+    if isinstance(optimizer, Adam):
+        kept.learning_rate_init = rate
+        kept.epsilon = optimizer.eps * math.sqrt(1 - optimizer.betas[1] ** (kept.t + 1))
+    else:
+        kept.learning_rate = rate

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 
 from ..config import TrainConfig
 from ..nets import Conv2d, Net
+from ..optimizers import SGD, Adam, AdamW
 from ..rungs.base import Rung
 from ..rungs.options import THREADS, OneOf, Options, Whole, YesNo, option, too_few_cores
 from ..trainers.base import State, Trainer
@@ -17,6 +18,9 @@ from . import driver
 
 #: How PyTorch deviates on a GPU: cuDNN takes its fastest algorithm, whatever order that sums in, Winograd's and Fourier's forms among them.
 ORDERLESS = "the gradients of convolutions may be summed in another order each time"
+
+#: Those whose classes in torch.optim have fused kernels everywhere, and that graphs have steps of.
+KNOWN = (SGD, Adam, AdamW)
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,8 @@ def unsupported(net: Net, config: TrainConfig, options: TorchOptions = TorchOpti
         return reason
     if not find_spec("torch"):
         return "torch is not installed: pip install 'warpladder[torch]'"
+    if reason := _optimizer(config, options):
+        return reason
     if options.device is None:
         return too_few_cores(net, config, options)
     if metadata.version("torch").endswith("+cpu"):
@@ -119,6 +125,19 @@ def _images(net: Net, options: TorchOptions) -> str | None:
     if any(layer.kernel_size == 1 and layer.stride > 1 for layer in convolutions):
         return "in this memory format oneDNN's gradient of a strided 1 x 1 convolution can crash (oneDNN issue 6035): see torch"
     return None
+
+
+def _optimizer(config: TrainConfig, options: TorchOptions) -> str | None:
+    """Why there is no such optimizer, or None; torch is loaded only for one that it may lack."""
+    kind = type(config.optimizer)
+    if kind in KNOWN:
+        return None
+    if options.mode is not None:
+        known = [each.__name__ for each in KNOWN]
+        return f"graphs have steps of {', '.join(known[:-1])} and {known[-1]}, not of {kind.__name__}: leave the mode out"
+    from .torch_update import lacking
+
+    return lacking(config.optimizer)
 
 
 def _no_compiler() -> str | None:
@@ -175,7 +194,7 @@ def vary(rung: Rung) -> Rung:
 PEER = Rung(
     name="torch",
     title="PyTorch, eager",
-    idea="PyTorch's own operations, autograd and SGD on the CPU; the training set is one float32 tensor, and a step picks its rows.",
+    idea="PyTorch's own operations, autograd and optimizers on the CPU; the training set is one float32 tensor, and a step picks its rows.",
     build=build,
     unsupported=unsupported,
     options=TorchOptions(),

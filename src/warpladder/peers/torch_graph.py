@@ -28,6 +28,7 @@ from .torch_capture import capture, warm
 from .torch_net import arithmetic, forward
 from .torch_order import Shuffle
 from .torch_trainer import PREDICT_FLOATS, open_device
+from .torch_update import GraphUpdate, Tensors
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
@@ -65,8 +66,10 @@ class GraphTrainer(Trainer):
         self.images_last = images_last and spatial(net)
         self.flattened = flattened(net) if self.images_last else {}
         self.format = torch.bfloat16 if precision == "bfloat16" else torch.float32
+        self.update = GraphUpdate(config, compiled, exact=precision == "float32")
         self.params = {name: self._inward(name, view) for name, view in views(net, state.params).items()}
-        self.velocity = {name: self._inward(name, view) for name, view in views(net, state.velocity).items()} if config.momentum else {}
+        self.slots = {slot: {name: torch.zeros_like(p) for name, p in self.params.items()} for slot in config.optimizer.slots}
+        self.set_state(state)
         self.x: torch.Tensor | None = None
         self.labels: torch.Tensor | None = None
         self.shuffle: Shuffle | None = None
@@ -109,11 +112,13 @@ class GraphTrainer(Trainer):
         check_range(self.config, order, self.samples, first, last)
         batch = self.blocks.batch
         rows = None if self.shuffle is None else self.shuffle.rows(order)
+        numbers = self._numbers(last - first)
         with arithmetic(self.precision):
             for block in self.blocks.cut(first, last):
                 start = block.first * batch
                 some = None if rows is None else rows[start : start + block.steps * block.size]
-                self.programs[block.steps, block.size](some, block.first)
+                self.programs[block.steps, block.size](some, block.first, None if numbers is None else numbers[block.first - first :])
+        self.step += last - first
         size = np.minimum(batch, self.samples - np.arange(first, last) * batch)
         return StepLog(*self._finished(first, last), size)
 
@@ -124,12 +129,20 @@ class GraphTrainer(Trainer):
             check_range(self.config, order, self.samples, 0, 1)
         count, sent = len(orders), 0
         self._keep(count)
+        numbers = self._numbers(count)
         with arithmetic(self.precision):
             while sent < count:
                 steps = next(steps for steps in powers(self.most)[::-1] if steps <= count - sent)
-                self.programs[steps, self.samples](None, sent)
+                self.programs[steps, self.samples](None, sent, None if numbers is None else numbers[sent:])
                 sent += steps
+        self.step += count
         return StepLog(*self._finished(0, count), np.full(count, self.samples)).apart()
+
+    def _numbers(self, steps: int) -> torch.Tensor | None:
+        """(steps, columns) on the device: what the next steps are made with; None where that is always the same."""
+        if self.update.steady:
+            return None
+        return torch.from_numpy(self.update.numbers(self.step, self.step + steps, self.samples)).to(self.device)
 
     def _keep(self, steps: int) -> None:
         """Have room for the log of so many steps."""
@@ -162,69 +175,50 @@ class GraphTrainer(Trainer):
 
     def _autograd(self) -> Step:
         """A step by PyTorch's own kernels: autograd, and updates of all tensors in one kernel each."""
-        config, velocity = self.config, list(self.velocity.values())
+        slots = [list(tensors.values()) for tensors in self.slots.values()]
 
-        def step(x: torch.Tensor, y: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        def step(x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
             leaves = {name: p.detach().requires_grad_() for name, p in self.params.items()}
             loss, output = self.batch_loss(leaves, x, y)
-            params, grads = list(self.params.values()), list(torch.autograd.grad(loss, list(leaves.values())))
-            if config.clip_value is not None:
-                torch._foreach_clamp_max_(grads, config.clip_value)
-                torch._foreach_clamp_min_(grads, -config.clip_value)
-            if config.weight_decay:
-                torch._foreach_add_(grads, params, alpha=config.weight_decay)
-            if config.momentum:
-                torch._foreach_mul_(velocity, config.momentum)
-                torch._foreach_add_(velocity, grads)
-                if config.nesterov:
-                    torch._foreach_add_(grads, velocity, alpha=config.momentum)
-            torch._foreach_add_(params, velocity if config.momentum and not config.nesterov else grads, alpha=-config.learning_rate)
+            grads = list(torch.autograd.grad(loss, list(leaves.values())))
+            self.update.all(list(self.params.values()), grads, slots, row)
             return loss.detach(), output.detach()
 
         return step
 
     def _compiled(self) -> Step:
         """The same as one function for inductor."""
-        config = self.config
 
         def step(
-            params: dict[str, torch.Tensor], velocity: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor | None
+            params: Tensors, slots: dict[str, Tensors], x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None
         ) -> tuple[torch.Tensor, torch.Tensor]:
             grads, (loss, output) = torch.func.grad_and_value(self.batch_loss, has_aux=True)(params, x, y)
             for name, p in params.items():
-                g = grads[name]
-                if config.clip_value is not None:
-                    g = g.clamp(-config.clip_value, config.clip_value)
-                if config.weight_decay:
-                    g = g + config.weight_decay * p
-                if config.momentum:
-                    v = config.momentum * velocity[name] + g
-                    velocity[name].copy_(v)
-                    g = g + config.momentum * v if config.nesterov else v
-                p.sub_(config.learning_rate * g)  # not add_ with alpha, which inductor 2.13 loses where it fuses it into a product
+                self.update.one(p, grads[name], {slot: tensors[name] for slot, tensors in slots.items()}, row)
             return loss, output
 
         fast = torch.compile(step, fullgraph=True, dynamic=False)
 
-        def one(x: torch.Tensor, y: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        def one(x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
             with torch.no_grad():
-                return fast(self.params, self.velocity, x, y)
+                return fast(self.params, self.slots, x, y, row)
 
         return one
 
     def state(self) -> State:
-        params, velocity = (np.zeros(self.net.param_count, np.float32) for _ in range(2))
-        for flat, tensors in ((params, self.params), (velocity, self.velocity)):
+        def outward(tensors: Tensors) -> np.ndarray:
+            flat = np.zeros(self.net.param_count, np.float32)
             for name, view in views(self.net, flat).items():
-                if name in tensors:
-                    view[...] = self._outward(name, tensors[name])
-        return State(params, velocity)
+                view[...] = self._outward(name, tensors[name])
+            return flat
+
+        return State(outward(self.params), {slot: outward(tensors) for slot, tensors in self.slots.items()}, self.step)
 
     def set_state(self, state: State) -> None:
-        for flat, tensors in ((state.params, self.params), (state.velocity, self.velocity)):
+        self.step = state.step
+        for flat, tensors in ((state.params, self.params), *((state.slot(slot), tensors) for slot, tensors in self.slots.items())):
             for name, view in views(self.net, flat).items():
-                if name in tensors:
-                    tensors[name].copy_(self._inward(name, view))
+                tensors[name].copy_(self._inward(name, view))
 
     def _inward(self, name: str, a: np.ndarray) -> torch.Tensor:
         """A tensor in the layout that it has here: always a copy."""
@@ -250,7 +244,7 @@ class GraphTrainer(Trainer):
 
     def memory(self) -> dict[str, int]:
         weights = 4 * self.net.param_count
-        held = {"parameters": weights, "gradients": weights, "optimiser": weights if self.velocity else 0}
+        held = {"parameters": weights, "gradients": weights, "optimizer": weights * len(self.slots)}
         if self.x is not None:
             held["data"] = self.x.nbytes + (0 if self.labels is None else self.labels.nbytes)
         return held
@@ -274,7 +268,7 @@ class GraphTrainer(Trainer):
         return torch.from_numpy(pixels(x, scale)).to(self.device).to(self.format)
 
 
-Step = Callable[[torch.Tensor, torch.Tensor | None], tuple[torch.Tensor, torch.Tensor]]
+Step = Callable[[torch.Tensor, torch.Tensor | None, torch.Tensor | None], tuple[torch.Tensor, torch.Tensor]]
 
 
 class Program:
@@ -285,7 +279,7 @@ class Program:
     trainer : GraphTrainer
         With its data.
     step : callable
-        From samples and labels to a loss and an output.
+        From samples, labels and the step's numbers to a loss and an output.
     count, size : int
         Steps, and samples in each one's batch.
     pool : a graph pool's handle or None
@@ -296,6 +290,7 @@ class Program:
         self.trainer, self.step, self.count, self.size = trainer, step, count, size
         device = trainer.device
         self.rows = torch.zeros(0 if trainer.whole else count * size, dtype=torch.int64, device=device)
+        self.numbers = None if trainer.update.steady else torch.from_numpy(trainer.update.numbers(0, count, trainer.samples)).to(device)
         self.loss = torch.zeros(count, device=device)
         self.correct = torch.zeros(count, dtype=torch.int64, device=device)
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -303,10 +298,15 @@ class Program:
             warm(lambda: self._steps(min(count, 2)), 3)
             self.graph = capture(lambda: self._steps(count), pool)
 
-    def __call__(self, rows: torch.Tensor | None, first: int) -> None:
-        """Train on samples of these numbers, None for all; the log comes into the trainer's, from entry `first` on, when the stream is there."""
+    def __call__(self, rows: torch.Tensor | None, first: int, numbers: torch.Tensor | None) -> None:
+        """Train on samples of these numbers, None for all; the log comes into the trainer's, from entry `first` on, when the stream is there.
+
+        numbers : (at least count, columns), what each step is made with; None where that is always the same.
+        """
         if rows is not None:
             self.rows.copy_(rows)
+        if self.numbers is not None and numbers is not None:
+            self.numbers.copy_(numbers[: self.count])
         if self.graph is None:
             self._steps(self.count)
         else:
@@ -325,7 +325,8 @@ class Program:
         losses, outputs = [], []
         for number in range(count):
             some = slice(None) if trainer.whole else slice(number * size, (number + 1) * size)
-            loss, output = self.step(x[some], None if y is None else y[some])
+            row = None if self.numbers is None else self.numbers[number]
+            loss, output = self.step(x[some], None if y is None else y[some], row)
             losses.append(loss)
             if y is not None:
                 outputs.append(output)

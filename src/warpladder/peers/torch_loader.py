@@ -82,6 +82,7 @@ class LoaderTrainer(TorchTrainer):
         rows = order.indices(first * batch, min(last * batch, n)).tolist()
         self.sampler.batches = [rows[start : start + batch] for start in range(0, len(rows), batch)]
         loss, correct = np.zeros(last - first), np.zeros(last - first, np.int64)
+        self._schedule(last - first, n)
         with self._settings():
             for i, parts in enumerate(self.loader if self.sampler.batches else ()):
                 x, *y = (part.to(self.device, non_blocking=True) for part in parts)

@@ -22,6 +22,7 @@ from ..params import views
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
 from . import driver
 from .torch_net import arithmetic, sequential
+from .torch_update import eager
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
@@ -32,7 +33,7 @@ TOGETHER = 256  # steps whose samples are looked up at once, while a GPU is busy
 
 
 class TorchTrainer(Trainer):
-    """The equal `nn.Sequential`, `torch.optim.SGD` and no DataLoader.
+    """The equal `nn.Sequential`, the class of `torch.optim` that is called as the optimizer is, and no DataLoader.
 
     Parameters
     ----------
@@ -64,17 +65,12 @@ class TorchTrainer(Trainer):
         if channels_last:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.named = dict(self.model.named_parameters())
-        self.optimiser = torch.optim.SGD(
-            self.model.parameters(),
-            lr=config.learning_rate,
-            momentum=config.momentum,
-            weight_decay=config.weight_decay,
-            nesterov=config.nesterov,
-            fused=True,
-        )
+        exact = device == "cuda" and precision == "float32"
+        self.optimizer = eager(config.optimizer, self.model.parameters(), exact)
         self.scaler = torch.amp.GradScaler(self.device.type, init_scale=SCALE, enabled=precision == "float16")
         self.x: torch.Tensor | None = None
         self.labels: torch.Tensor | None = None
+        self.rates: Iterator[float] | None = None
         self.set_state(state)
 
     def load(self, dataset: Dataset) -> None:
@@ -90,6 +86,7 @@ class TorchTrainer(Trainer):
         batch = self.config.batch(n)
         size = np.minimum(batch, n - np.arange(first, last) * batch)
         logs = [(torch.zeros(0), torch.zeros(0, dtype=torch.int64))]
+        self._schedule(last - first, n)
         with self._settings():
             for start in range(first, last, TOGETHER):
                 logs.append(self._steps(order, start, min(start + TOGETHER, last), batch))
@@ -117,6 +114,11 @@ class TorchTrainer(Trainer):
                 hits.append((output.argmax(1) == y).sum())
         return torch.stack(losses), torch.stack(hits) if hits else torch.zeros(len(losses), dtype=torch.int64)
 
+    def _schedule(self, steps: int, samples: int) -> None:
+        """Have the rates of the next steps at hand, where they vary."""
+        if not self.config.schedule.steady:
+            self.rates = iter(self.config.rates(self.step, self.step + steps, samples).tolist())
+
     def _step(self, x: torch.Tensor, labels: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
         """One step on samples as they are stored; returns the loss and the output, which nothing holds a graph of."""
         if self.channels_last:
@@ -129,31 +131,39 @@ class TorchTrainer(Trainer):
                 loss = functional.mse_loss(output, x.reshape(output.shape))
         for p in self.named.values():
             p.grad = None
+        if self.rates is not None:
+            self.optimizer.param_groups[0]["lr"] = next(self.rates)
         self.scaler.scale(loss).backward()
         if self.config.clip_value is not None:
-            self.scaler.unscale_(self.optimiser)
+            self.scaler.unscale_(self.optimizer)
             nn.utils.clip_grad_value_(self.named.values(), self.config.clip_value)
-        self.scaler.step(self.optimiser)
+        self.scaler.step(self.optimizer)
         self.scaler.update()
+        self.step += 1
         return loss.detach(), output.detach()
 
     def state(self) -> State:
-        params, velocity = (np.zeros(self.net.param_count, np.float32) for _ in range(2))
+        names = self.config.optimizer.slots
+        params, *flats = (np.zeros(self.net.param_count, np.float32) for _ in range(1 + len(names)))
         for name, view in views(self.net, params).items():
             view[...] = self.named[name].detach().cpu().numpy()
-        for name, view in views(self.net, velocity).items():
-            buffer = self.optimiser.state[self.named[name]].get("momentum_buffer")
-            if buffer is not None:
-                view[...] = buffer.cpu().numpy()
-        return State(params, velocity)
+        for slot, flat in zip(names, flats, strict=True):
+            for name, view in views(self.net, flat).items():
+                view[...] = self.optimizer.state[self.named[name]][slot].cpu().numpy()
+        return State(params, dict(zip(names, flats, strict=True)), self.step)
 
     def set_state(self, state: State) -> None:
-        params, velocity = views(self.net, state.params), views(self.net, state.velocity)
+        self.step = state.step
+        params = views(self.net, state.params)
+        slots = {slot: views(self.net, state.slot(slot)) for slot in self.config.optimizer.slots}
         with torch.no_grad():
             for name, p in self.named.items():
                 p.copy_(torch.tensor(params[name]))
-                if self.config.momentum:
-                    self.optimiser.state[p]["momentum_buffer"] = torch.empty_like(p).copy_(torch.tensor(velocity[name]))
+                held = self.optimizer.state[p]
+                for slot, tensors in slots.items():
+                    held[slot].copy_(torch.tensor(tensors[name]))
+                if "step" in held:
+                    held["step"].fill_(state.step)
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
         if x.shape[1:] != self.net.in_shape:
@@ -170,7 +180,7 @@ class TorchTrainer(Trainer):
 
     def memory(self) -> dict[str, int]:
         weights = 4 * self.net.param_count
-        held = {"parameters": weights, "gradients": weights, "optimiser": weights if self.config.momentum else 0}
+        held = {"parameters": weights, "gradients": weights, "optimizer": weights * len(self.config.optimizer.slots)}
         if self.x is not None:
             held["data"] = self.x.nbytes + (0 if self.labels is None else self.labels.nbytes)
         return held

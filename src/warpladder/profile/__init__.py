@@ -7,8 +7,6 @@ import statistics
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from .. import machine
 from ..config import TrainConfig
 from ..data.dataset import Dataset
@@ -58,7 +56,7 @@ def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile
     check_settings(net, config, len(data.train_x))
     if reason := rung.unsupported(net, config):
         raise RungError(f"rung {rung.name!r} cannot train net {net.name!r}: {reason}")
-    start = State(initial(net, config.seed), np.zeros(net.param_count, np.float32))
+    start = State(initial(net, config.seed))
     with rung.build(net, config, start) as trainer:
         trainer.load(data)
         step_seconds = whole_steps(trainer, data, config)

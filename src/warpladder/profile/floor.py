@@ -55,8 +55,8 @@ def loss(net: Net, n: int) -> Floor:
 
 
 def update(net: Net, config: TrainConfig) -> Floor:
-    """Gradients and parameters in, parameters out; with momentum the velocity in and out too."""
-    arrays = 5 if config.momentum else 3
+    """Gradients and parameters in, parameters out; what the optimizer keeps beside them in and out too."""
+    arrays = 3 + 2 * len(config.optimizer.slots)
     return Floor(_update_flops(net, config), FLOAT * arrays * net.param_count)
 
 
@@ -66,15 +66,16 @@ def feed(net: Net, n: int, itemsize: int) -> Floor:
 
 
 def step(net: Net, n: int, itemsize: int, update: TrainConfig | None) -> Floor:
-    """All of a step in one: samples in once, weights in, gradients out; or, with its update, weights, and with momentum velocity, in and out."""
-    arrays = 4 if update is not None and update.momentum else 2
+    """All of a step in one: samples in once, weights in, gradients out; or, with its update, weights, and what the optimizer keeps, in and out."""
+    arrays = 2 + 2 * len(update.optimizer.slots) if update is not None else 2
     read = n * math.prod(net.in_shape) * itemsize
     own = _update_flops(net, update) if update is not None else 0
     return Floor(n * net.train_flops + own, read + FLOAT * arrays * net.param_count)
 
 
 def _update_flops(net: Net, config: TrainConfig) -> int:
-    return net.param_count * (4 if config.momentum else 2)
+    """A multiplication and an addition for each array that is changed: no optimizer does with less, and Adam takes some more."""
+    return net.param_count * 2 * (1 + len(config.optimizer.slots))
 
 
 def _flops(net: Net, index: int) -> int:

@@ -56,7 +56,8 @@ def parts(trainer: LayerwiseTrainer) -> tuple[Part, ...]:
         if i >= net.first_trained:
             name = f"{i} {type(net.layers[i]).__name__}"
             out.append(part(name, "backward", partial(op.backward, n), floor.backward(net, range(i, i + 1), whole)))
-    out.append(Part("update", "update", clocked(trainer.update.step), floor.update(net, trainer.config)))
+    numbers = trainer.config.numbers(trainer.step, trainer.step + 1, whole)[0].astype(np.float32)
+    out.append(Part("update", "update", clocked(partial(trainer.update.step, numbers)), floor.update(net, trainer.config)))
     return tuple(out)
 
 

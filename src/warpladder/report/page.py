@@ -175,7 +175,7 @@ def _settings(results: Results) -> str:
             "data",
             f"{data.name}: {data.train:,} training and {data.test:,} test samples of {'x'.join(map(str, data.in_shape))}, {data.dtype}",
         ),
-        *((name, "-" if value is None else str(value)) for name, value in results.config.items()),
+        *((name, words.setting(value)) for name, value in results.config.items()),
     ]
     return _pairs(pairs)
 

@@ -46,6 +46,27 @@ def epochs(value: int) -> str:
     return f"{value:,} epoch{'s' * (value != 1)}"
 
 
+def setting(value: object) -> str:
+    """A setting's value: that of an optimizer or schedule as its name and its own settings."""
+    if isinstance(value, dict):
+        own = [f"{name} {setting(each)}" for name, each in value.items() if name != "name"]
+        return ", ".join([str(value.get("name", "-")), *own])
+    return "-" if value is None else " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def optimizer(results: Results) -> str:
+    """The optimizer with its learning rate, and the schedule where the rate does not stay: "Adam 0.001, Cosine"."""
+    config = results.config
+    own, schedule = config.get("optimizer"), config.get("schedule")
+    told = own if isinstance(own, dict) else {"name": "SGD", **config}  # as older files have it
+    out = f"{told.get('name', '-')} {setting(told.get('learning_rate'))}"
+    if told.get("momentum"):
+        out += f", momentum {setting(told['momentum'])}"
+    if isinstance(schedule, dict) and (schedule.get("name") != "Constant" or schedule.get("warmup")):
+        out += f", {schedule.get('name', '-')}"
+    return out
+
+
 def megabytes(value: int | None) -> str:
     return "" if value is None else f"{value / 1e6:,.0f}"
 

@@ -26,6 +26,9 @@ STATUSES = ("timed", "unsupported", "failed", "refused", "unjudged", "missing")
 #: Results that others may spoil: processes that kept more than this share of the cores busy while the clock ran.
 DISTURBED = 0.1
 
+#: A setting of a training run, or of its optimizer or schedule.
+Setting = bool | int | float | str | None | tuple[float, ...]
+
 _LATER: dict[str, bool] = {"added later": True}
 
 
@@ -271,7 +274,8 @@ class RungResult:
 class Results:
     """A whole climb, or as much of one as there is.
 
-    config : the fields of `TrainConfig`. command : repeats the climb; empty where no command can, as for arrays of a program's own.
+    config : the settings as `TrainConfig.as_dict` gives them; in older files those of the optimizer, then SGD, stand among the others.
+    command : repeats the climb; empty where no command can, as for arrays of a program's own.
     stopped : why the climb is not whole; empty for one that came to its end. notes : what else must be known of the figures.
     """
 
@@ -281,7 +285,7 @@ class Results:
     machine: Machine
     net: NetFacts
     data: DataFacts
-    config: dict[str, bool | int | float | str | None]
+    config: dict[str, Setting | dict[str, Setting]]
     epochs: int
     repeats: int
     rungs: tuple[RungResult, ...]

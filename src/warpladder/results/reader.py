@@ -48,7 +48,8 @@ def read(kind: Any, value: Any, where: str) -> Any:
         if value is None and type(None) in args:
             return None
         kinds = [kind for kind in args if kind is not type(None)]
-        exact = [kind for kind in kinds if type(value) is kind]
+        python = tuple if type(value) is list else type(value)
+        exact = [kind for kind in kinds if python is (typing.get_origin(kind) or kind)]
         return read((exact or kinds)[0], value, where)
     if kind is float and type(value) in (int, float):
         try:

@@ -7,6 +7,7 @@ from ..nets import Net
 from ..trainers.base import State, Trainer
 from .base import Rung
 from .options import KernelOptions
+from .reasons import of_kernels
 
 
 def build(net: Net, config: TrainConfig, state: State, options: KernelOptions = KernelOptions()) -> Trainer:
@@ -17,17 +18,11 @@ def build(net: Net, config: TrainConfig, state: State, options: KernelOptions = 
     return KernelTrainer(net, config, state, open_device(options.device), TABLE, options.feed or "resident", options.block_size)
 
 
-def unsupported(net: Net, config: TrainConfig, options: KernelOptions = KernelOptions()) -> str | None:
-    from ..trainers.kernelwise.where import why_not
-
-    return why_not(options.device)
-
-
 RUNG = Rung(
     name="gemm",
     title="register tiles, implicit im2col",
     idea="Layers are products of matrices, with sums in registers: convolutions unfold on their way to shared memory; bias, ReLU and pooling ride along.",
     build=build,
-    unsupported=unsupported,
+    unsupported=of_kernels,
     options=KernelOptions(),
 )

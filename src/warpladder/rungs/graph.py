@@ -7,6 +7,7 @@ from ..nets import Net
 from ..trainers.base import State, Trainer
 from .base import Rung
 from .options import GraphOptions
+from .reasons import of_kernels
 
 
 def build(net: Net, config: TrainConfig, state: State, options: GraphOptions = GraphOptions()) -> Trainer:
@@ -17,18 +18,12 @@ def build(net: Net, config: TrainConfig, state: State, options: GraphOptions = G
     return GraphedTrainer(net, config, state, open_device(options.device), TABLE, options.block_size)
 
 
-def unsupported(net: Net, config: TrainConfig, options: GraphOptions = GraphOptions()) -> str | None:
-    from ..trainers.kernelwise.where import why_not
-
-    return why_not(options.device)
-
-
 RUNG = Rung(
     name="graph",
     title="many steps in one CUDA graph",
     idea="The gemm rung's kernels; the launches of many steps are recorded once and sent by one call, so that the GPU never waits for the host.",
     build=build,
-    unsupported=unsupported,
+    unsupported=of_kernels,
     options=GraphOptions(),
     tunes=True,
 )

@@ -6,6 +6,7 @@ from ..config import TrainConfig
 from ..nets import Net
 from ..trainers.base import State, Trainer
 from .base import Rung
+from .reasons import of_loops
 
 
 def build(net: Net, config: TrainConfig, state: State) -> Trainer:
@@ -20,5 +21,6 @@ RUNG = Rung(
     title="nested loops, compiled, one thread",
     idea="Every sum is the loop that its formula describes, compiled as it stands: no blocking, no vector instructions asked for, one core.",
     build=build,
+    unsupported=of_loops,
     proof_flops=1e8,
 )

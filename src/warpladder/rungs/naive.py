@@ -7,6 +7,7 @@ from ..nets import Net
 from ..trainers.base import State, Trainer
 from .base import Rung
 from .options import KernelOptions
+from .reasons import of_kernels
 
 
 def build(net: Net, config: TrainConfig, state: State, options: KernelOptions = KernelOptions()) -> Trainer:
@@ -17,17 +18,11 @@ def build(net: Net, config: TrainConfig, state: State, options: KernelOptions = 
     return KernelTrainer(net, config, state, open_device(options.device), TABLE, options.feed or "sync", options.block_size)
 
 
-def unsupported(net: Net, config: TrainConfig, options: KernelOptions = KernelOptions()) -> str | None:
-    from ..trainers.kernelwise.where import why_not
-
-    return why_not(options.device)
-
-
 RUNG = Rung(
     name="naive",
     title="one thread per output, blocking copies",
     idea="Hand-written CUDA, one thread for each output element. Each batch is copied, trained and its loss read back, one after the other.",
     build=build,
-    unsupported=unsupported,
+    unsupported=of_kernels,
     options=KernelOptions(),
 )

@@ -6,7 +6,8 @@ from ..config import TrainConfig
 from ..nets import Net
 from ..trainers.base import State, Trainer
 from .base import Rung
-from .options import ThreadOptions, too_few_cores
+from .options import ThreadOptions
+from .reasons import of_loops
 
 
 def build(net: Net, config: TrainConfig, state: State, options: ThreadOptions = ThreadOptions()) -> Trainer:
@@ -20,6 +21,6 @@ RUNG = Rung(
     title="fused, vectorised, all cores",
     idea="A whole epoch in compiled code: register tiles of vector arithmetic, layers fused, samples in blocks that stay in the cache, all cores.",
     build=build,
-    unsupported=too_few_cores,
+    unsupported=of_loops,
     options=ThreadOptions(),
 )

@@ -8,7 +8,8 @@ from ..config import TrainConfig
 from ..nets import Net
 from ..trainers.base import State, Trainer
 from .base import Rung
-from .options import ThreadOptions, too_few_cores
+from .options import ThreadOptions
+from .reasons import of_arrays
 
 
 def build(net: Net, config: TrainConfig, state: State, options: ThreadOptions = ThreadOptions()) -> Trainer:
@@ -29,6 +30,6 @@ RUNG = Rung(
     title="array expressions on BLAS",
     idea="The same sums as whole-array expressions: matrix products go to BLAS, convolutions become matrix products.",
     build=build,
-    unsupported=too_few_cores,
+    unsupported=of_arrays,
     options=ThreadOptions(),
 )

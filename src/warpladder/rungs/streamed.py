@@ -7,6 +7,7 @@ from ..nets import Net
 from ..trainers.base import State, Trainer
 from .base import Rung
 from .options import KernelOptions
+from .reasons import of_kernels
 
 
 def build(net: Net, config: TrainConfig, state: State, options: KernelOptions = KernelOptions()) -> Trainer:
@@ -17,17 +18,11 @@ def build(net: Net, config: TrainConfig, state: State, options: KernelOptions = 
     return KernelTrainer(net, config, state, open_device(options.device), TABLE, options.feed or "streamed", options.block_size)
 
 
-def unsupported(net: Net, config: TrainConfig, options: KernelOptions = KernelOptions()) -> str | None:
-    from ..trainers.kernelwise.where import why_not
-
-    return why_not(options.device)
-
-
 RUNG = Rung(
     name="streamed",
     title="copies overlap computing",
     idea="The naive kernels. Three page-locked host buffers and three device buffers take turns: batches travel while one trains. The loss stays on the GPU.",
     build=build,
-    unsupported=unsupported,
+    unsupported=of_kernels,
     options=KernelOptions(),
 )

@@ -93,8 +93,7 @@ def to_state(checkpoint: Checkpoint) -> State:
     def flat(named: Mapping[str, np.ndarray]) -> np.ndarray:
         return np.concatenate([named[slot.name].ravel() for slot in slots(checkpoint.net)])
 
-    params = flat(checkpoint.params)
-    return State(params, flat(checkpoint.velocity) if checkpoint.velocity else np.zeros_like(params))
+    return State(flat(checkpoint.params), {name: flat(named) for name, named in checkpoint.slots.items()}, checkpoint.made)
 
 
 def mark(data: Dataset) -> DataMark:

@@ -23,6 +23,9 @@ from .scoring import cross_entropies, slices, squared_errors
 
 LARGEST = float(np.finfo(np.float32).max)
 
+#: What is in some optimizers' slots, in words.
+MEANING = {"momentum_buffer": "momentum", "exp_avg": "a running mean", "exp_avg_sq": "a running mean square"}
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -60,7 +63,8 @@ def explain_step(trainer: Trainer, rung: str, data: Dataset, snapshot: Snapshot,
 
 def explain_state(trainer: Trainer, data: Dataset, state: State, epoch: int, step: int) -> str:
     """Which layer's numbers are not finite, though no loss has shown it."""
-    for flat, kind in ((state.params, "holds"), (state.velocity, "has momentum that holds")):
+    kept = [(array, f"has {MEANING.get(name, name)} that holds") for name, array in state.slots.items()]
+    for flat, kind in ((state.params, "holds"), *kept):
         for slot in slots(trainer.net):
             bad = _bad(flat[slot.start : slot.stop])
             if bad is not None:

@@ -86,10 +86,12 @@ def train(
         Whether `checkpoint` may take the place of a file that is there, other than the one that is resumed.
     resume : path, optional
         Go on from this checkpoint; nothing is written to it unless `checkpoint` names it too. Net, data and settings must be
-        its own; only epochs, log_every and threads may differ. A finished run comes back at once.
+        its own; only epochs, log_every and threads may differ, and epochs not where the schedule ends with the run, as `Cosine()` does.
+        A finished run comes back at once.
     weights : path, mapping of arrays or Model, optional
-        Begin a new run with these weights, and no momentum, instead of drawing them by the seed: of a checkpoint, of a safetensors file of a
-        PyTorch `state_dict`, or named arrays or tensors, such as `module.state_dict()`. Nothing else is taken from the file.
+        Begin a new run with these weights instead of drawing them by the seed: of a checkpoint, of a safetensors file of a PyTorch
+        `state_dict`, or named arrays or tensors, such as `module.state_dict()`. Nothing else is taken from the file: settings are the new
+        run's own, its optimizer begins afresh, and its schedule at the first step.
     progress : bool or rich.progress.Progress, optional
         True shows a bar on stderr; a `Progress` gets a task in it.
 
@@ -303,7 +305,7 @@ class _Loop:
     def _state(self) -> State:
         """The trainer's state; a state that is not finite goes no further."""
         state = self.trainer.state()
-        if not (np.isfinite(state.params).all() and np.isfinite(state.velocity).all()):
+        if not all(np.isfinite(array).all() for array in (state.params, *state.slots.values())):
             raise DivergedError(explain_state(self.trainer, self.data, state, self.epoch, self.step))
         return state
 
@@ -312,7 +314,7 @@ class _Loop:
         return replace(
             self.start,
             params=views(net, state.params),
-            velocity=views(net, state.velocity) if self.config.momentum else {},
+            slots={name: views(net, state.slot(name)) for name in self.config.optimizer.slots},
             epoch=self.epoch,
             step=self.step,
             sums=self.sums,

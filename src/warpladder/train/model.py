@@ -176,14 +176,16 @@ class Model:
         return {name: array.copy() for name, array in self.checkpoint.params.items()}
 
     def optimizer_state_dict(self) -> dict[str, Any]:
-        """Settings and momentum as `torch.optim.SGD.state_dict` lays them out: the `momentum_buffer` of each parameter, by its number.
+        """The optimizer as PyTorch's `state_dict` lays it out: settings, and what it keeps of each parameter, by the parameter's number.
 
-        Arrays are NumPy's, float32 copies: PyTorch wants them as tensors, `torch.from_numpy(array)`.
+        That of `torch.optim.SGD` holds the `momentum_buffer` of each; those of `Adam` and `AdamW` hold `exp_avg`, `exp_avg_sq` and `step`, the
+        number of updates. Arrays are NumPy's, float32 copies: PyTorch wants them as tensors, `torch.from_numpy(array)`. The learning rate is the
+        optimizer's own: a schedule is a matter of `torch.optim.lr_scheduler`.
 
         Raises
         ------
         ConfigError
-            Gradients were clipped, which `torch.optim.SGD` does not do.
+            Gradients were clipped, which is not for an optimizer of PyTorch to do; or PyTorch has no such optimizer.
         """
         return to_torch(self.checkpoint)
 
@@ -200,7 +202,7 @@ class Model:
             `module.state_dict()`: tensors or arrays under the names of the equal `torch.nn.Sequential`, "0.weight". One prefix that all names
             share is left out.
         optimizer : mapping, optional
-            `torch.optim.SGD(...).state_dict()`: its settings, and the momentum of each parameter.
+            `state_dict()` of a `torch.optim.SGD`, `Adam` or `AdamW`: its settings, what it keeps of each parameter, and how many updates it made.
         scale : float
             What samples are multiplied by before the net sees them: 1/255 for a net that was trained on pixels from 0 to 1.
         classes : sequence of str
@@ -217,7 +219,7 @@ class Model:
         CheckpointError
             Names, shapes or numbers do not fit the net.
         ConfigError
-            The optimizer does what ours does not: dampening, say.
+            The optimizer does what ours does not: dampening or amsgrad, say.
         """
         if not isinstance(net, Net) or not isinstance(weights, Mapping):
             raise ArgumentError(f"from_state_dict wants a Net and a state_dict, got {type(net).__name__} and {type(weights).__name__}")
@@ -230,9 +232,9 @@ class Model:
                 f"classes wants {outputs} different names in sorted order, one for each output of net {net.name!r}, got {len(names)}"
             )
         params = views(net, flat_weights(net, {name: to_numpy(tensor, name) for name, tensor in weights.items()}))
-        config, velocity = (TrainConfig(epochs=0), {}) if optimizer is None else from_torch(net, optimizer)
         mark = DataMark("none", 0, float(scale), {}, names)
-        return Model(Checkpoint(net, config, mark, RUNG, params, velocity, finished=True))
+        made = Checkpoint(net, TrainConfig(epochs=0), mark, RUNG, params, finished=True)
+        return Model(made if optimizer is None else from_torch(made, optimizer))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a checkpoint: a safetensors file that `load` reads, `torch` can read, and a run's `train(resume=path)` can go on from.

@@ -1,8 +1,9 @@
-"""The state of `torch.optim.SGD`, from and to: settings by name, and the momentum of each parameter by its number."""
+"""The state of an optimizer of PyTorch, from and to: settings by name, and what it keeps of each parameter by the parameter's number."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,44 +12,54 @@ from ..checkpoint import Checkpoint, flat_weights
 from ..config import TrainConfig
 from ..data.foreign import to_numpy
 from ..errors import CheckpointError, ConfigError
-from ..nets import Net
+from ..optimizers import SGD, Adam, AdamW, Optimizer
 from ..params import slots, views
 
 #: PyTorch's names of what both have.
-_SETTINGS = {"lr": "learning_rate", "momentum": "momentum", "weight_decay": "weight_decay", "nesterov": "nesterov"}
+_SETTINGS: dict[type[Optimizer], dict[str, str]] = {
+    SGD: {"lr": "learning_rate", "momentum": "momentum", "weight_decay": "weight_decay", "nesterov": "nesterov"},
+    Adam: {"lr": "learning_rate", "betas": "betas", "eps": "eps", "weight_decay": "weight_decay"},
+    AdamW: {"lr": "learning_rate", "betas": "betas", "eps": "eps", "weight_decay": "weight_decay"},
+}
 
-#: What only PyTorch has, and what means that it is off.
-_OFF = {"dampening": 0, "maximize": False}
+#: What only PyTorch has, and what means that it is off. How it computes, as foreach or fused, makes no difference.
+_OFF: dict[type[Optimizer], dict[str, Any]] = {
+    SGD: {"dampening": 0, "maximize": False},
+    Adam: {"amsgrad": False, "maximize": False, "decoupled_weight_decay": False},
+    AdamW: {"amsgrad": False, "maximize": False, "decoupled_weight_decay": True},
+}
 
 
 def to_torch(checkpoint: Checkpoint) -> dict[str, Any]:
-    """What `torch.optim.SGD.state_dict` gives for the same parameters, with NumPy's arrays."""
-    config, velocity = checkpoint.config, checkpoint.velocity
+    """What the `state_dict` of PyTorch's optimizer of the same name gives for the same parameters, with NumPy's arrays."""
+    config, kind = checkpoint.config, type(checkpoint.config.optimizer)
+    if kind not in _SETTINGS:
+        raise ConfigError(
+            f"{kind.__name__} is none of PyTorch's optimizers that are known here: {', '.join(each.__name__ for each in _SETTINGS)}"
+        )
     if config.clip_value is not None:
         raise ConfigError(
-            f"torch.optim.SGD clips no gradients, this run clips them to {config.clip_value:g}: call clip_grad_value_ before step"
+            f"torch.optim.{kind.__name__} clips no gradients, this run clips them to {config.clip_value:g}: call clip_grad_value_ before step"
         )
-    group: dict[str, Any] = {theirs: getattr(config, ours) for theirs, ours in _SETTINGS.items()}
-    state = {number: {"momentum_buffer": array.copy()} for number, array in enumerate(velocity.values())}
-    return {"state": state, "param_groups": [group | _OFF | {"params": list(range(len(checkpoint.params)))}]}
+    group = {theirs: getattr(config.optimizer, ours) for theirs, ours in _SETTINGS[kind].items()}
+    state: dict[int, dict[str, np.ndarray]] = {}
+    for slot, named in checkpoint.slots.items():
+        for number, array in enumerate(named.values()):
+            state.setdefault(number, {} if kind is SGD else {"step": np.array(checkpoint.made, np.float32)})[slot] = array.copy()
+    return {"state": state, "param_groups": [group | _OFF[kind] | {"params": list(range(len(checkpoint.params)))}]}
 
 
-def from_torch(net: Net, state_dict: Mapping[str, Any]) -> tuple[TrainConfig, dict[str, np.ndarray]]:
-    """The settings and the momentum of an optimizer's `state_dict`.
+def from_torch(made: Checkpoint, state_dict: Mapping[str, Any]) -> Checkpoint:
+    """A checkpoint of weights, of no epochs, with the settings of an optimizer's `state_dict`, what it keeps, and the number of its updates.
 
-    Returns
-    -------
-    config : TrainConfig
-        Of no epochs.
-    velocity : dict
-        float32 arrays under the names of the parameters; zeros where PyTorch has made no buffer yet, empty without momentum.
+    What PyTorch has not made yet is zeros.
 
     Raises
     ------
     CheckpointError
-        The mapping is no state of `torch.optim.SGD` for this net.
+        The mapping is no state of an optimizer that is known here, or of another net's parameters.
     ConfigError
-        A setting asks for what SGD here does not do, such as dampening.
+        A setting asks for what the optimizer here does not do, such as dampening.
     """
     groups = state_dict.get("param_groups") if isinstance(state_dict, Mapping) else None
     if not isinstance(groups, list) or not groups or not isinstance(state_dict.get("state"), Mapping):
@@ -57,26 +68,56 @@ def from_torch(net: Net, state_dict: Mapping[str, Any]) -> tuple[TrainConfig, di
         raise ConfigError(
             f"the optimizer has {len(groups)} groups of parameters with settings of their own; here all parameters share theirs"
         )
-    group, places = groups[0], slots(net)
-    if lacking := [name for name in _SETTINGS if name not in group]:
-        raise CheckpointError(f"optimizer is not of torch.optim.SGD: its settings lack {', '.join(lacking)}")
-    if on := [name for name, off in _OFF.items() if group.get(name, off) != off]:
-        raise ConfigError(f"the optimizer uses {' and '.join(on)}, which SGD here does not have")
+    net, group, places = made.net, groups[0], slots(made.net)
+    kind = _kind(group)
+    if on := [name for name, off in _OFF[kind].items() if group.get(name, off) != off]:
+        raise ConfigError(f"the optimizer uses {' and '.join(on)}, which {kind.__name__} here does not have")
     if len(group.get("params", ())) != len(places):
         raise CheckpointError(f"the optimizer has {len(group.get('params', ()))} parameters, net {net.name!r} has {len(places)}")
-    config = TrainConfig(epochs=0, **{ours: _plain(group[theirs]) for theirs, ours in _SETTINGS.items()})
-    buffers = {slot.name: _buffer(state_dict["state"], number) for number, slot in zip(group["params"], places, strict=True)}
-    if not config.momentum:
-        return config, {}
-    filled = {slot.name: np.zeros(slot.shape, np.float32) if buffers[slot.name] is None else buffers[slot.name] for slot in places}
-    return config, views(net, flat_weights(net, filled, "optimizer"))
+    optimizer = kind(**{ours: _plain(group[theirs]) for theirs, ours in _SETTINGS[kind].items()})
+    state = [state_dict["state"].get(number, {}) for number in group["params"]]
+    kept = {}
+    for name in optimizer.slots:
+        found = {slot.name: _kept(entry, name, slot.name) for slot, entry in zip(places, state, strict=True)}
+        filled = {slot.name: np.zeros(slot.shape, np.float32) if found[slot.name] is None else found[slot.name] for slot in places}
+        kept[name] = views(net, flat_weights(net, filled, "optimizer"))
+        if name.endswith("_sq") and any((array < 0).any() for array in kept[name].values()):
+            raise CheckpointError(f"the optimizer holds {name} below 0, where means of squares are wanted")
+    updates = 0 if kind is SGD else _updates(state)
+    return replace(made, config=TrainConfig(epochs=0, optimizer=optimizer), slots=kept, updates=updates)
 
 
-def _buffer(state: Mapping[Any, Any], number: Any) -> np.ndarray | None:
-    found = state.get(number, {}).get("momentum_buffer")
-    return None if found is None else to_numpy(found, f"the momentum of parameter {number}")
+def _kind(group: Mapping[str, Any]) -> type[Optimizer]:
+    """Which optimizer has such settings. Those of Adam and AdamW have the same names; newer versions of PyTorch say which it is."""
+    if all(name in group for name in _SETTINGS[SGD]):
+        return SGD
+    if not all(name in group for name in (*_SETTINGS[Adam], "amsgrad")):
+        raise CheckpointError("optimizer is not of torch.optim.SGD, Adam or AdamW: its settings are others")
+    decoupled = group.get("decoupled_weight_decay")
+    if decoupled is None and group["weight_decay"]:
+        raise CheckpointError(
+            "this version of PyTorch does not say whether the optimizer is Adam or AdamW: set decoupled_weight_decay in its param_groups, "
+            "to False for Adam or to True for AdamW"
+        )
+    return AdamW if decoupled else Adam
+
+
+def _updates(state: list[Mapping[str, Any]]) -> int:
+    """How many updates an Adam of PyTorch made, which keeps count for each parameter."""
+    counts = {float(entry.get("step", 0)) for entry in state}
+    count = counts.pop() if len(counts) == 1 else -1.0
+    if not (0 <= count < 2**53 and count == int(count)):
+        raise CheckpointError("the optimizer has updated some parameters more often than others; here all are updated together")
+    return int(count)
+
+
+def _kept(entry: Mapping[str, Any], name: str, parameter: str) -> np.ndarray | None:
+    found = entry.get(name)
+    return None if found is None else to_numpy(found, f"{name} of {parameter}")
 
 
 def _plain(value: Any) -> Any:
     """A number of Python's: a learning rate may be a tensor."""
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_plain, value))
     return value if isinstance(value, (bool, int, float)) else float(value)

@@ -7,9 +7,9 @@ per-layer calls, and because resume, Ctrl-C and trajectories need the range.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -52,11 +52,28 @@ class State:
     """What training changes, as copies on the host, float32 (float64 from the reference).
 
     params : (param_count,), laid out as `params.slots` says.
-    velocity : (param_count,), the momentum buffer; zeros before the first step or without momentum.
+    slots : (param_count,) for each of `Optimizer.slots`, by name; those that are not given begin at zero.
+    step : updates that were made: what the schedule and the optimizer's corrections go by.
     """
 
     params: np.ndarray
-    velocity: np.ndarray
+    slots: Mapping[str, np.ndarray] = field(default_factory=dict)
+    step: int = 0
+
+    def slot(self, name: str) -> np.ndarray:
+        """One of the slots, (param_count,); zeros where it is not given."""
+        found = self.slots.get(name)
+        return np.zeros_like(self.params) if found is None else found
+
+    def but(self, **changes: Any) -> State:
+        """A state with these parts changed."""
+        return replace(self, **changes)
+
+    def bits(self) -> bytes:
+        """All of it as bytes: what two equal states have in common, and no others."""
+        return b"".join(
+            [self.params.tobytes(), *(self.slots[name].tobytes() for name in sorted(self.slots)), self.step.to_bytes(8, "little")]
+        )
 
 
 class Trainer(ABC):
@@ -90,7 +107,7 @@ class Trainer(ABC):
         """
 
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
-        """Train whole epochs one after the other: the logs, weights and momentum, to the bit, of `run` of all steps of each order.
+        """Train whole epochs one after the other: the logs, weights and slots, to the bit, of `run` of all steps of each order.
 
         Where an epoch is one step, a full batch, starting it and reading its loss take the host as long as many a step itself takes:
         a trainer that can sends all of them before it waits.
@@ -99,11 +116,11 @@ class Trainer(ABC):
 
     @abstractmethod
     def state(self) -> State:
-        """A copy of parameters and momentum as they stand."""
+        """A copy of parameters and slots as they stand, and the number of updates made."""
 
     @abstractmethod
     def set_state(self, state: State) -> None:
-        """Replace parameters and momentum."""
+        """Replace parameters, slots and the number of updates made."""
 
     @abstractmethod
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:

@@ -80,9 +80,7 @@ class GraphedTrainer(KernelTrainer):
         self.most: dict[int, int] = {}
 
     def twin(self, device: Device) -> GraphedTrainer:
-        return GraphedTrainer(
-            self.net, self.config, State(*np.zeros((2, self.net.param_count), np.float32)), device, self.table, self.block_size
-        )
+        return GraphedTrainer(self.net, self.config, State(np.zeros(self.net.param_count, np.float32)), device, self.table, self.block_size)
 
     def _load(self, dataset: Dataset) -> None:
         super()._load(dataset)
@@ -110,6 +108,8 @@ class GraphedTrainer(KernelTrainer):
             count = min(self.log.loss.size, len(orders) - first)
             if self.running:
                 self.rewind()
+            if not self.config.steady:
+                self._bring_numbers(0, count)
             self._send(self.batch, count)
             logs += StepLog(*self._finished(0, count), np.full(count, self.batch)).apart()
         return logs

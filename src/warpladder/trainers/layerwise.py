@@ -72,8 +72,10 @@ class LayerwiseTrainer(Trainer):
         xp: Any = np,
     ) -> None:
         self.net, self.config, self.table, self.around, self.xp = net, config, table, around, xp
-        self.params, self.grads, self.velocity = (xp.zeros(net.param_count, np.float32) for _ in range(3))
-        self.update = table.update(config, self.params, self.grads, self.velocity)
+        self.params, self.grads = (xp.zeros(net.param_count, np.float32) for _ in range(2))
+        self.slots = {name: xp.zeros(net.param_count, np.float32) for name in config.optimizer.slots}
+        self.update = table.update(config, self.params, self.grads, tuple(self.slots.values()))
+        self.step = 0
         self.batch: Batch | None = None
         self.feed: ArrayFeed | None = None
         self.mean: Array | None = None
@@ -131,6 +133,7 @@ class LayerwiseTrainer(Trainer):
         check_range(self.config, order, self.feed.samples, first, last)
         log = StepLog(np.zeros(last - first), np.zeros(last - first, np.int64), np.zeros(last - first, np.int64))
         self.feed.begin(order, first, last)
+        numbers = self.config.numbers(self.step, self.step + last - first, order.n).astype(np.float32)
         with self.around(), np.errstate(over="ignore", invalid="ignore"):  # the loss shows what went wrong
             for row, step in enumerate(range(first, last)):
                 log.size[row] = self.feed.size(step)
@@ -146,7 +149,8 @@ class LayerwiseTrainer(Trainer):
                         self.mean += self.grads
                 if self.mean is not None:
                     self.grads[...] = self.mean
-                self.update.step()
+                self.update.step(numbers[row])
+                self.step += 1
         return log
 
     def _pass(self, n: int) -> tuple[float, int]:
@@ -163,11 +167,13 @@ class LayerwiseTrainer(Trainer):
         return float(batch.loss.loss[0]), int(batch.loss.correct[0])
 
     def state(self) -> State:
-        return State(host(self.params).copy(), host(self.velocity).copy())
+        return State(host(self.params).copy(), {name: host(slot).copy() for name, slot in self.slots.items()}, self.step)
 
     def set_state(self, state: State) -> None:
         self.params[...] = self.xp.asarray(state.params)
-        self.velocity[...] = self.xp.asarray(state.velocity)
+        for name, slot in self.slots.items():
+            slot[...] = self.xp.asarray(state.slot(name))
+        self.step = state.step
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
         if x.shape[1:] != self.net.in_shape:
@@ -195,7 +201,8 @@ class LayerwiseTrainer(Trainer):
         return -(-samples // -(-samples // limit))
 
     def memory(self) -> dict[str, int]:
-        held = {"parameters": self.params.nbytes, "gradients": self.grads.nbytes, "optimiser": self.velocity.nbytes + self.update.workspace}
+        slots = sum(slot.nbytes for slot in self.slots.values())
+        held = {"parameters": self.params.nbytes, "gradients": self.grads.nbytes, "optimizer": slots + self.update.workspace}
         if self.batch is not None:
             held["input"] = self.batch.activations[0].nbytes
             held["activations"] = _bytes(self.batch.activations[1:], self.batch.activations[0])

@@ -17,7 +17,7 @@ from ..ops.linear import reference as linear
 from ..ops.maxpool2d import reference as maxpool2d
 from ..ops.mse import reference as mse
 from ..ops.relu import reference as relu
-from ..ops.sgd import reference as sgd
+from ..ops.update import reference as update
 from ..ops.upsample2d import reference as upsample2d
 from ..order import Order
 from ..params import views
@@ -51,7 +51,8 @@ class ReferenceTrainer(Trainer):
     """
 
     params: np.ndarray
-    velocity: np.ndarray
+    slots: dict[str, np.ndarray]
+    step: int
 
     def __init__(self, net: Net, config: TrainConfig, state: State, precision: str = "float64", bias_apart: bool = False) -> None:
         self.net, self.config, self.precision, self.bias_apart = net, config, precision, bias_apart
@@ -73,7 +74,9 @@ class ReferenceTrainer(Trainer):
             x, y = self.batch(order.indices(step * batch, min((step + 1) * batch, samples)))
             log.loss[row], log.correct[row], g = self.gradients(x, y)
             log.size[row] = len(x)
-            self.params, self.velocity = sgd.step(self.params, g, self.velocity, self.config)
+            rate = float(self.config.rates(self.step, self.step + 1, samples)[0])
+            self.step += 1
+            self.params, self.slots = update.step(self.params, g, self.slots, self.config, rate, self.step)
         return log
 
     def batch(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -153,10 +156,11 @@ class ReferenceTrainer(Trainer):
         return closest
 
     def state(self) -> State:
-        return State(self.params.copy(), self.velocity.copy())
+        return State(self.params.copy(), {name: slot.copy() for name, slot in self.slots.items()}, self.step)
 
     def set_state(self, state: State) -> None:
-        self.params, self.velocity = np.array(state.params, np.float64), np.array(state.velocity, np.float64)
+        self.params, self.step = np.array(state.params, np.float64), state.step
+        self.slots = {name: np.array(state.slot(name), np.float64) for name in self.config.optimizer.slots}
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
         """(samples, *out_shape) float64: unlike the rungs', not rounded."""
@@ -169,7 +173,7 @@ class ReferenceTrainer(Trainer):
         return out
 
     def memory(self) -> dict[str, int]:
-        return {"parameters": self.params.nbytes, "optimiser": self.velocity.nbytes}
+        return {"parameters": self.params.nbytes, "optimizer": sum(slot.nbytes for slot in self.slots.values())}
 
 
 def _forward(layer: Layer, x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:

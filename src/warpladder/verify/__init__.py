@@ -20,8 +20,9 @@ from ..tolerance import PRECISIONS
 from ..trainers.base import check_fit
 from .cases import Cases
 from .maker import NoSpecimen
-from .proof import REQUIRED, Build, Proof
+from .proof import REQUIRED, Proof
 from .verdict import Ledger, Refuted, Row, Verdict, cannot_judge, conclude
+from .watched import Build
 
 __all__ = ["Row", "Shared", "Verdict", "verify"]
 
@@ -40,7 +41,7 @@ def verify(
     ----------
     build : callable
         From (net, config, state) to a `Trainer`. It is called with these settings, and with settings
-        that differ in learning rate, clip value and weight decay alone, which make a fault visible.
+        that differ in learning rate, clip value, weight decay and eps alone, which make a fault visible.
     net : Net
     config : TrainConfig
         The settings to prove.

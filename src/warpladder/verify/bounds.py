@@ -11,7 +11,7 @@ from ..nets import MSELoss, Net
 from ..params import slots
 from ..tolerance import STORED, bound
 
-UPDATE = 8  # roundings from a gradient to a weight: loss gradient, clip, decay, momentum, rate, subtraction
+UPDATE = 8  # roundings from a gradient to a weight where nothing else is said: those of SGD
 
 
 def roundings(net: Net, last: int) -> int:
@@ -37,13 +37,14 @@ def loss_bound(net: Net, size: int, precision: str = "float32") -> float:
     return bound(precision, roundings(net, last) + size * elements, products=products(net, last, precision))
 
 
-def update_bounds(net: Net, size: int, precision: str = "float32") -> dict[str, float]:
-    """Of each tensor's gradient, and of its update after one step, on a batch of this size.
+def update_bounds(net: Net, size: int, precision: str = "float32", last: int = UPDATE) -> dict[str, float]:
+    """Of each tensor's gradient, of its update and of its slots after one step, on a batch of this size.
 
     The longest chain of roundings that leads there: the sums of the whole forward pass, those of the
-    backward pass down to its layer, and its own sum over the batch and the layer's output pixels.
+    backward pass down to its layer, and its own sum over the batch and the layer's output pixels. `last`: roundings
+    that the optimizer adds, its `roundings`.
     """
-    forward = roundings(net, len(net.layers)) + UPDATE
+    forward = roundings(net, len(net.layers)) + last
     out = {}
     for slot in slots(net):
         above = [s for s in slots(net) if s.layer > slot.layer and len(s.shape) > 1]

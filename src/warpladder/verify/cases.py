@@ -24,6 +24,8 @@ FAR_ACTIVATIONS = 1 << 30  # bytes of activations and their gradients that a ful
 AT_ZERO = 16  # samples in a batch whose updates are judged at zero weights: of more, with all classes alike, the sums nearly cancel
 TERMS_AT_ZERO = 1 << 10  # of an output's bias there, a term for each sample and pixel: targets of four levels give terms that round alike
 INK = 0.1  # share of numbers other than zero where no other samples do
+BITES = 1 / 16  # of an update, which a setting that shows makes a difference of
+SMALL = {"weight_decay": 0.0, "eps": 1e-30}  # settings of optimizers that may be too small to see, and where each has no effect
 LEAST_RATE = 64.0  # at which updates are compared; or a higher power of two, at which they outweigh the weights
 
 
@@ -48,7 +50,7 @@ class Cases:
     zeros : a few samples at a state of zeros, at which all logits tie and no unit is active.
     ties : a full batch at that state, of which the log alone is judged: dy has two values a class there, sums of them cancel, and like terms
         round alike, so that a long sum is inaccurate whoever computes it.
-    floats : float32 samples, in the stored order, one sample more than a batch.
+    floats : float32 samples, in the stored order, one sample more than a batch; from update 0 on, the others from amid a run.
     stored : as `exact` in size; general bytes, or samples of the data set as they are.
     far : as many samples as the data set has, the step that takes the last of them and the last step of the epoch.
     pools : float32 samples and general bytes whose outputs at the state `predicted` are known.
@@ -86,7 +88,9 @@ class Cases:
         few = max(1, min(b, AT_ZERO, TERMS_AT_ZERO // math.prod(net.out_shape[1:])))
         self.zeros = make.case("zeros", self._order(few), [*quarters, Quarters(net, np.uint8, ink=INK)], steps=[0], start=nothing)
         self.ties = make.case("ties", self._order(b), quarters, steps=[0], start=nothing, updates=False)
-        self.floats = make.case("floats", self._order(b + 1, shuffle=False), [Noise(net, np.float32), Quarters(net, np.float32)])
+        self.floats = make.case(
+            "floats", self._order(b + 1, shuffle=False), [Noise(net, np.float32), Quarters(net, np.float32)], fresh=True
+        )
         self.stored = make.case("stored", self._order(usual), screened)
         self.far = make.case("far", far, long, steps=self._last_steps(far))
         self.predicted, self.pools = make.pools((Noise(net, np.float32), bytes_like), 2 * b + 3)
@@ -120,7 +124,7 @@ class Cases:
         """The settings at a rate, a power of two, at which the update of every tensor outweighs the tensor."""
         rate, one = LEAST_RATE, self.config.but(learning_rate=1.0)
         for specimen in (specimen for case in self for specimen in case.specimens):
-            before = specimen.state.params.astype(np.float64)
+            before = specimen.params
             weights = views(self.net, before)
             for name, update in views(self.net, specimen.after(one)[0] - before).items():
                 if np.any(update):
@@ -128,14 +132,28 @@ class Cases:
         return self.config.but(learning_rate=2.0 ** math.ceil(math.log2(rate)))
 
     def biting(self) -> TrainConfig | None:
-        """`strong`, and clip value and weight decay, where they are in use, such that they show; None where neither is."""
+        """`strong`, and clip value and what else may be too small to see, where they are in use, such that they show; None where none is."""
         config, specimen = self.strong(), self.exact.specimens[0]
-        if config.clip_value is None and not config.weight_decay:
+        small = [name for name in SMALL if getattr(config.optimizer, name, 0)]
+        if config.clip_value is None and not small:
             return None
         if config.clip_value is not None:
             sizes = [float(np.sqrt(np.mean(g**2))) for g in views(self.net, specimen.gradient).values()]
             config = config.but(clip_value=float(np.median([size for size in sizes if size > 0] or [config.clip_value])))
-        if config.weight_decay:
+        if "weight_decay" in small:
             share = float(np.linalg.norm(specimen.gradient) / np.linalg.norm(specimen.state.params))
-            config = config.but(weight_decay=max(config.weight_decay, share / 4))
+            config = config.but(weight_decay=max(config.optimizer.weight_decay, share / 4))  # type: ignore[attr-defined]
+        for name in small:
+            config = self._raised(config, name)
+        return config
+
+    def _raised(self, config: TrainConfig, name: str) -> TrainConfig:
+        """The settings with one of SMALL so large that the exact case's first update shows it; as they are where no value does."""
+        specimen, raised = self.exact.specimens[0], config
+        without = specimen.after(config.but(**{name: SMALL[name]}))[0]
+        least = BITES * np.linalg.norm(without - specimen.params)
+        for _ in range(50):
+            if np.linalg.norm(specimen.after(raised)[0] - without) >= least:
+                return raised
+            raised = raised.but(**{name: 4 * getattr(raised.optimizer, name)})
         return config

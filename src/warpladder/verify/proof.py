@@ -2,79 +2,29 @@
 
 from __future__ import annotations
 
-import traceback
 import zlib
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from ..arguments import kind_of
 from ..config import TrainConfig
 from ..data.dataset import Dataset
-from ..errors import RungError
 from ..nets import Net
-from ..order import Order
 from ..params import views
-from ..trainers.base import State, StepLog, Trainer
+from ..trainers.base import State, StepLog
 from .bounds import loss_bound, output_bound, update_bounds
 from .cases import LEAST_RATE, Cases, same_batch
 from .specimens import Case, Specimen
-from .verdict import Ledger, Refuted
-
-Build = Callable[[Net, TrainConfig, State], Trainer]
+from .verdict import Ledger
+from .watched import Build, Watched, copied, spoil
 
 #: The checks without which nothing passes.
 REQUIRED = (
-    "update", "velocity", "loss", "correct", "size", "log", "state", "predict", "output",
+    "update", "slots", "step", "loss", "correct", "size", "log", "state", "predict", "output",
     "repeat", "rebuild", "epochs", "range", "disturbance", "empty range", "round trip", "copy", "data",
 )  # fmt: skip
-
-
-class Watched:
-    """A trainer whose exceptions are findings, and whose caller keeps no hold on it: it is given copies, which are then spoilt."""
-
-    def __init__(self, build: Build, net: Net, config: TrainConfig, state: State) -> None:
-        self.config = config
-        mine = copied(state)
-        self.trainer: Trainer = self._watch("build", build, net, config, mine)
-        spoil(mine)
-
-    def _watch(self, name: str, function: Callable[..., Any], *args: object) -> Any:
-        try:
-            return function(*args)
-        except RungError:
-            raise
-        except Exception as error:
-            raise Refuted("crash", f"crash: {name} raised {type(error).__name__}{_place(error)}: {error}") from error
-
-    def load(self, dataset: Dataset) -> None:
-        self._watch("load", self.trainer.load, dataset)
-
-    def run(self, order: Order, first: int, last: int) -> StepLog:
-        return self._watch(f"run of steps {first}..{last}", self.trainer.run, order, first, last)
-
-    def run_epochs(self, orders: list[Order]) -> list[StepLog]:
-        return self._watch(f"run_epochs of {len(orders)} epochs", self.trainer.run_epochs, orders)
-
-    def state(self) -> State:
-        return self._watch("state", self.trainer.state)
-
-    def set_state(self, state: State) -> None:
-        mine = copied(state)
-        self._watch("set_state", self.trainer.set_state, mine)
-        spoil(mine)
-
-    def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
-        return self._watch(f"predict of {len(x)} samples", self.trainer.predict, x, scale)
-
-
-def _place(error: Exception) -> str:
-    """Where in the file of the function that was called it happened, as " in mine.py, line 7"; empty where the call itself failed."""
-    frames = traceback.extract_tb(error.__traceback__)[1:]
-    own = [frame for frame in frames if frame.filename == frames[0].filename]
-    return f" in {Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""
 
 
 class Proof:
@@ -130,6 +80,8 @@ class Proof:
         trainer.load(case.dataset)
         for number, specimen in enumerate(case.specimens):
             where = f"{case.name} data, step {specimen.step}, batch of {specimen.size}, learning rate {trainer.config.learning_rate:g}"
+            if not trainer.config.steady:
+                where += f", update {specimen.state.step + 1} of the run"
             if poisoned:
                 self._poison(trainer, case, specimen)
                 where += ", after a step of NaN"
@@ -155,26 +107,31 @@ class Proof:
         )
 
     def _moved(self, trainer: Watched, specimen: Specimen, where: str) -> None:
-        """The update of every tensor, and its momentum."""
+        """The update of every tensor, its slots, and the count of updates."""
         net, ledger, config = self.net, self.ledger, trainer.config
-        before = specimen.state.params.astype(np.float64)
-        after, (params, velocity) = self._state(trainer, where), specimen.after(config)
-        update_sizes, velocity_sizes = specimen.sizes(config)
-        bounds = update_bounds(net, specimen.size, self.precision)
-        stored = views(net, params) if config.learning_rate < LEAST_RATE else None
+        before = specimen.params
+        after, (params, slots) = self._state(trainer, where), specimen.after(config)
+        update_sizes, slot_sizes = specimen.sizes(config)
+        bounds = update_bounds(net, specimen.size, self.precision, config.optimizer.roundings)
+        stored = np.abs(params) + (config.optimizer.stores - 1) * np.abs(before) if config.learning_rate < LEAST_RATE else None
         updates = pairs(net, after.params - before, params - before)
-        ledger.near("update", where, updates, bounds, views(net, update_sizes), stored)
-        if config.momentum:
-            ledger.near("velocity", where, pairs(net, after.velocity, velocity), bounds, views(net, velocity_sizes))
-        else:
-            ledger.holds("velocity", not np.any(after.velocity), f"velocity: it is not zero, and there is no momentum: {where}")
+        ledger.near("update", where, updates, bounds, views(net, update_sizes), None if stored is None else views(net, stored))
+        for slot, wanted in slots.items():
+            tensors, sizes = pairs(net, after.slots[slot], wanted), views(net, slot_sizes[slot])
+            of = {name: f"{name}'s {slot}" for name in tensors}
+            limits, scales = {of[name]: bounds[name] for name in of}, {of[name]: sizes[name] for name in of}
+            ledger.near("slots", where, {of[name]: pair for name, pair in tensors.items()}, limits, scales)
+        self._counted(after, specimen.state.step + 1, where)
+
+    def _counted(self, state: State, wanted: int, where: str) -> None:
+        self.ledger.holds("step", state.step == wanted, f"step: the state counts {state.step} updates, {wanted} were made: {where}")
 
     def _poison(self, trainer: Watched, case: Case, specimen: Specimen) -> None:
         """Leave NaN in every buffer that a step writes; a trainer that refuses to train on NaN stays clean."""
-        bad = np.full(self.net.param_count, np.nan, np.float32)
+        bad = State(np.full(self.net.param_count, np.nan, np.float32), step=specimen.state.step)
         with np.errstate(all="ignore"):
             try:
-                trainer.trainer.set_state(State(bad, bad.copy() if self.config.momentum else np.zeros_like(bad)))
+                trainer.trainer.set_state(bad.but(slots={name: bad.params.copy() for name in self.config.optimizer.slots}))
                 trainer.trainer.run(case.order, specimen.step, specimen.step + 1)
                 trainer.trainer.predict(case.dataset.train_x[: self.cases.batch], case.dataset.scale)
             except (ArithmeticError, ValueError):
@@ -208,6 +165,7 @@ class Proof:
         log = own.run(order, 0, steps)
         self._log(log, steps, f"steps 0..{steps} in one call")
         end = copied(self._state(own, f"after steps 0..{steps}"))
+        self._counted(end, start.step + steps, f"steps 0..{steps} in one call")
 
         own.set_state(start)
         self._again("repeat", "an epoch and its repetition", own.run(order, 0, steps), log, own, end)
@@ -217,14 +175,15 @@ class Proof:
         later = [replace(order, epoch=order.epoch + i) for i in range(1, 65)]
         next_order = next((o for o in later if not same_batch(o, order, self.config.batch(order.n))), later[0])
         next_log = fresh.run(next_order, 0, steps)
-        next_end = copied(fresh.state())
+        next_end = copied(self._state(fresh, "after another epoch"))
         fresh.set_state(start)
         self._again("rebuild", "an epoch of one trainer and of a second", fresh.run(order, 0, steps), log, fresh, end)
         own.set_state(start)
         self._again("rebuild", "another epoch of one trainer and of a second", own.run(next_order, 0, steps), next_log, own, next_end)
 
         second = fresh.run(next_order, 0, steps)  # behind the first, which it has just trained
-        both_end = copied(fresh.state())
+        both_end = copied(self._state(fresh, "after two epochs"))
+        self._counted(both_end, start.step + 2 * steps, "two epochs, one by one")
         own.set_state(start)
         logs = own.run_epochs([order, next_order])
         self.ledger.holds(
@@ -245,37 +204,41 @@ class Proof:
             own.predict(case.dataset.train_x[:3], case.dataset.scale)
             other.set_state(others.specimens[0].state)
             other.run(others.order, 0, 1)
-            own.set_state(own.state())
+            own.set_state(self._state(own, f"before step {step}"))
             parts.append(own.run(order, step, step + 1))
         what = "an epoch, and one between whose steps it predicts, another trains, and its state goes out and in,"
         self._again("disturbance", what, joined(parts), log, own, end)
 
-        held = copied(own.state())
+        held = copied(self._state(own, "before no steps"))
         self._log(own.run(order, steps // 2, steps // 2), 0, "an empty range of steps")
-        self.ledger.same("empty range", "parameters before and after no steps", own.state().params, held.params)
+        self._same("empty range", "before and after no steps", self._state(own, "after no steps"), held)
 
     def _states(self, own: Watched, case: Case) -> None:
         """State goes in and out without a change, and what went out is the caller's."""
-        rng, count, ledger = self.rng, self.net.param_count, self.ledger
-        params, velocity = (rng.standard_normal(count).astype(np.float32) for _ in range(2))
+        rng, count = self.rng, self.net.param_count
+        params, *slots = (rng.standard_normal(count).astype(np.float32) for _ in range(1 + len(self.config.optimizer.slots)))
         odd = np.array([-0.0, 1e-40, -1e-30, 3e38, -3e38], np.float32)[:count]
         params[: len(odd)] = odd
-        given = State(params, velocity if self.config.momentum else np.zeros_like(velocity))
+        given = State(params, dict(zip(self.config.optimizer.slots, slots, strict=True)), int(rng.integers(2**31)))
         own.set_state(given)
-        got = self._state(own, "after set_state")
-        ledger.same("round trip", "parameters given to set_state and got from state", got.params, given.params)
-        ledger.same("round trip", "velocity given to set_state and got from state", got.velocity, given.velocity)
+        self._same("round trip", "given to set_state and got from state", self._state(own, "after set_state"), given)
 
         start = case.specimens[0].state
         own.set_state(start)
-        got = own.state()
+        got = self._state(own, "after set_state")
         log = own.run(case.order, 0, 1)
-        ledger.same("copy", "parameters from state(), before and after a later step,", got.params, start.params)
-        ledger.same("copy", "velocity from state(), before and after a later step,", got.velocity, start.velocity)
-        end = copied(own.state())
+        self._same("copy", "from state(), before and after a later step,", got, start)
+        end = copied(self._state(own, "after a step"))
         own.set_state(start)
-        spoil(own.state())
+        spoil(self._state(own, "after set_state"))
         self._again("copy", "a step, and one after a caller had overwritten what state() gave,", own.run(case.order, 0, 1), log, own, end)
+
+    def _same(self, check: str, where: str, got: State, want: State) -> None:
+        """Two states to the bit."""
+        self.ledger.same(check, f"parameters {where}", got.params, want.params)
+        for name in self.config.optimizer.slots:
+            self.ledger.same(check, f"{name} {where}", got.slots[name], want.slot(name))
+        self._counted(got, want.step, where)
 
     def _log(self, log: StepLog, steps: int, where: str) -> None:
         for name, dtype in (("loss", np.float64), ("correct", np.int64), ("size", np.int64)):
@@ -284,12 +247,24 @@ class Proof:
             self.ledger.holds("log", alike, f"log: {name} is not a {np.dtype(dtype)} array of shape {(steps,)}: {where}")
 
     def _state(self, trainer: Watched, where: str) -> State:
+        """What state() gives, which has all that a state has to have, and nothing else."""
         state = trainer.state()
-        for name in ("params", "velocity"):
-            a = getattr(state, name, None)
-            alike = isinstance(a, np.ndarray) and a.shape == (self.net.param_count,) and a.dtype == np.float32
-            self.ledger.holds("state", alike, f"state: {name} is not a float32 array of shape {(self.net.param_count,)}: {where}")
+        wanted, slots = trainer.config.optimizer.slots, getattr(state, "slots", None)
+        self._array("params", getattr(state, "params", None), where)
+        told = f"slots: the state's are no mapping of names to arrays but {kind_of(slots)}: {where}"
+        self.ledger.holds("slots", isinstance(slots, Mapping), told)
+        names = [str(name) for name in state.slots]
+        told = f"slots: the state has {', '.join(names) or 'none'}, the optimizer {', '.join(wanted) or 'none'}: {where}"
+        self.ledger.holds("slots", sorted(names) == sorted(wanted), told)
+        for name in wanted:
+            self._array(name, state.slots[name], where)
+        whole = isinstance(getattr(state, "step", None), int) and not isinstance(state.step, bool)
+        self.ledger.holds("state", whole, f"state: step is no int but {kind_of(getattr(state, 'step', None))}: {where}")
         return state
+
+    def _array(self, name: str, a: object, where: str) -> None:
+        alike = isinstance(a, np.ndarray) and a.shape == (self.net.param_count,) and a.dtype == np.float32
+        self.ledger.holds("state", alike, f"state: {name} is not a float32 array of shape {(self.net.param_count,)}: {where}")
 
     def _again(self, check: str, what: str, log: StepLog, first_log: StepLog, trainer: Watched, first: State) -> None:
         """The same steps a second time: log and state must have the bits of the first."""
@@ -297,12 +272,12 @@ class Proof:
         if self.bitwise:
             for name in ("loss", "correct", "size"):
                 self.ledger.same(check, f"{name} of {what}", getattr(log, name), getattr(first_log, name))
-            self.ledger.same(check, f"parameters after {what}", state.params, first.params)
-            self.ledger.same(check, f"velocity after {what}", state.velocity, first.velocity)
+            self._same(check, f"after {what}", state, first)
         else:
             steps = len(first_log.size)
             bounds = {name: steps * limit for name, limit in update_bounds(self.net, int(max(first_log.size)), self.precision).items()}
             self.ledger.near(check, what, pairs(self.net, state.params, first.params.astype(np.float64)), bounds)
+            self._counted(state, first.step, what)
 
 
 def pairs(net: Net, got: np.ndarray, want: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -314,17 +289,6 @@ def pairs(net: Net, got: np.ndarray, want: np.ndarray) -> dict[str, tuple[np.nda
 def joined(logs: list[StepLog]) -> StepLog:
     """The log of consecutive ranges as that of one."""
     return StepLog(*(np.concatenate([getattr(log, name) for log in logs]) for name in ("loss", "correct", "size")))
-
-
-def copied(state: State) -> State:
-    return State(np.array(state.params), np.array(state.velocity))
-
-
-def spoil(state: State) -> None:
-    """Write NaN into a state's arrays, where they let us."""
-    for a in (state.params, state.velocity):
-        if a.flags.writeable:
-            a.fill(np.nan)
 
 
 def _checksum(dataset: Dataset) -> tuple[int, int]:

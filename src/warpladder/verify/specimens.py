@@ -9,10 +9,11 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..data.dataset import Dataset
-from ..ops.sgd import reference as sgd
+from ..ops.update import reference as update
 from ..order import Order
 from ..trainers.base import State
 from ..trainers.reference import ReferenceTrainer
+from .sizes import sizes
 from .sums import Sums
 
 
@@ -20,8 +21,9 @@ from .sums import Sums
 class Specimen:
     """One step: where it starts, which it is, and what must come of it.
 
-    state : State, float32.
+    state : State, float32; its step is not that of the case's epoch, but counts updates as a run does.
     step, size : which step of the case's epoch, and the samples in its batch.
+    samples : of the case's data set, by which a schedule knows the epoch's length.
     loss, correct : what its log must say.
     gradient : (param_count,) float64, of the mean loss.
     """
@@ -29,29 +31,44 @@ class Specimen:
     state: State
     step: int
     size: int
+    samples: int
     loss: float
     correct: int
     gradient: np.ndarray
 
-    def after(self, config: TrainConfig) -> tuple[np.ndarray, np.ndarray]:
-        """Parameters and velocity after the step with these settings, float64."""
-        return sgd.step(self.state.params.astype(np.float64), self.gradient, self.state.velocity.astype(np.float64), config)
+    def after(self, config: TrainConfig, gradient: np.ndarray | None = None) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Parameters and slots after the step with these settings, float64; with another gradient where one is given."""
+        return update.step(
+            self.params,
+            self.gradient if gradient is None else gradient,
+            self._slots(config),
+            config,
+            self.rate(config),
+            self.state.step + 1,
+        )
 
-    def sizes(self, config: TrainConfig) -> tuple[np.ndarray, np.ndarray]:
-        """What errors in the update and in the velocity are relative to: the same sums of their terms' sizes.
+    def sizes(self, config: TrainConfig) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """What errors in the update and in each slot are relative to."""
+        return sizes(config, self.params, self.gradient, self._slots(config), self.rate(config), self.state.step + 1)
 
-        Where gradient, momentum and decay cancel, their errors do not; nor does clipping take errors away in proportion.
-        """
-        params, gradient, velocity = (np.abs(a.astype(np.float64)) for a in (self.state.params, self.gradient, self.state.velocity))
-        after, summed = sgd.step(params, gradient, velocity, config.but(clip_value=None))
-        return params - after, summed
+    def rate(self, config: TrainConfig) -> float:
+        """The learning rate of the step."""
+        return float(config.rates(self.state.step, self.state.step + 1, self.samples)[0])
+
+    @property
+    def params(self) -> np.ndarray:
+        """(param_count,) float64, before the step."""
+        return self.state.params.astype(np.float64)
+
+    def _slots(self, config: TrainConfig) -> dict[str, np.ndarray]:
+        return {name: self.state.slot(name).astype(np.float64) for name in config.optimizer.slots}
 
 
 @dataclass(frozen=True)
 class Case:
     """A data set, an order of its samples, and specimens among the steps of that epoch.
 
-    updates : whether the parameters and the momentum after a step are judged, or what the step logs alone.
+    updates : whether the parameters and the slots after a step are judged, or what the step logs alone.
     """
 
     name: str

@@ -68,7 +68,7 @@ def on_grid(net: Net, state: State, x: np.ndarray, rng: np.random.Generator, pre
     for slot in ahead:
         bias = biases[slot.layer]
         w, b = state.params[slot.start : slot.stop], state.params[bias.start : bias.stop]
-        entering = ReferenceTrainer(net, TrainConfig(), State(params, params)).activations(x)[slot.layer]
+        entering = ReferenceTrainer(net, TrainConfig(), State(params)).activations(x)[slot.layer]
         peak = np.abs(entering).max(initial=0) / unit
         size = math.sqrt(float(np.mean(w.astype(np.float64) ** 2)))
         grid = 2.0 ** math.ceil(math.log2(size)) if size > 0 else 1.0
@@ -79,7 +79,7 @@ def on_grid(net: Net, state: State, x: np.ndarray, rng: np.random.Generator, pre
             if peak * np.abs(whole).reshape(slot.shape[0], -1).sum(axis=1).max() + np.abs(offset).max() <= 2.0**24:
                 if digits == 2.0**24:
                     break
-                sums = ReferenceTrainer(net, TrainConfig(), State(params, params)).activations(x)[slot.layer + 1]
+                sums = ReferenceTrainer(net, TrainConfig(), State(params)).activations(x)[slot.layer + 1]
                 if np.abs(sums).max(initial=0) / (unit * grid) + np.abs(offset).max() <= digits:
                     break
             grid *= 2
@@ -88,4 +88,9 @@ def on_grid(net: Net, state: State, x: np.ndarray, rng: np.random.Generator, pre
             grid *= back
             params[slot.start : slot.stop], params[bias.start : bias.stop] = whole * grid, offset * unit * grid
         unit *= grid
-    return State(params, state.velocity.astype(np.float32))
+    return narrow(state.but(params=params))
+
+
+def narrow(state: State) -> State:
+    """A state in float32."""
+    return State(state.params.astype(np.float32), {name: slot.astype(np.float32) for name, slot in state.slots.items()}, state.step)

@@ -124,7 +124,7 @@ class Ledger:
     ) -> None:  # fmt: skip
         """Compare tensors (got, want) with their bounds; of several that fail, the worst is named.
 
-        stored : numbers that were rounded to float32 in storage, each of which may be off by that.
+        stored : sizes of what was rounded to float32 in storage, by which each number may be off in proportion.
         """
         rows = []
         for name, (got, want) in tensors.items():

@@ -28,7 +28,7 @@ RESERVE = 3.0  # times the witness's error must fit into each bound
 #: RESERVE of a coarser format than float32: there nearly all of any program's error is the rounding of the same factors.
 COARSE_RESERVE = 1.5
 
-#: At rate 0 and from zero velocity, the velocity after one step is the gradient.
+#: At rate 0 and from a momentum of zero, the momentum after one step is the gradient.
 SETTINGS = TrainConfig(batch_size=None, learning_rate=0.0, momentum=0.5, shuffle=False)
 
 
@@ -36,7 +36,7 @@ class Witness(LayerwiseTrainer):
     """Plain float32 code at these parameters, (param_count,); `sums` is told the terms of its gradients."""
 
     def __init__(self, net: Net, params: np.ndarray, sums: Sums | None = None) -> None:
-        super().__init__(net, SETTINGS, State(params, np.zeros_like(params)), TABLE)
+        super().__init__(net, SETTINGS, State(params), TABLE)
         self.sums, self.passed = sums, 0
 
     def _pass(self, n: int) -> tuple[float, int]:
@@ -50,28 +50,53 @@ class Witness(LayerwiseTrainer):
         return reported
 
 
-def misfit(net: Net, dataset: Dataset, specimen: Specimen, sums: Sums | None) -> str:
-    """Where float32 does not come well within the bounds on this batch, a whole data set; empty where it does.
+def misfit(net: Net, dataset: Dataset, specimen: Specimen, sums: Sums | None) -> tuple[str, list[np.ndarray]]:
+    """Where float32 does not come well within the bounds on this batch, a whole data set, empty where it does; and the gradient that it found.
 
     sums : has been told the truth of the batch's terms; None where only the bound of the loss counts.
     """
     trainer = Witness(net, specimen.state.params, sums)
     trainer.load(dataset)
     log = trainer.run(Order(0, 0, len(dataset.train_x), shuffle=False), 0, 1)
-    beyond = _beyond(net, specimen, float(log.loss[0]), trainer.state().velocity, RESERVE, "float32", sums is not None)
+    gradient = trainer.state().slots["momentum_buffer"]
+    beyond = _beyond(net, specimen, float(log.loss[0]), gradient, RESERVE, "float32", sums is not None)
     if sums is not None and not beyond:
         beyond = sums.unfit(specimen.gradient, update_bounds(net, specimen.size), RESERVE)
-    return f"plain float32 code itself: {beyond}" if beyond else ""
+    return f"plain float32 code itself: {beyond}" if beyond else "", [gradient]
 
 
 def misfit_coarsely(
     net: Net, x: np.ndarray, y: np.ndarray, counts: np.ndarray, specimen: Specimen, precision: str, updates: bool = True
-) -> str:
-    """Where a coarser format does not come well within the bounds, on a batch in which sample i of x (n, *in_shape) float64 occurs counts[i] times."""
-    found = (truth(witness, x, y, counts) for witness in _coarse(net, specimen.state.params, precision))
-    beyond = (_beyond(net, specimen, loss, gradient, COARSE_RESERVE, precision, updates) for loss, _, gradient in found)
-    against = next(filter(None, beyond), "")
-    return f"plain {precision} code itself: {against}" if against else ""
+) -> tuple[str, list[np.ndarray]]:
+    """The same of a coarser format, on a batch in which sample i of x (n, *in_shape) float64 occurs counts[i] times; a gradient from each witness."""
+    gradients = []
+    for witness in _coarse(net, specimen.state.params, precision):
+        loss, _, gradient = truth(witness, x, y, counts)
+        if against := _beyond(net, specimen, loss, gradient, COARSE_RESERVE, precision, updates):
+            return f"plain {precision} code itself: {against}", []
+        gradients.append(gradient)
+    return "", gradients
+
+
+def unsteady(net: Net, config: TrainConfig, specimen: Specimen, gradients: list[np.ndarray], precision: str) -> str:
+    """Where the optimizer makes more of the witnesses' errors in the gradient than fits into the bounds, in words; empty where it does not.
+
+    A sum of gradient, momentum and decay makes nothing of them; a gradient that is divided by its own size may turn its sign over them.
+    """
+    config = config.but(learning_rate=1.0)
+    reserve = RESERVE if precision == "float32" else COARSE_RESERVE
+    limits = update_bounds(net, specimen.size, precision, config.optimizer.roundings)
+    (after, slots), (change, scales) = specimen.after(config), specimen.sizes(config)
+    wanted, scales = {"update": after, **slots}, {"update": change, **scales}
+    for gradient in gradients:
+        moved, held = specimen.after(config, gradient.astype(np.float64))
+        for what, found in {"update": moved, **held}.items():
+            off, sizes = views(net, found - wanted[what]), views(net, scales[what])
+            for name, limit in limits.items():
+                error = distance(off[name], np.zeros(off[name].shape), sizes[name])
+                if not error * reserve <= limit:
+                    return f"{what} of {name} is off by {error:.1e} for the gradient's rounding, more than 1/{reserve:g} of the bound of {limit:.1e}"
+    return ""
 
 
 def _beyond(net: Net, specimen: Specimen, loss: float, gradient: np.ndarray, reserve: float, precision: str, updates: bool) -> str:
@@ -104,5 +129,5 @@ def fit_to_predict_coarsely(net: Net, x: np.ndarray, scale: float, params: np.nd
 
 def _coarse(net: Net, params: np.ndarray, precision: str) -> list[ReferenceTrainer]:
     """Honest programs of a coarser format; where it is stored too, there are two kinds of them."""
-    state = State(params, np.zeros_like(params))
+    state = State(params)
     return [ReferenceTrainer(net, SETTINGS, state, precision, apart) for apart in ((False, True) if precision in STORED else (False,))]

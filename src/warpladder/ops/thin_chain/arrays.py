@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...device import Array
+from ...optimizers import SGD
 from ..kernels import KernelUpdate, Log, OnDevice
-from ..sgd.cuda import settings
+from ..update.cuda import limit
 
 #: Outputs of a layer at most: all of a sample's stay in registers.
 MOST = 16
@@ -58,11 +59,13 @@ class ChainArrays:
         self.g = owner.scratch((capacity, -(-self.width // 4) * 4))
 
     def updated(self, n: int, batch: int) -> tuple[object, ...]:
-        """Gradients, parameters, velocity and the settings of SGD, as kernels that may update take them."""
+        """Gradients, parameters, momentum buffer and the settings of SGD, as kernels that may update take them."""
         if self.update is None or n < batch:
             return None, None, None, 0.0, 0.0, 0, 0.0, 0.0
-        u = self.update
-        return u.grads, u.params, u.velocity, *settings(u.config)
+        u, sgd = self.update, self.update.config.optimizer
+        assert isinstance(sgd, SGD)
+        momentum_buffer = u.slots[0] if u.slots else None
+        return u.grads, u.params, momentum_buffer, sgd.learning_rate, sgd.momentum, int(sgd.nesterov), sgd.weight_decay, limit(u.config)
 
     def second(self, tensors: list[Array]) -> tuple[Array | None, Array | None]:
         """The second layer's of weights or gradients, where there is one."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...config import TrainConfig
 from ...device import Array, Device
 from ...nets import CrossEntropyLoss, Flatten, Layer, Linear, Net, ReLU
+from ...optimizers import SGD
 from ..kernels import KernelUpdate, Launches, Log, WholeStep
 from .arrays import MOST, ChainArrays
 from .launches import ChainLaunches
@@ -25,9 +27,14 @@ class ThinChain(WholeStep):
         wide = max((layer.out_features for layer in layers if isinstance(layer, Linear)), default=0)
         return form in ([Linear], [Linear, ReLU, Linear]) and wide <= MOST and isinstance(net.loss, CrossEntropyLoss)
 
+    @classmethod
+    def updates(cls, config: TrainConfig) -> bool:
+        """SGD at a constant rate, whose settings are arguments of the kernels; for others a launch over all parameters follows."""
+        return isinstance(config.optimizer, SGD) and config.steady
+
     def __init__(
         self, device: Device, net: Net, source: Array, scale: float, labels: Array | None, order: Array, log: Log, whole: int, capacity: int,
-        w: Mapping[str, Array], dw: Mapping[str, Array], update: KernelUpdate, block_size: int,
+        w: Mapping[str, Array], dw: Mapping[str, Array], update: KernelUpdate | None, block_size: int,
     ) -> None:  # fmt: skip
         super().__init__(device, net, source, scale, labels, order, log, whole, capacity, w, dw, update, block_size)
         assert labels is not None

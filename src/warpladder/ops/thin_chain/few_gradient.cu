@@ -13,18 +13,18 @@ constexpr int TILE = 16;  // inputs of a block
 constexpr int AHEAD = 2;  // samples that a lane asks for at once
 
 // x: (n, inputs). Blocks along x: of dw1, then of the small sums, then one for the log. small: (n, pitch), of which `count` columns are summed.
-// params, velocity: null where nothing is updated.
+// params, momentum_buffer: null where nothing is updated.
 template <int WIDTH, int WIDE, class Pixel>
 __global__ void __launch_bounds__(THREADS, 1) chain_gradient_few(
     const Pixel* __restrict__ x, float scale, const float* __restrict__ g, int n, int inputs, const float* __restrict__ small, int pitch, int count,
     int out, const double* __restrict__ lost, const int* __restrict__ hits, float* dw1, float* db1, float* dw2, float* db2, float* grads,
-    float* params, float* velocity, float rate, float momentum, int nesterov, float decay, float limit, int* step, double* log_loss,
+    float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay, float limit, int* step, double* log_loss,
     long long* log_correct, int batch, int first, int last
 ) {
     constexpr int ACROSS = TILE / WIDE, EACH = 32 / ACROSS, QUADS = (WIDTH + 3) / 4, SUMS = WIDTH * WIDE;
     static_assert(WIDTH * TILE <= THREADS, "a thread for each sum");
     __shared__ float added[WARPS][WIDTH * TILE];
-    const Flat flat = {grads, params, velocity, {rate, momentum, nesterov, decay, limit}};
+    const Flat flat = {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit};
     const int t = threadIdx.x, lane = t % 32, warp = t / 32, tiles = (inputs + TILE - 1) / TILE, block = blockIdx.x;
     if (block == gridDim.x - 1) {
         sum_log<WARPS>(lost, hits, n, step, log_loss, log_correct, batch, first, last);

@@ -13,12 +13,13 @@ from ...device import Array, Device
 from ...errors import DataError
 from ...nets import CrossEntropyLoss, Net
 from ...ops.kernels import Head, KernelAccumulate, KernelLoss, KernelTable, Launches, Log, OnDevice, Stem, WholeStep
+from ...optimizers import NUMBERS
 from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range
 from .feeds import FEEDS, Feed, ResidentFeed, Slice
 from .foresight import foreseen
+from .layout import Layout
 from .network import Network, Stage, bind, sizes
-from .slots import Slots
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
@@ -56,20 +57,22 @@ class KernelTrainer(Trainer):
         self.net, self.config, self.device, self.table = net, config, device, table
         self.feed_name, self.feed_type = feed, FEEDS[feed]
         self.block_size = block_size or BLOCK_SIZE
-        self.slots = Slots(net)
+        self.layout = Layout(net)
         self.seconds: dict[str, float] = {}
-        device.check_room({"parameters, gradients and momentum": 12 * self.slots.size})
-        self.params, self.grads, self.velocity = (
-            self.slots.zeros(device, what) for what in ("parameters", "gradients", "optimiser")
-        )  # fmt: skip
-        self.update = table.update(device, config, self.params, self.grads, self.velocity, self.block_size)
+        names = config.optimizer.slots
+        device.check_room({"parameters, gradients and optimizer": 4 * (2 + len(names)) * self.layout.size})
+        self.params, self.grads = (self.layout.zeros(device, what) for what in ("parameters", "gradients"))
+        self.slots = {name: self.layout.zeros(device, "optimizer") for name in names}
+        self.update = table.update(device, config, self.params, self.grads, tuple(self.slots.values()), self.block_size)
         self.step = device.zeros((1,), np.int32, "log")
-        self.running = 0  # what it holds
+        self.running = 0  # the number that `step` holds
+        self.made = 0  # updates so far, over all epochs
         self.network: Network | None = None
         self.feed: Feed | None = None
         self.total: Array | None = None
         self.target: Array | None = None
         self.logged: Array | None = None
+        self.numbers: Array | None = None
         self.loss: KernelLoss | None = None
         self.stem: Stem | None = None
         self.head: Head | None = None
@@ -85,7 +88,7 @@ class KernelTrainer(Trainer):
 
     def twin(self, device: Device) -> KernelTrainer:
         """A trainer like this one, from zero weights, on another device."""
-        start = State(*np.zeros((2, self.net.param_count), np.float32))
+        start = State(np.zeros(self.net.param_count, np.float32))
         return KernelTrainer(self.net, self.config, start, device, self.table, self.feed_name, self.block_size)
 
     def _load(self, dataset: Dataset) -> None:
@@ -107,6 +110,10 @@ class KernelTrainer(Trainer):
         steps = max(1, self.config.steps(samples))
         self.epoch, room = steps, max(steps, REPEATS)
         self.logged, self.told = device.zeros((2, room), np.float64, "log"), device.pinned((2, room), np.float64)
+        rows = 1 if self.config.steady else room
+        self.numbers = device.zeros((rows, NUMBERS), np.float32, "log")
+        self.host_numbers = device.pinned((rows, NUMBERS))  # free again when a run has begun, since every run waits for its end
+        self._bring_numbers(0, rows)
         self.network = self._bind(held, train=whole is None)
         labelled = isinstance(self.net.loss, CrossEntropyLoss)
         self.target = device.zeros((held,), np.int32, "input") if labelled else None
@@ -114,7 +121,7 @@ class KernelTrainer(Trainer):
             self.loss = self._loss(self.network)
             self.head = self._head(self.target)
         if capacity < self.batch:
-            self.total = self.slots.zeros(device, "gradients")
+            self.total = self.layout.zeros(device, "gradients")
             self.adding = self.table.accumulate(device, self.total, self.grads, self.block_size)
         self.seconds["bind"] = perf_counter() - start
         start = perf_counter()
@@ -123,14 +130,15 @@ class KernelTrainer(Trainer):
             self.stem = self._stem(self.feed)
         else:
             self.whole = self._whole(whole, self.feed)
-        self.updating = self.update.launches()
+        self.updating = self.update.launches(self.numbers, None if self.config.steady else self.step)
         device.synchronize()
         self.seconds["load"] = perf_counter() - start
 
     def _release(self) -> None:
         """Let go of everything that was bound for a training set, before there is asked for room for another."""
         self.network = self.feed = self.loss = self.stem = self.head = self.whole = self.adding = None
-        self.total = self.target = self.logged = None
+        self.total = self.target = self.logged = self.numbers = None
+        self.updating = []
         self.programs: dict[Slice, Launches] = {}
 
     @property
@@ -169,11 +177,18 @@ class KernelTrainer(Trainer):
     def _whole(self, kind: type[WholeStep], feed: Feed) -> WholeStep:
         """What computes all of this net's step at once, from samples that are on the device."""
         assert isinstance(feed, ResidentFeed)
-        w, dw = self.slots.views(self.params), self.slots.views(self.grads)
+        w, dw = self.layout.views(self.params), self.layout.views(self.grads)
         return kind(
             self.device, self.net, feed.source, feed.scale, feed.source_labels, feed.words, self.log, self.batch, self.capacity, w, dw,
-            self.update, self.block_size,
+            self.update if kind.updates(self.config) else None, self.block_size,
         )  # fmt: skip
+
+    def _bring_numbers(self, first: int, last: int) -> None:
+        """Queue what steps first..last-1 of the epoch are made with, for the updates that come next."""
+        assert self.numbers is not None
+        some, stream = slice(first, last), self.device.stream
+        self.host_numbers[some] = self.config.numbers(self.made, self.made + last - first, self.samples)
+        self.numbers[some].upload(self.host_numbers[some], stream)
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.network is None or self.feed is None:
@@ -185,6 +200,8 @@ class KernelTrainer(Trainer):
             self._count_from(first)
         if self.whole is None or self.whole.ordered:
             self.feed.begin(order, first, last)
+        if not self.config.steady:
+            self._bring_numbers(first, last)
         self._queue(self.feed, first, last)
         size = np.array([self._size(step) for step in range(first, last)], np.int64)  # the device works meanwhile
         return StepLog(*self._finished(first, last), size)
@@ -192,7 +209,7 @@ class KernelTrainer(Trainer):
     def _finished(self, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
         """Wait for steps first..last-1, which are queued: their losses and counts of right samples."""
         assert self.feed is not None
-        self.running = last
+        self.running, self.made = last, self.made + last - first
         self._tell(first, last)
         done = self.device.stream.record()
         if last >= self.epoch:
@@ -262,7 +279,7 @@ class KernelTrainer(Trainer):
 
     def updates(self, part: Slice) -> bool:
         """Whether what computes all of a step updates the parameters as well: it does where the slice is the whole batch."""
-        return self.whole is not None and part.n == part.batch
+        return self.whole is not None and self.whole.update is not None and part.n == part.batch
 
     def _with_stem(self, stem: Stem, stages: list[Stage], part: Slice) -> list[Stage]:
         """The stages with the feed's and the first layers' forward pass replaced by the stem's."""
@@ -304,16 +321,18 @@ class KernelTrainer(Trainer):
         return -(-samples // -(-samples // limit))
 
     def _bind(self, capacity: int, train: bool) -> Network:
-        w = self.slots.views(self.params)
-        dw = self.slots.views(self.grads) if train else {}
+        w = self.layout.views(self.params)
+        dw = self.layout.views(self.grads) if train else {}
         return bind(self.net, self.table, self.device, capacity, w, dw, self.block_size)
 
     def state(self) -> State:
-        return State(self.slots.download(self.params), self.slots.download(self.velocity))
+        return State(self.layout.download(self.params), {name: self.layout.download(slot) for name, slot in self.slots.items()}, self.made)
 
     def set_state(self, state: State) -> None:
-        self.slots.upload(self.params, state.params)
-        self.slots.upload(self.velocity, state.velocity)
+        self.layout.upload(self.params, state.params)
+        for name, slot in self.slots.items():
+            self.layout.upload(slot, state.slot(name))
+        self.made = state.step
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
         if x.shape[1:] != self.net.in_shape:
@@ -339,7 +358,7 @@ class KernelTrainer(Trainer):
         held = {
             "parameters": self.params.nbytes,
             "gradients": self.grads.nbytes,
-            "optimiser": self.velocity.nbytes,
+            "optimizer": sum(slot.nbytes for slot in self.slots.values()),
             "log": self.step.nbytes,
         }
         owners: list[OnDevice | None] = [self.update, self.loss, self.stem, self.head, self.whole, self.adding]
@@ -350,7 +369,7 @@ class KernelTrainer(Trainer):
             owners += [op for _, op in self.network.ops]
         if self.feed is not None:
             held["data"] = self.feed.bytes
-            held["log"] += _bytes(self.logged)
+            held["log"] += _bytes(self.logged) + _bytes(self.numbers)
             owners += self.feed.gathers
         return held | {"workspace": sum(owner.workspace for owner in owners if owner is not None)}
 

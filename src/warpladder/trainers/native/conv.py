@@ -131,11 +131,11 @@ def _patch_offsets(at, x, kernel, channels, w_at):  # type: ignore[no-untyped-de
 
 
 @compiled(nogil=True)
-def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, w_at, add, tile_range, rate, clip, decay):  # type: ignore[no-untyped-def]
+def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, w_at, add, tile_range, steps, step):  # type: ignore[no-untyped-def]
     """dw (panel, kernel row, kernel column, input channel, WIDTH) = sum over pixels of patch^T dy, for tiles of ROWS patch elements in a range.
 
     add : whether dw is added to; otherwise it is overwritten.
-    rate : above 0 steps the weights at `target` instead of storing a gradient (one chunk of pixels only).
+    steps : whether SGD steps the weights at `target`, with step (rate, clip, decay), and no gradient is stored (one chunk of pixels only).
     """
     channels = x[CHANNELS]
     depth = kernel[0] * kernel[1] * channels
@@ -162,8 +162,8 @@ def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, 
                     result = (target, panel * depth * WIDTH)
                     for tile in range(tile_range[0], tile_range[1]):
                         m = tile * ROWS
-                        if rate > 0:
-                            _zero_sgd(table, m, left, right, (length, runs), result, result, (rate, clip, decay))
+                        if steps:
+                            _zero_sgd(table, m, left, right, (length, runs), result, result, step)
                         elif fresh:
                             _zero_store(table, m, left, right, (length, runs), result, result, NO_STEP)
                         else:

@@ -7,8 +7,6 @@ operation says which part of it is this thread's.
 
 from __future__ import annotations
 
-import numpy as np
-
 from ...ops.compiled import compiled
 from . import conv, elementwise, fold, losses, pixels, thin, update
 from .emit import LANES
@@ -16,12 +14,16 @@ from .program import PACKED
 from .sharing import share
 from .views import FIELDS, HEIGHT, WIDTH_
 
-_NOTHING = np.float32(0)
-
 
 @compiled(nogil=True)
 def _views(operands):  # type: ignore[no-untyped-def]
     return operands[:FIELDS], operands[FIELDS : 2 * FIELDS], operands[2 * FIELDS : 3 * FIELDS], operands[3 * FIELDS :]
+
+
+@compiled(nogil=True)
+def _sgd_step(memory, step):  # type: ignore[no-untyped-def]
+    """Rate, clip and decay of SGD, for gradients that step the weights at once."""
+    return memory.numbers[step.number, 0], step.clip, memory.numbers[step.number, 3]
 
 
 @compiled(nogil=True)
@@ -90,7 +92,7 @@ def weight_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
     conv.weight_gradient(
         memory.offsets[call.thread], activations, x, more[1:3], more[3], activations, dy, images,
         memory.weights if steps else memory.gradients[call.slot], more[4], call.add, share(more[5], call.part, call.parts),
-        call.rates.rate if steps else _NOTHING, call.rates.clip, call.rates.decay,
+        steps, _sgd_step(memory, call.step),
     )  # fmt: skip
     return 0.0, 0.0
 
@@ -184,7 +186,7 @@ def enter_thin_weight_gradient(operands, memory, call):  # type: ignore[no-untyp
     pixels.weight_gradient(
         memory.offsets[call.thread], samples.u8, call.indices, samples.scale, more[5], memory.activations[call.slot], dy, call.n,
         memory.weights if steps else memory.gradients[call.slot], more[0], more[1], more[2], call.add, share(more[3], call.part, call.parts),
-        call.rates.rate if steps else _NOTHING, call.rates.clip, call.rates.decay,
+        steps, _sgd_step(memory, call.step),
     )  # fmt: skip
     return 0.0, 0.0
 
@@ -211,7 +213,7 @@ def thin_weight_gradient(operands, memory, call):  # type: ignore[no-untyped-def
     thin.weight_gradient(
         memory.offsets[call.thread], activations, x, activations, dy, call.n,
         memory.weights if steps else memory.gradients[call.slot], more[0], more[1], more[2], call.add, share(more[3], call.part, call.parts),
-        call.rates.rate if steps else _NOTHING, call.rates.clip, call.rates.decay,
+        steps, _sgd_step(memory, call.step),
     )  # fmt: skip
     return 0.0, 0.0
 
@@ -322,9 +324,20 @@ def sgd(operands, memory, call):  # type: ignore[no-untyped-def]
     """No views; first, last + 1."""
     more = _views(operands)[3]
     first, last = share(more[1] - more[0], call.part, call.parts)
-    rates = call.rates
     update.sgd(
-        memory.weights, memory.gradients, call.add, memory.velocity, memory.scratch[call.thread],
-        rates.rate, rates.momentum, rates.nesterov, rates.decay, rates.clip, more[0] + first, more[0] + last,
+        memory.weights, memory.gradients, call.add, memory.slots, memory.scratch[call.thread], memory.numbers[call.step.number], call.step.clip,
+        more[0] + first, more[0] + last,
+    )  # fmt: skip
+    return 0.0, 0.0
+
+
+@compiled(nogil=True)
+def by_rule(operands, memory, call):  # type: ignore[no-untyped-def]
+    """No views; first, last + 1. The optimizer is the call's."""
+    more = _views(operands)[3]
+    first, last = share(more[1] - more[0], call.part, call.parts)
+    update.by_rule(
+        call.step.rule, memory.weights, memory.gradients, call.add, memory.slots, memory.scratch[call.thread],
+        memory.numbers[call.step.number], call.step.clip, more[0] + first, more[0] + last,
     )  # fmt: skip
     return 0.0, 0.0

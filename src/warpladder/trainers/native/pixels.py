@@ -129,9 +129,10 @@ def forward(at, sums, pixels, indices, scale, weights, w_at, pitch, features, ou
 
 @compiled(nogil=True)
 def weight_gradient(  # type: ignore[no-untyped-def]
-    at, pixels, indices, scale, features, slopes, dy, samples, target, w_at, pitch, outputs, add, panel_range, rate, clip, decay
+    at, pixels, indices, scale, features, slopes, dy, samples, target, w_at, pitch, outputs, add, panel_range, steps, step
 ):
-    """dw = scale * dy^T pixels[indices] for columns in a range of panels; `add` and `rate` as in conv.weight_gradient."""
+    """dw = scale * dy^T pixels[indices] for columns in a range of panels; `add`, `steps` and `step` as in conv.weight_gradient."""
+    rate, clip, decay = step
     for column in range(panel_range[0] * WIDTH, panel_range[1] * WIDTH, WIDTH):
         half = column + WIDTH > features
         for output in range(0, outputs, OUTPUTS):
@@ -139,7 +140,7 @@ def weight_gradient(  # type: ignore[no-untyped-def]
                 row = min(output + i, outputs - 1)
                 at[i] = dy[OFFSET] + row
                 at[OUTPUTS + i] = w_at + row * pitch + column
-            if rate > 0:
+            if steps:
                 if half:
                     _step_half(pixels, indices, column, samples, slopes, at, dy[SAMPLE], scale, target, rate, clip, decay)
                 else:

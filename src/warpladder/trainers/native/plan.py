@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ...config import TrainConfig
 from ...nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Upsample2d
+from ...optimizers import SGD
 from . import operations as do
 from .conv import BLOCK, CHUNK, MASK, ROWS, STORE
 from .conv import RELU as WITH_RELU
@@ -74,7 +75,7 @@ def fuse(net: Net) -> tuple[int, list[Node]]:
 class Plan:
     """A net's program for `threads` threads and batches of `batch` samples.
 
-    rows : the table. sections : where its parts begin and end.
+    rows : the table. sections : where its parts begin and end. update : the operation of the last.
     together, block : how threads share the work, and samples a block (see run.py).
     activations, winners, gradients, packed : sizes of the buffers, in elements.
     out : the net's output, as a tensor.
@@ -82,6 +83,8 @@ class Plan:
 
     def __init__(self, net: Net, config: TrainConfig, threads: int, batch: int) -> None:
         self.net = net
+        #: how the weights are updated: an optimizer but SGD brings its loop with it
+        self.update = do.sgd if type(config.optimizer) is SGD else do.by_rule
         self.layout = Layout(net)
         work = net.train_flops * batch / net.param_count
         self.together = batch < 2 * threads or (self.layout.count > SMALL and work < 2000)
@@ -92,9 +95,8 @@ class Plan:
             self.block = batch
         else:
             self.block = max(1, min(CACHE // self.activations, -(-batch // threads)))
-        self.steps_weights = (
-            self.together and batch <= CHUNK and config.momentum == 0 and config.learning_rate > 0
-        )  # a Linear layer's gradient then never reaches memory
+        plain = type(config.optimizer) is SGD and not config.optimizer.slots
+        self.steps_weights = self.together and batch <= CHUNK and plain  # a Linear layer's gradient then never reaches memory
         self._build()
 
     # ------------------------------------------------------------------ tensors
@@ -355,11 +357,11 @@ class Plan:
         return self.packed - floats
 
     def _updates(self) -> list[Row]:
-        """SGD on everything that no weight gradient has stepped already."""
+        """The update of everything that no weight gradient has stepped already."""
         rows, start = [], 0
         for first, last in [*sorted(self.stepped), (self.layout.count, self.layout.count)]:
             if first > start:
-                rows.append(_row(do.sgd, [], start, first))
+                rows.append(_row(self.update, [], start, first))
             start = last
         return rows
 

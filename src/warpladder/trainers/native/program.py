@@ -16,6 +16,7 @@ import numpy as np
 from numba import types
 from numba.core import cgutils
 
+from ...errors import ConfigError
 from .emit import intrinsic
 
 OPERANDS = 48  # length of a row of the table, in whole numbers
@@ -24,6 +25,7 @@ OPERANDS = 48  # length of a row of the table, in whole numbers
 WEIGHTS, PACKED = range(2)
 
 RESULT = types.UniTuple(types.float64, 2)  # of every operation: the loss and the right answers it found
+RULE = (types.float32[::1],) * 5  # arguments of an optimizer's loop: weights, gradient, two slots, the step's numbers
 
 
 class Memory(NamedTuple):
@@ -37,11 +39,12 @@ class Memory(NamedTuple):
     winners: np.ndarray  # (shares, numbers) int32
     gradients: np.ndarray  # (shares, parameters and folded gradients) float32
     weights: np.ndarray  # (parameters,) float32
-    velocity: np.ndarray  # (parameters,) float32
+    slots: np.ndarray  # (slots * parameters,) float32: the optimizer's, one after the other
     packed: np.ndarray  # (floats,) float32
     offsets: np.ndarray  # (threads, entries of the offset tables) int64
     scratch: np.ndarray  # (threads, floats) float32
     sync: np.ndarray  # (16,) int64
+    numbers: np.ndarray  # (steps, NUMBERS) float32: what each step's update is made with, as the optimizer lays it out
     loss: np.ndarray  # (threads, steps) float64
     correct: np.ndarray  # (threads, steps) int64
 
@@ -55,14 +58,12 @@ class Samples(NamedTuple):
     scale: np.float32
 
 
-class Rates(NamedTuple):
-    """The settings of an update, float32; no clipping is an infinite clip."""
+class Step(NamedTuple):
+    """What the weights are updated with at one step."""
 
-    rate: np.float32
-    momentum: np.float32
-    nesterov: bool
-    decay: np.float32
-    clip: np.float32
+    number: int  # row of `Memory.numbers`
+    clip: np.float32  # infinite for no clipping
+    rule: int  # where the optimizer's compiled loop lies; 0 where an operation of ours takes its place
 
 
 class Call(NamedTuple):
@@ -76,7 +77,7 @@ class Call(NamedTuple):
     add: int  # whether earlier blocks left gradients to add to; for the update, how many gradients to sum
     indices: np.ndarray  # (n,) int64: which samples
     samples: Samples
-    rates: Rates
+    step: Step
     inverse: np.float32  # 1 / loss terms in the whole batch
 
 
@@ -90,23 +91,38 @@ class Sections(NamedTuple):
     update: tuple[int, int]  # once a step, all threads
 
 
-def address(operation: Callable, signature: tuple[Any, ...]) -> int:
-    """Where a compiled function's machine code for these argument types lies; compiles it if need be."""
+def address(operation: Callable, signature: tuple[Any, ...], result: Any = RESULT) -> int:
+    """Where a compiled function's machine code for these argument types lies; compiles it if need be.
+
+    Raises
+    ------
+    ConfigError
+        It does not give a `result`: a loop of an optimizer of the user's own may be wrong.
+    """
     operation.compile(signature)  # type: ignore[attr-defined]
-    result = operation.overloads[signature]  # type: ignore[attr-defined]
-    return result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+    found = operation.overloads[signature]  # type: ignore[attr-defined]
+    if found.signature.return_type != result:
+        raise ConfigError(f"{operation.__name__} in {operation.__module__} gives {found.signature.return_type}, where {result} is wanted")
+    return found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
+
+
+def _jump(context, builder, signature, values):  # type: ignore[no-untyped-def]
+    """Code that calls the function at the address that is the first of `values`, with the others; gives its result."""
+    kinds = signature.args[1:]
+    pointer = builder.inttoptr(values[0], context.call_conv.get_function_type(signature.return_type, kinds).as_pointer())
+    status, result = context.call_conv.call_function(builder, pointer, signature.return_type, kinds, values[1:])
+    with cgutils.if_unlikely(builder, status.is_error):
+        context.call_conv.return_status_propagate(builder, status)
+    return result
 
 
 @intrinsic
 def call_at(typing, where, operands, memory, call):  # type: ignore[no-untyped-def]
     """Call the operation at an address; its arguments are (operands, memory, call), its result RESULT."""
+    return RESULT(types.int64, operands, memory, call), _jump
 
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        kinds = signature.args[1:]
-        pointer = builder.inttoptr(values[0], context.call_conv.get_function_type(RESULT, kinds).as_pointer())
-        status, result = context.call_conv.call_function(builder, pointer, RESULT, kinds, values[1:])
-        with cgutils.if_unlikely(builder, status.is_error):
-            context.call_conv.return_status_propagate(builder, status)
-        return result
 
-    return RESULT(types.int64, operands, memory, call), emit
+@intrinsic
+def call_rule(typing, where, w, g, first, second, numbers):  # type: ignore[no-untyped-def]
+    """Call an optimizer's loop at an address; its arguments are of the types RULE, it gives nothing."""
+    return types.none(types.int64, *RULE), _jump

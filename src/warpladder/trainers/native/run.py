@@ -12,7 +12,7 @@ import numpy as np
 
 from ...ops.compiled import compiled
 from .elementwise import read_out
-from .program import Call, call_at
+from .program import Call, Step, call_at
 from .sharing import share
 from .sync import barrier
 
@@ -31,19 +31,20 @@ def _section(program, section, memory, call):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True)
-def train(thread, threads, together, block, program, sections, memory, samples, indices, batch, terms, rates):  # type: ignore[no-untyped-def]
+def train(thread, threads, together, block, program, sections, memory, samples, indices, batch, terms, clip, rule):  # type: ignore[no-untyped-def]
     """Train every batch of `indices`, the samples of consecutive steps; every thread calls this with its number.
 
     program : a row an instruction, beginning with its operation's address. block : samples that go through the layers at
-    once. terms : loss terms of a sample (1, or its elements for MSE).
+    once. terms : loss terms of a sample (1, or its elements for MSE). clip, rule : as in `Step`.
     """
     program = program.copy()  # operations write the block's size to it
     steps = (indices.shape[0] + batch - 1) // batch
-    for step in range(steps):
-        chosen = indices[step * batch : min((step + 1) * batch, indices.shape[0])]
+    for i in range(steps):
+        step = Step(i, clip, rule)
+        chosen = indices[i * batch : min((i + 1) * batch, indices.shape[0])]
         size = chosen.shape[0]
         inverse = np.float32(1.0 / (size * terms))
-        _section(program, sections.prepare, memory, Call(0, thread, thread, threads, 0, 0, chosen, samples, rates, inverse))
+        _section(program, sections.prepare, memory, Call(0, thread, thread, threads, 0, 0, chosen, samples, step, inverse))
         if together:
             slot, part, parts, first, last, shares = 0, thread, threads, 0, size, 1
         else:
@@ -52,27 +53,27 @@ def train(thread, threads, together, block, program, sections, memory, samples, 
         loss, correct = 0.0, 0.0
         for start in range(first, last, block):
             n = min(block, last - start)
-            call = Call(slot, thread, part, parts, n, 0 if start == first else 1, chosen[start : start + n], samples, rates, inverse)
+            call = Call(slot, thread, part, parts, n, 0 if start == first else 1, chosen[start : start + n], samples, step, inverse)
             _section(program, sections.forward, memory, call)
             more, right = _section(program, sections.backward, memory, call)
             loss += more
             correct += right
         if last > first:
-            _section(program, sections.collect, memory, Call(slot, thread, part, parts, 0, 0, chosen, samples, rates, inverse))
-        memory.loss[thread, step] = loss / terms
-        memory.correct[thread, step] = int(correct)
+            _section(program, sections.collect, memory, Call(slot, thread, part, parts, 0, 0, chosen, samples, step, inverse))
+        memory.loss[thread, i] = loss / terms
+        memory.correct[thread, i] = int(correct)
         barrier(memory.sync, threads)
-        _section(program, sections.update, memory, Call(0, thread, thread, threads, 0, shares, chosen, samples, rates, inverse))
+        _section(program, sections.update, memory, Call(0, thread, thread, threads, 0, shares, chosen, samples, step, inverse))
         barrier(memory.sync, threads)
 
 
 @compiled(nogil=True)
-def predict(thread, threads, together, block, program, sections, memory, samples, indices, out_view, channels, out, rates):  # type: ignore[no-untyped-def]
+def predict(thread, threads, together, block, program, sections, memory, samples, indices, out_view, channels, out, step):  # type: ignore[no-untyped-def]
     """out (samples, features) = the net's output for the samples in `indices`, in PyTorch's order; nothing is trained."""
     program = program.copy()
     total = out.shape[0]
     nothing = np.float32(0)
-    _section(program, sections.prepare, memory, Call(0, thread, thread, threads, 0, 0, indices, samples, rates, nothing))
+    _section(program, sections.prepare, memory, Call(0, thread, thread, threads, 0, 0, indices, samples, step, nothing))
     if together:
         slot, part, parts, first, last = 0, thread, threads, 0, total
     else:
@@ -81,7 +82,7 @@ def predict(thread, threads, together, block, program, sections, memory, samples
     for start in range(first, last, block):
         n = min(block, last - start)
         _section(
-            program, sections.forward, memory, Call(slot, thread, part, parts, n, 0, indices[start : start + n], samples, rates, nothing)
+            program, sections.forward, memory, Call(slot, thread, part, parts, n, 0, indices[start : start + n], samples, step, nothing)
         )
         lo, hi = share(n, part, parts)
         read_out(memory.activations[slot], out_view, channels, out[start : start + n], lo, hi)

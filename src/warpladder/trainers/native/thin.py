@@ -65,8 +65,8 @@ def input_gradient(at, slopes, dy, weights, w_at, pitch, outputs, target, dx, ga
 
 
 @compiled(nogil=True)
-def weight_gradient(at, source, x, slopes, dy, samples, target, w_at, pitch, outputs, add, panel_range, rate, clip, decay):  # type: ignore[no-untyped-def]
-    """dw = dy^T x for columns in a range of panels; `add` and `rate` as in conv.weight_gradient."""
+def weight_gradient(at, source, x, slopes, dy, samples, target, w_at, pitch, outputs, add, panel_range, steps, step):  # type: ignore[no-untyped-def]
+    """dw = dy^T x for columns in a range of panels; `add`, `steps` and `step` as in conv.weight_gradient."""
     span = at.shape[0] // KINDS
     table = (at, span)
     for column in range(panel_range[0] * WIDTH, panel_range[1] * WIDTH, WIDTH):
@@ -78,8 +78,8 @@ def weight_gradient(at, source, x, slopes, dy, samples, target, w_at, pitch, out
             left = (slopes, 0, dy[SAMPLE], 0)
             right = (source, x[OFFSET] + column, x[SAMPLE], 0)
             result = (target, column)
-            if rate > 0:
-                _five_sgd(table, 0, left, right, (samples, 1), result, result, (rate, clip, decay))
+            if steps:
+                _five_sgd(table, 0, left, right, (samples, 1), result, result, step)
             elif add:
                 _five_add(table, 0, left, right, (samples, 1), result, result, NO_STEP)
             else:

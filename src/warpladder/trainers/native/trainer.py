@@ -15,13 +15,16 @@ from ...config import TrainConfig
 from ...errors import DataError
 from ...machine import cores
 from ...nets import CrossEntropyLoss, Net
+from ...ops.update.loops import compiled_rule
+from ...optimizers import NUMBERS
 from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range
 from . import run
 from .conv import KINDS
+from .operations import by_rule
 from .pages import Pages, room
 from .plan import Plan
-from .program import Call, Memory, Rates, Samples, address
+from .program import RULE, Call, Memory, Samples, Step, address
 from .update import BLOCK
 
 if TYPE_CHECKING:
@@ -42,6 +45,10 @@ class NativeTrainer(Trainer):
         self._pool = ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
         self._spans = {"compile": 0.0}
         self._samples: Samples | None = None
+        self._clip = np.float32(np.inf if config.clip_value is None else config.clip_value)
+        #: what every step is made with, where that is the same
+        self._steady = config.numbers(0, 1, 1).astype(np.float32) if config.steady else None
+        self._still = Step(0, self._clip, 0)  # for a call that updates nothing
         self._plan_for(config.batch_size or PREDICT_BATCH)
         self.set_state(state)
 
@@ -56,7 +63,7 @@ class NativeTrainer(Trainer):
             "winners": ((shares, plan.winners + SLACK), np.int32),
             "gradients": ((shares, plan.gradients + SLACK), np.float32),
             "weights": ((plan.layout.count + SLACK,), np.float32),
-            "velocity": ((plan.layout.count + SLACK,), np.float32),
+            "slots": ((len(self.config.optimizer.slots) * (plan.layout.count + SLACK),), np.float32),
             "packed": ((plan.packed + SLACK,), np.float32),
             "offsets": ((self.threads, KINDS * plan.offsets), np.int64),
             "scratch": ((self.threads, BLOCK), np.float32),
@@ -64,8 +71,20 @@ class NativeTrainer(Trainer):
         }
         pages = Pages(sum(room(*each) for each in shapes.values()))
         buffers = {name: pages.array(*each) for name, each in shapes.items()}
-        self._memory = Memory(**buffers, loss=np.zeros((self.threads, 0)), correct=np.zeros((self.threads, 0), np.int64))
+        self._memory = Memory(**buffers, **self._of_steps(np.empty((0, NUMBERS), np.float32)))
         self._program: np.ndarray | None = None
+        self._rule = 0
+
+    def _numbers(self, steps: int, samples: int) -> np.ndarray:
+        """(steps, NUMBERS) float32: what the next steps are made with."""
+        if self._steady is not None:  # an epoch of one step has no time for more
+            return np.repeat(self._steady, steps, axis=0)
+        return self.config.numbers(self._step, self._step + steps, samples).astype(np.float32)
+
+    def _of_steps(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
+        """The parts of the memory that have a row or a column for each step; numbers: (steps, NUMBERS) float32."""
+        shape = (self.threads, len(numbers))
+        return {"numbers": numbers, "loss": np.zeros(shape), "correct": np.zeros(shape, np.int64)}
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
@@ -86,12 +105,13 @@ class NativeTrainer(Trainer):
         else:
             indices = order.indices(first * self.batch, min(last * self.batch, order.n))
         steps = last - first
-        memory = self._memory._replace(loss=np.zeros((self.threads, steps)), correct=np.zeros((self.threads, steps), np.int64))
+        memory = self._memory._replace(**self._of_steps(self._numbers(steps, order.n)))
         terms = 1 if isinstance(self.net.loss, CrossEntropyLoss) else int(np.prod(self.net.out_shape))
         plan = self.plan
         table = self._table(self._samples)
         common = (self.threads, plan.together, plan.block, table, plan.sections, memory, self._samples, indices)
-        self._everywhere(run.train, (*common, self.batch, terms, _rates(self.config)))
+        self._everywhere(run.train, (*common, self.batch, terms, self._clip, self._rule))
+        self._step += steps
         size = np.minimum(self.batch, indices.size - np.arange(steps) * self.batch)
         return StepLog(memory.loss.sum(axis=0) / size, memory.correct.sum(axis=0), size)
 
@@ -104,24 +124,32 @@ class NativeTrainer(Trainer):
         view = np.array(plan.out.view.ints(), np.int64)
         table = self._table(samples)
         common = (self.threads, plan.together, plan.block, table, plan.sections, self._memory, samples, np.arange(len(x)))
-        self._everywhere(run.predict, (*common, view, plan.out.shape[0], out, _rates(self.config)))
+        self._everywhere(run.predict, (*common, view, plan.out.shape[0], out, self._still))
         return out.reshape(len(x), *self.net.out_shape)
 
     def state(self) -> State:
         layout = self.plan.layout
-        return State(layout.to_flat(self._memory.weights), layout.to_flat(self._memory.velocity))
+        slots = {name: layout.to_flat(held) for name, held in self._slots()}
+        return State(layout.to_flat(self._memory.weights), slots, self._step)
 
     def set_state(self, state: State) -> None:
         layout = self.plan.layout
         layout.from_flat(state.params.astype(np.float32), self._memory.weights)
-        layout.from_flat(state.velocity.astype(np.float32), self._memory.velocity)
+        for name, held in self._slots():
+            layout.from_flat(state.slot(name).astype(np.float32), held)
+        self._step = state.step
+
+    def _slots(self) -> list[tuple[str, np.ndarray]]:
+        """The optimizer's slots by name, in native order."""
+        names = self.config.optimizer.slots
+        return list(zip(names, self._memory.slots.reshape(len(names), -1) if names else (), strict=True))
 
     def memory(self) -> dict[str, int]:
         held = self._memory
         counts = {
             "parameters": held.weights.nbytes,
             "gradients": held.gradients.nbytes,
-            "optimiser": held.velocity.nbytes,
+            "optimizer": held.slots.nbytes,
             "activations": held.activations.nbytes + held.winners.nbytes,
             "workspace": held.packed.nbytes + held.offsets.nbytes + held.scratch.nbytes,
         }
@@ -141,9 +169,11 @@ class NativeTrainer(Trainer):
         """The program with its operations' addresses; compiles them, or fetches them from the cache, at the first call."""
         if self._program is None:
             started = time.perf_counter()
-            call = Call(0, 0, 0, 1, 0, 0, np.empty(0, np.int64), samples, _rates(self.config), np.float32(0))
+            call = Call(0, 0, 0, 1, 0, 0, np.empty(0, np.int64), samples, self._still, np.float32(0))
             signature = (types.int64[::1], typeof(self._memory), typeof(call))
             where = {operation: address(operation, signature) for operation, _ in self.plan.rows}
+            if self.plan.update is by_rule:
+                self._rule = address(compiled_rule(type(self.config.optimizer)), RULE, types.none)
             self._program = np.array([[where[operation], *operands] for operation, operands in self.plan.rows], np.int64)
             self._spans["compile"] += time.perf_counter() - started
         return self._program
@@ -159,13 +189,6 @@ class NativeTrainer(Trainer):
         function(0, *common)
         for other in others:
             other.result()
-
-
-def _rates(config: TrainConfig) -> Rates:
-    clip = np.inf if config.clip_value is None else config.clip_value
-    return Rates(
-        np.float32(config.learning_rate), np.float32(config.momentum), config.nesterov, np.float32(config.weight_decay), np.float32(clip)
-    )
 
 
 def _samples(x: np.ndarray, labels: np.ndarray | None, scale: float) -> Samples:

@@ -13,7 +13,7 @@ from ...params import slots
 ALIGN = 32  # float32 numbers: 128 bytes, a line of the cache
 
 
-class Slots:
+class Layout:
     """Where each tensor of a net stands in a flat device array; what lies between them is zero and stays so.
 
     size : float32 numbers in such an array.

@@ -1,1 +1,0 @@
-"""The update: stochastic gradient descent with clipping, weight decay and momentum."""

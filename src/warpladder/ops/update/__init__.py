@@ -1,0 +1,1 @@
+"""The update: gradients are clipped, then an optimizer changes the parameters. What runs the steps of optimizers/, whichever it is."""

@@ -1,0 +1,35 @@
+"""The update as a kernel of the optimizer's own."""
+
+from __future__ import annotations
+
+import math
+
+from ...config import TrainConfig
+from ...device import Array, Device
+from ..grids import flat
+from ..kernels import KernelUpdate, Launches
+
+FILE = "step.cu"
+
+
+def limit(config: TrainConfig) -> float:
+    """What no element of a gradient may exceed; infinity where nothing is clipped."""
+    return math.inf if config.clip_value is None else config.clip_value
+
+
+class NaiveUpdate(KernelUpdate):
+    """One thread for each parameter of the whole net: one launch a step."""
+
+    def __init__(
+        self, device: Device, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...], block_size: int
+    ) -> None:  # fmt: skip
+        super().__init__(device, config, params, grads, slots, block_size)
+        self.kernel = device.kernel(config.optimizer.folder() / FILE, f"{config.optimizer.name}_step")
+
+    def launches(self, numbers: Array, step: Array | None) -> Launches:
+        return [flat(self.kernel, self.params.size, self.block_size, *self.arguments(self.params.size, numbers, step))]
+
+    def arguments(self, count: int, numbers: Array, step: Array | None) -> tuple[object, ...]:
+        """What the kernels of update.cuh take, for this many threads."""
+        first, second = (*self.slots, None, None)[:2]
+        return self.params, self.grads, first, second, count, limit(self.config), numbers, step

@@ -1,0 +1,45 @@
+"""The update as a loop over all parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...config import TrainConfig
+from ...optimizers import Optimizer
+from ..base import Array, UpdateOp
+from ..compiled import compiled
+
+
+@compiled
+def clip(g: np.ndarray, limit: float) -> None:
+    """Every number of g brought to [-limit, limit]."""
+    for i in range(len(g)):
+        if abs(g[i]) > limit:  # NaN stays NaN
+            g[i] = min(max(g[i], -limit), limit)
+
+
+@cache
+def compiled_rule(optimizer: type[Optimizer]) -> Callable[..., Any]:
+    """An optimizer's loop, compiled; divisions are IEEE's, so that they can be done several at a time."""
+    return compiled(nogil=True, error_model="numpy")(optimizer.form("loops").step)
+
+
+class LoopsUpdate(UpdateOp):
+    """A loop for clipping and one for the step."""
+
+    form = "loops.py"
+
+    def __init__(self, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...]) -> None:
+        super().__init__(config, params, grads, slots)
+        self.rule = compiled_rule(type(config.optimizer))
+        nothing = np.zeros(0, params.dtype)
+        self.two = (*slots, nothing, nothing)[:2]
+
+    def step(self, numbers: np.ndarray) -> None:
+        if self.config.clip_value is not None:
+            clip(self.grads, self.config.clip_value)
+        self.rule(self.params, self.grads, *self.two, numbers)

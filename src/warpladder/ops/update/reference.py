@@ -1,0 +1,31 @@
+"""The update in float64: the truth that every other one is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...config import TrainConfig
+
+
+def step(
+    w: np.ndarray, g: np.ndarray, slots: Mapping[str, np.ndarray], config: TrainConfig, rate: float, number: int
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Parameters and the optimizer's slots after a step.
+
+    Parameters
+    ----------
+    w, g : ndarray
+        Parameters and the gradient of the loss by them, of one shape.
+    slots : mapping
+        The arrays of `Optimizer.slots`, by name, of the same shape.
+    config : TrainConfig
+    rate : float
+        The learning rate of this step.
+    number : int
+        Which update it is, counted from 1.
+    """
+    if config.clip_value is not None:
+        g = np.clip(g, -config.clip_value, config.clip_value)
+    return config.optimizer.form("reference").step(w, g, slots, config.optimizer, rate, number)

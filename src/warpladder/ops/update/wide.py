@@ -1,0 +1,33 @@
+"""The update as a kernel that moves 16 bytes at a time."""
+
+from __future__ import annotations
+
+from ...config import TrainConfig
+from ...device import Array, Device
+from ..grids import flat
+from ..kernels import Launches
+from .cuda import FILE, NaiveUpdate
+
+
+class WideUpdate(NaiveUpdate):
+    """One thread for four parameters, where an update waits for memory.
+
+    Four roots and quotients one after the other take longer than that: an optimizer with two slots has a thread for each parameter as long as the
+    device holds all of them at once (Adam on mlp's 101,770 parameters, H200: 0.9 us over SGD with momentum instead of 1.9). Arrays whose size
+    four does not divide are left to the naive kernel; a trainer has none.
+    """
+
+    def __init__(
+        self, device: Device, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...], block_size: int
+    ) -> None:  # fmt: skip
+        super().__init__(device, config, params, grads, slots, block_size)
+        kernel = f"{config.optimizer.name}_step_by_four"
+        held = device.limits.multiprocessors * device.limits.threads_per_multiprocessor
+        wide = params.size % 4 == 0 and (len(slots) < 2 or params.size > held)
+        self.by_four = device.kernel(config.optimizer.folder() / FILE, kernel) if wide else None
+
+    def launches(self, numbers: Array, step: Array | None) -> Launches:
+        if self.by_four is None:
+            return super().launches(numbers, step)
+        count = self.params.size // 4
+        return [flat(self.by_four, count, self.block_size, *self.arguments(count, numbers, step))]

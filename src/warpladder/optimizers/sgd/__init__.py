@@ -1,0 +1,60 @@
+"""Stochastic gradient descent, with momentum or without."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ...errors import ConfigError
+from ..base import NUMBERS, Optimizer
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class SGD(Optimizer):
+    """Stochastic gradient descent, as `torch.optim.SGD` defines it, without dampening.
+
+    g + weight_decay * w is added to momentum times `momentum_buffer`, and the step is taken along that.
+
+    Parameters
+    ----------
+    learning_rate : float
+    momentum : float
+        Below 1; 0 keeps no buffer.
+    nesterov : bool
+        Step along g + momentum * momentum_buffer instead; wants a momentum.
+    weight_decay : float
+        L2 penalty: this times a parameter is added to its gradient.
+    """
+
+    roundings: ClassVar[int] = 8  # loss gradient, clip, decay, momentum, rate, subtraction
+    learning_rate: float = 0.01
+    momentum: float = 0.0
+    nesterov: bool = False
+    weight_decay: float = 0.0
+
+    def check(self) -> None:
+        if self.momentum >= 1:
+            raise ConfigError(f"momentum wants a number below 1, got {self.momentum:g}: with it every step would be longer than the last")
+        if self.nesterov and self.momentum == 0:
+            raise ConfigError("nesterov needs a momentum above 0")
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        return ("momentum_buffer",) if self.momentum else ()
+
+    def drawn(self, rng: np.random.Generator, params: np.ndarray, gradient: np.ndarray) -> dict[str, np.ndarray]:
+        """A momentum that weighs as much as the gradient."""
+        size = math.sqrt((gradient**2).mean())
+        return {name: rng.normal(0, size, len(gradient)) for name in self.slots}
+
+    def numbers(self, rates: np.ndarray, first: int) -> np.ndarray:
+        """Columns: rate, momentum, whether Nesterov's, decay."""
+        import numpy as np
+
+        out = np.zeros((len(rates), NUMBERS))
+        out[:, 0], out[:, 1:4] = rates, (self.momentum, self.nesterov, self.weight_decay)
+        return out

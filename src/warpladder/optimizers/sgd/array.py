@@ -1,0 +1,21 @@
+"""Stochastic gradient descent as array expressions on the flat buffers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def step(xp: Any, w: Any, g: Any, slots: tuple[Any, ...], term: Any, numbers: Any) -> None:
+    """Change w and slots, all (params,), in place; g and term are overwritten. xp: the arrays' module. numbers: of this step, in w's format."""
+    rate, momentum, nesterov, decay = numbers[:4]
+    if decay:
+        g += xp.multiply(w, decay, out=term)
+    if slots:
+        (v,) = slots
+        v *= momentum
+        v += g
+        if nesterov:
+            g += xp.multiply(v, momentum, out=term)
+        else:
+            g = v
+    w -= xp.multiply(g, rate, out=term)

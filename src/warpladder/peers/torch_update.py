@@ -1,0 +1,190 @@
+"""The optimizers in PyTorch: `torch.optim`'s class of the same name, and for graphs an update of all tensors whose numbers lie on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+
+import numpy as np
+import torch
+
+from ..config import TrainConfig
+from ..optimizers import SGD, Adam, AdamW, Optimizer
+from .torch import KNOWN
+
+Tensors = dict[str, torch.Tensor]
+
+
+def eager(optimizer: Optimizer, params: Iterable[torch.Tensor], exact: bool = False) -> torch.optim.Optimizer:
+    """`torch.optim`'s optimizer of this name with these settings, after a first step along no gradient, so that it has made its slots.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+    params : iterable of Tensor
+    exact : bool
+        Leave out PyTorch's fused Adam, whose kernel for CUDA corrects by powers of betas that are rounded to float32: updates are off by up to
+        8e-6 of themselves in the first hundreds of steps, which a proof in float32 refuses.
+
+    Raises
+    ------
+    AttributeError
+        There is none of this name.
+    TypeError, ValueError
+        It does not take the settings.
+    """
+    name, params = type(optimizer).__name__, list(params)
+    settings = {"lr" if field.name == "learning_rate" else field.name: getattr(optimizer, field.name) for field in fields(optimizer)}
+    how = {"foreach": True} if exact and isinstance(optimizer, Adam) else {"fused": True}
+    made: torch.optim.Optimizer = getattr(torch.optim, name)(params, **settings, **(how if type(optimizer) in KNOWN else {}))
+    for p in params:
+        p.grad = torch.zeros_like(p)
+    made.step()
+    made.zero_grad()
+    return made
+
+
+def lacking(optimizer: Optimizer) -> str | None:
+    """A line that says why `torch.optim` does not train with an optimizer, or None."""
+    name, w = type(optimizer).__name__, torch.zeros(1, requires_grad=True)
+    try:
+        made = eager(optimizer, [w])
+    except AttributeError:
+        return f"torch.optim has no {name}"
+    except (TypeError, ValueError) as error:
+        return f"torch.optim.{name} does not take the settings of {name}: {error}"
+    kept = {key for key, value in made.state[w].items() if isinstance(value, torch.Tensor) and key != "step"}
+    if kept != set(optimizer.slots):
+        return f"torch.optim.{name} keeps {', '.join(sorted(kept)) or 'nothing'}, and {name} has the slots {', '.join(optimizer.slots) or 'none'}"
+    return None
+
+
+class GraphUpdate:
+    """The update of all tensors, as a graph holds it.
+
+    What differs from step to step is read from the device, so that a graph does the right step whenever it is replayed: of a table with a row a
+    step, `numbers` gives the host's copy and the functions below take a row. Where all steps are made with the same numbers they are
+    constants, and the row is None.
+
+    Parameters
+    ----------
+    config : TrainConfig
+        With an optimizer of `KNOWN`.
+    compiled : bool
+        Whether `one` is used, which inductor compiles with all the rest, or `all`, of PyTorch's own kernels.
+    exact : bool
+        Leave out PyTorch's fused Adam: see `eager`.
+    """
+
+    def __init__(self, config: TrainConfig, compiled: bool, exact: bool = False) -> None:
+        self.config, self.compiled, self.steady = config, compiled, config.steady
+        self.written = exact and isinstance(config.optimizer, Adam)
+
+    def numbers(self, first: int, last: int, samples: int) -> np.ndarray:
+        """(last - first, columns) float32, of updates first..last-1: `Optimizer.numbers`, or for a fused kernel each one's rate and its number from 1 on."""
+        if self.compiled or self.written:
+            return self.config.numbers(first, last, samples).astype(np.float32)
+        rates = self.config.rates(first, last, samples)
+        return np.stack([rates, np.arange(first + 1, last + 1)], axis=1).astype(np.float32)
+
+    def all(self, params: list[torch.Tensor], grads: list[torch.Tensor], slots: list[list[torch.Tensor]], row: torch.Tensor | None) -> None:
+        """Change parameters and slots, each a list of tensors, by kernels of many tensors; grads are overwritten."""
+        clip, optimizer = self.config.clip_value, self.config.optimizer
+        if clip is not None:
+            torch._foreach_clamp_max_(grads, clip)
+            torch._foreach_clamp_min_(grads, -clip)
+        if row is None:
+            self._steady_sgd(params, grads, slots)
+            return
+        if self.written:
+            self._written_adam(params, grads, slots, row)
+            return
+        # what torch.optim calls for fused=True; it wants gradients in the parameters' memory format
+        grads = [g if g.stride() == p.stride() else torch.empty_like(p).copy_(g) for p, g in zip(params, grads, strict=True)]
+        rate, number = row.unbind()
+        match optimizer:
+            case SGD():
+                torch._fused_sgd_(
+                    params, grads, slots[0] if slots else [], weight_decay=optimizer.weight_decay, momentum=optimizer.momentum, lr=rate,
+                    dampening=0.0, nesterov=optimizer.nesterov, maximize=False, is_first_step=False,
+                )  # fmt: skip
+            case Adam():  # or AdamW, which is one
+                fused = torch._fused_adamw_ if isinstance(optimizer, AdamW) else torch._fused_adam_
+                beta1, beta2 = optimizer.betas
+                fused(
+                    params, grads, slots[0], slots[1], [], [number] * len(params), lr=rate, beta1=beta1, beta2=beta2,
+                    weight_decay=optimizer.weight_decay, eps=optimizer.eps, amsgrad=False, maximize=False,
+                )  # fmt: skip
+
+    def _written_adam(
+        self, params: list[torch.Tensor], grads: list[torch.Tensor], slots: list[list[torch.Tensor]], row: torch.Tensor
+    ) -> None:
+        optimizer, (m, v) = self.config.optimizer, slots
+        assert isinstance(optimizer, Adam)
+        beta1, beta2 = optimizer.betas
+        if isinstance(optimizer, AdamW):
+            torch._foreach_mul_(params, 1 - row[7])
+        elif optimizer.weight_decay:
+            torch._foreach_add_(grads, params, alpha=optimizer.weight_decay)
+        torch._foreach_mul_(m, beta1)
+        torch._foreach_add_(m, grads, alpha=1 - beta1)
+        torch._foreach_mul_(v, beta2)
+        torch._foreach_addcmul_(v, grads, grads, 1 - beta2)
+        below = torch._foreach_sqrt(v)
+        torch._foreach_mul_(below, row[5])
+        torch._foreach_add_(below, optimizer.eps)
+        along = torch._foreach_div(m, below)
+        torch._foreach_mul_(along, row[0])
+        torch._foreach_sub_(params, along)
+
+    def _steady_sgd(self, params: list[torch.Tensor], grads: list[torch.Tensor], slots: list[list[torch.Tensor]]) -> None:
+        optimizer = self.config.optimizer
+        assert isinstance(optimizer, SGD)
+        if optimizer.weight_decay:
+            torch._foreach_add_(grads, params, alpha=optimizer.weight_decay)
+        along = grads
+        if slots:
+            (buffer,) = slots
+            torch._foreach_mul_(buffer, optimizer.momentum)
+            torch._foreach_add_(buffer, grads)
+            if optimizer.nesterov:
+                torch._foreach_add_(grads, buffer, alpha=optimizer.momentum)
+            else:
+                along = buffer
+        torch._foreach_add_(params, along, alpha=-optimizer.learning_rate)
+
+    def one(self, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor | None) -> None:
+        """Change a parameter and its slots, written out for inductor."""
+        if self.config.clip_value is not None:
+            g = g.clamp(-self.config.clip_value, self.config.clip_value)
+        match self.config.optimizer:
+            case SGD() as optimizer:
+                p.sub_(sgd(optimizer, p, g, slots, row))
+            case Adam() as optimizer:
+                assert row is not None
+                p.sub_(adam(optimizer, p, g, slots, row))
+
+
+def sgd(optimizer: SGD, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor | None) -> torch.Tensor:
+    """What is taken off a parameter (not added with an alpha, which inductor 2.13 loses where it fuses that into a product); its slots are changed."""
+    if optimizer.weight_decay:
+        g = g + optimizer.weight_decay * p
+    if optimizer.momentum:
+        v = optimizer.momentum * slots["momentum_buffer"] + g
+        slots["momentum_buffer"].copy_(v)
+        g = g + optimizer.momentum * v if optimizer.nesterov else v
+    return (optimizer.learning_rate if row is None else row[0]) * g
+
+
+def adam(optimizer: Adam, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor) -> torch.Tensor:
+    """What is taken off a parameter, by Adam or AdamW; its slots are changed."""
+    apart = isinstance(optimizer, AdamW)
+    if optimizer.weight_decay and not apart:
+        g = g + optimizer.weight_decay * p
+    beta1, beta2 = optimizer.betas
+    m = beta1 * slots["exp_avg"] + (1 - beta1) * g
+    v = beta2 * slots["exp_avg_sq"] + (1 - beta2) * g * g
+    slots["exp_avg"].copy_(m)
+    slots["exp_avg_sq"].copy_(v)
+    taken = row[0] * m / (v.sqrt() * row[5] + optimizer.eps)
+    return taken + row[7] * p if apart else taken
