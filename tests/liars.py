@@ -24,7 +24,7 @@ from warpladder.ops.maxpool2d.array import ArrayMaxPool2d
 from warpladder.ops.relu.array import ArrayReLU
 from warpladder.optimizers import SGD
 from warpladder.order import Order
-from warpladder.params import initial, slots, views
+from warpladder.params import initial, places, views
 from warpladder.rungs.numpy import build as honest
 from warpladder.trainers.base import State, StepLog, Trainer
 from warpladder.trainers.layerwise import LayerwiseTrainer
@@ -163,7 +163,7 @@ class DropsBiasGradients(Wrapper):
 
 class DropsTheLastBias(Wrapper):
     def after(self, order: Order, step: int, before: State, state: State) -> State:
-        last = slots(self.net)[-1].name
+        last = places(self.net)[-1].name
         return blended(self.net, before, state, lambda name, u: float(name != last))
 
 
@@ -994,7 +994,7 @@ def linears(net: Net, config: TrainConfig) -> bool:
 
 
 def squares(net: Net, config: TrainConfig) -> bool:
-    return any(len(slot.shape) == 2 and slot.shape[0] == slot.shape[1] for slot in slots(net))
+    return any(len(place.shape) == 2 and place.shape[0] == place.shape[1] for place in places(net))
 
 
 @dataclass(frozen=True)

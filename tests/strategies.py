@@ -161,9 +161,9 @@ def case(net: Net, config: TrainConfig, seed: int, samples: int, as_bytes: bool 
     random = np.random.default_rng(seed)
     dataset = data(net, random, samples, as_bytes)
     start = params.initial(net, seed)
-    for slot in params.slots(net):
-        if len(slot.shape) == 1:
-            start[slot.start : slot.stop] = random.normal(scale=0.1, size=slot.shape)
+    for place in params.places(net):
+        if len(place.shape) == 1:
+            start[place.start : place.stop] = random.normal(scale=0.1, size=place.shape)
     return Case(net, config, dataset, State(start, slots(config, random, start.size), seed % 7), Order(seed, 0, samples, config.shuffle))
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from warpladder import nets
-from warpladder.params import initial, slots, views
+from warpladder.params import initial, places, views
 
 
 def test_names_order_and_shapes():
-    found = [(slot.name, slot.shape) for slot in slots(nets.cnn())]
+    found = [(place.name, place.shape) for place in places(nets.cnn())]
     assert found == [
         ("0.weight", (16, 1, 3, 3)),
         ("0.bias", (16,)),
@@ -25,10 +25,10 @@ def test_names_order_and_shapes():
 def test_slots_fill_the_buffer_without_gaps(make):
     net = make()
     at = 0
-    for slot in slots(net):
-        assert slot.start == at
-        assert slot.stop - slot.start == np.prod(slot.shape)
-        at = slot.stop
+    for place in places(net):
+        assert place.start == at
+        assert place.stop - place.start == np.prod(place.shape)
+        at = place.stop
     assert at == net.param_count
 
 

@@ -23,7 +23,7 @@ from warpladder.ops.update import reference as update
 from warpladder.ops.upsample2d import reference as upsample2d
 from warpladder.optimizers import Adam, AdamW
 from warpladder.order import Order
-from warpladder.params import slots
+from warpladder.params import places
 from warpladder.trainers.base import State
 from warpladder.trainers.reference import ReferenceTrainer
 
@@ -174,11 +174,11 @@ def test_gradients_of_whole_nets(drawn: Case) -> None:
         return reference.gradients(x, y)[0]
 
     random = np.random.default_rng(0)
-    for slot in slots(net):
+    for place in places(net):
         direction = np.zeros(net.param_count)
-        direction[slot.start : slot.stop] = random.normal(size=slot.stop - slot.start)
+        direction[place.start : place.stop] = random.normal(size=place.stop - place.start)
         wanted, terms = slope(loss_at, start, direction), np.abs(found * direction).sum()
-        assert abs(found @ direction - wanted) <= CLOSE * (terms + abs(loss)), slot.name
+        assert abs(found @ direction - wanted) <= CLOSE * (terms + abs(loss)), place.name
 
 
 @pytest.mark.parametrize(

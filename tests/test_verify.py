@@ -23,7 +23,7 @@ from warpladder.errors import DataError, RungError
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.order import Order
-from warpladder.params import initial, slots
+from warpladder.params import initial, places
 from warpladder.rungs.base import Rung
 from warpladder.rungs.numpy import build as honest
 from warpladder.schedules import Constant, Cosine, Schedule, StepDecay
@@ -138,7 +138,7 @@ def test_honest_trainers_pass(build, net, batch):
     verdict = verify(build, net, TrainConfig(batch_size=batch))
     assert verdict.passed, verdict.reason
     assert verdict.error <= verdict.bound
-    assert {row.tensor for row in verdict.rows if row.check == "update"} == {slot.name for slot in slots(net)}
+    assert {row.tensor for row in verdict.rows if row.check == "update"} == {place.name for place in places(net)}
     assert all(count > 0 for count in verdict.checks.values())
 
 
@@ -193,7 +193,7 @@ def test_honest_trainers_pass_with_every_optimizer(optimizer: Optimizer, more: d
     verdict = verify(honest, SQUARE, config, seed=1)
     assert verdict.passed, verdict.reason
     judged = {row.tensor for row in verdict.rows if row.check == "slots"}
-    assert judged == {f"{slot.name}'s {name}" for slot in slots(SQUARE) for name in optimizer.slots}
+    assert judged == {f"{place.name}'s {name}" for place in places(SQUARE) for name in optimizer.slots}
 
 
 def test_sizes_of_a_sum_are_those_of_its_terms() -> None:
@@ -464,15 +464,15 @@ def test_sums_on_the_grid_are_exact_in_any_order(net):
 
     def narrow(order: slice) -> np.ndarray:
         """The first layer with weights, its products added one by one in float32."""
-        slot = slots(net)[0]
-        w, b = state.params[slot.start : slot.stop].reshape(slot.shape), state.params[slots(net)[1].start : slots(net)[1].stop]
+        place = places(net)[0]
+        w, b = state.params[place.start : place.stop].reshape(place.shape), state.params[places(net)[1].start : places(net)[1].stop]
         seen = (
-            wide[slot.layer].reshape(3, -1)
+            wide[place.layer].reshape(3, -1)
             if w.ndim == 2
-            else np.pad(wide[slot.layer], ((0, 0), (0, 0), (1, 1), (1, 1)))[:, :, :3, :3].reshape(3, -1)
+            else np.pad(wide[place.layer], ((0, 0), (0, 0), (1, 1), (1, 1)))[:, :, :3, :3].reshape(3, -1)
         )
-        if w.ndim == 4 and not net.layers[slot.layer].padding:
-            seen = wide[slot.layer][:, :, :3, :3].reshape(3, -1)
+        if w.ndim == 4 and not net.layers[place.layer].padding:
+            seen = wide[place.layer][:, :, :3, :3].reshape(3, -1)
         terms = (seen[:, None, :] * w.reshape(len(w), -1)).astype(np.float32)[:, :, order]
         return np.add.accumulate(terms, axis=2)[:, :, -1] + b
 
@@ -526,7 +526,7 @@ def test_updates_outweigh_weights_at_the_rate_of_comparison():
     assert math.log2(strong.learning_rate).is_integer()
     for case in cases:
         for specimen in case.specimens:
-            for slot in slots(CODER):
-                before = specimen.state.params[slot.start : slot.stop].astype(np.float64)
-                update = specimen.after(strong)[0][slot.start : slot.stop] - before
+            for place in places(CODER):
+                before = specimen.state.params[place.start : place.stop].astype(np.float64)
+                update = specimen.after(strong)[0][place.start : place.stop] - before
                 assert not update.any() or np.linalg.norm(update) >= np.linalg.norm(before)

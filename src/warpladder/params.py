@@ -15,7 +15,7 @@ from .nets import Net, Shape
 
 
 @dataclass(frozen=True)
-class Slot:
+class Place:
     """Where one parameter tensor lies in the flat buffer, in elements."""
 
     name: str
@@ -25,14 +25,14 @@ class Slot:
     stop: int
 
 
-def slots(net: Net) -> tuple[Slot, ...]:
+def places(net: Net) -> tuple[Place, ...]:
     """The parameter tensors of a net, in the order of the flat buffer, without gaps."""
-    out: list[Slot] = []
+    out: list[Place] = []
     start = 0
     for index, layer in enumerate(net.layers):
         for kind, shape in layer.param_shapes(net.shapes[index]).items():
             stop = start + math.prod(shape)
-            out.append(Slot(f"{index}.{kind}", index, shape, start, stop))
+            out.append(Place(f"{index}.{kind}", index, shape, start, stop))
             start = stop
     return tuple(out)
 
@@ -41,7 +41,7 @@ def views(net: Net, flat: np.ndarray) -> dict[str, np.ndarray]:
     """Named, shaped views into a flat buffer (param_count,); writing to a view writes to the buffer."""
     if flat.shape != (net.param_count,):
         raise ValueError(f"net {net.name!r} has {net.param_count} parameters, the buffer has shape {flat.shape}")
-    return {slot.name: flat[slot.start : slot.stop].reshape(slot.shape) for slot in slots(net)}
+    return {place.name: flat[place.start : place.stop].reshape(place.shape) for place in places(net)}
 
 
 def initial(net: Net, seed: int) -> np.ndarray:
@@ -51,10 +51,10 @@ def initial(net: Net, seed: int) -> np.ndarray:
     is then rounded: the same bits on every rung and platform.
     """
     flat = np.zeros(net.param_count, np.float32)
-    for number, slot in enumerate(slots(net)):
-        if len(slot.shape) > 1:
-            fan_in = math.prod(slot.shape[1:])
+    for number, place in enumerate(places(net)):
+        if len(place.shape) > 1:
+            fan_in = math.prod(place.shape[1:])
             stream = np.random.Generator(np.random.Philox(key=[seed, number]))
-            values = stream.standard_normal(slot.stop - slot.start) * math.sqrt(2 / fan_in)
-            flat[slot.start : slot.stop] = values.astype(np.float32)
+            values = stream.standard_normal(place.stop - place.start) * math.sqrt(2 / fan_in)
+            flat[place.start : place.stop] = values.astype(np.float32)
     return flat

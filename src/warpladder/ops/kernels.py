@@ -253,7 +253,7 @@ class WholeStep(OnDevice, ABC):
     order, log : as `KernelGather` and `KernelLoss` take them.
     whole : samples of a full batch; a step's positions begin at log.step * whole.
     capacity : samples at a time, at most.
-    w, dw : parameters and their gradients, by the names of `params.slots`.
+    w, dw : parameters and their gradients, by the names of `params.places`.
     update : what a step ends with, where it `updates`; its arrays hold w and dw. None where an update of its own follows.
     ordered : whether its launches read the order: sums over all samples need none.
     once : what was launched when it was made.

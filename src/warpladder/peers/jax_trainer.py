@@ -20,7 +20,7 @@ from ..config import TrainConfig
 from ..errors import DataError, RungError
 from ..nets import Conv2d, CrossEntropyLoss, Linear, Net
 from ..order import ORDER_WORDS, Order
-from ..params import slots, views
+from ..params import places, views
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
 from . import driver, jax_order
 from .blocks import Blocks, powers
@@ -314,11 +314,11 @@ def prediction(net: Net, precision: str, shape: tuple[int, ...], dtype: str, sha
 def tensors(net: Net, sharding: SingleDeviceSharding) -> dict[str, jax.ShapeDtypeStruct]:
     """Shapes of the parameters as they lie here."""
     out = {}
-    for slot in slots(net):
-        shape = slot.shape
-        if isinstance(net.layers[slot.layer], Linear) and len(shape) == 2:
+    for place in places(net):
+        shape = place.shape
+        if isinstance(net.layers[place.layer], Linear) and len(shape) == 2:
             shape = shape[::-1]
-        elif isinstance(net.layers[slot.layer], Conv2d) and len(shape) == 4:
+        elif isinstance(net.layers[place.layer], Conv2d) and len(shape) == 4:
             shape = (*shape[2:], shape[1], shape[0])
-        out[slot.name] = jax.ShapeDtypeStruct(shape, np.float32, sharding=sharding)
+        out[place.name] = jax.ShapeDtypeStruct(shape, np.float32, sharding=sharding)
     return out

@@ -18,7 +18,7 @@ from ..machine import cores
 from ..nets import Net
 from ..optimizers import Adam
 from ..order import Order
-from ..params import slots, views
+from ..params import places, views
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ class SklearnTrainer(Trainer):
     def __init__(self, net: Net, config: TrainConfig, state: State, threads: int | None = None) -> None:
         self.net, self.config, self.threads = net, config, threads
         self.blas = ThreadpoolController()
-        named = [slot for slot in slots(net) if len(slot.shape) > 1]
+        named = [place for place in places(net) if len(place.shape) > 1]
         self.model = Recorder(
-            hidden_layer_sizes=tuple(slot.shape[0] for slot in named[:-1]),
+            hidden_layer_sizes=tuple(place.shape[0] for place in named[:-1]),
             alpha=0.0,
             batch_size=1,
             learning_rate_init=config.learning_rate,
@@ -111,7 +111,7 @@ class SklearnTrainer(Trainer):
     def _tensors(self, weights: list[np.ndarray], biases: list[np.ndarray]) -> dict[str, np.ndarray]:
         """By our names and in our shapes: scikit-learn's matrices are (in, out)."""
         both = itertools.chain.from_iterable(zip((w.T for w in weights), biases, strict=True))
-        return dict(zip((slot.name for slot in slots(self.net)), both, strict=True))
+        return dict(zip((place.name for place in places(self.net)), both, strict=True))
 
     @property
     def _params(self) -> dict[str, np.ndarray]:

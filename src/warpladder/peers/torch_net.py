@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from ..errors import RungError
 from ..nets import Conv2d, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape, Upsample2d
-from ..params import slots
+from ..params import places
 from .layout import pooled_first
 
 
@@ -23,7 +23,7 @@ def sequential(net: Net) -> nn.Sequential:
         if isinstance(module, nn.ReLU):
             module.inplace = isinstance(before, nn.Linear | nn.Conv2d)  # whose backward pass does not look at their output
     model = nn.Sequential(*modules)
-    wanted = [(slot.name, slot.shape) for slot in slots(net)]
+    wanted = [(place.name, place.shape) for place in places(net)]
     if [(name, tuple(p.shape)) for name, p in model.named_parameters()] != wanted:
         raise RungError(f"net {net.name!r}: PyTorch's parameters are not those of the net")
     return model

@@ -19,7 +19,7 @@ from ..data.foreign import to_numpy
 from ..errors import CheckpointError, ConfigError, RungError
 from ..ladder import find
 from ..nets import Net
-from ..params import initial, slots, views
+from ..params import initial, places, views
 from ..rungs.base import Rung
 from ..rungs.options import too_few_cores
 from ..trainers.base import State, Trainer, check_fit, check_settings
@@ -91,7 +91,7 @@ def to_state(checkpoint: Checkpoint) -> State:
     """The flat buffers that a trainer is built with."""
 
     def flat(named: Mapping[str, np.ndarray]) -> np.ndarray:
-        return np.concatenate([named[slot.name].ravel() for slot in slots(checkpoint.net)])
+        return np.concatenate([named[place.name].ravel() for place in places(checkpoint.net)])
 
     return State(flat(checkpoint.params), {name: flat(named) for name, named in checkpoint.slots.items()}, checkpoint.made)
 

@@ -16,7 +16,7 @@ from ..data.dataset import Dataset, pixels
 from ..nets import CrossEntropyLoss, Flatten, Net
 from ..ops.base import Buffers
 from ..order import Order
-from ..params import slots, views
+from ..params import places, views
 from ..trainers.base import State, Trainer
 from .scale import advice as scale_advice
 from .scoring import cross_entropies, slices, squared_errors
@@ -65,10 +65,10 @@ def explain_state(trainer: Trainer, data: Dataset, state: State, epoch: int, ste
     """Which layer's numbers are not finite, though no loss has shown it."""
     kept = [(array, f"has {MEANING.get(name, name)} that holds") for name, array in state.slots.items()]
     for flat, kind in ((state.params, "holds"), *kept):
-        for slot in slots(trainer.net):
-            bad = _bad(flat[slot.start : slot.stop])
+        for place in places(trainer.net):
+            bad = _bad(flat[place.start : place.stop])
             if bad is not None:
-                what = f"{_name(trainer.net, slot.layer)}: its {slot.name.partition('.')[2]} {kind} {bad}"
+                what = f"{_name(trainer.net, place.layer)}: its {place.name.partition('.')[2]} {kind} {bad}"
                 return f"training diverged in epoch {epoch + 1}, at step {step} or before: {what}; {_advice(trainer.config, data)}"
     raise AssertionError("the state is finite")
 

@@ -13,7 +13,7 @@ from ..config import TrainConfig
 from ..data.foreign import to_numpy
 from ..errors import CheckpointError, ConfigError
 from ..optimizers import SGD, Adam, AdamW, Optimizer
-from ..params import slots, views
+from ..params import places, views
 
 #: PyTorch's names of what both have.
 _SETTINGS: dict[type[Optimizer], dict[str, str]] = {
@@ -68,18 +68,18 @@ def from_torch(made: Checkpoint, state_dict: Mapping[str, Any]) -> Checkpoint:
         raise ConfigError(
             f"the optimizer has {len(groups)} groups of parameters with settings of their own; here all parameters share theirs"
         )
-    net, group, places = made.net, groups[0], slots(made.net)
+    net, group, tensors = made.net, groups[0], places(made.net)
     kind = _kind(group)
     if on := [name for name, off in _OFF[kind].items() if group.get(name, off) != off]:
         raise ConfigError(f"the optimizer uses {' and '.join(on)}, which {kind.__name__} here does not have")
-    if len(group.get("params", ())) != len(places):
-        raise CheckpointError(f"the optimizer has {len(group.get('params', ()))} parameters, net {net.name!r} has {len(places)}")
+    if len(group.get("params", ())) != len(tensors):
+        raise CheckpointError(f"the optimizer has {len(group.get('params', ()))} parameters, net {net.name!r} has {len(tensors)}")
     optimizer = kind(**{ours: _plain(group[theirs]) for theirs, ours in _SETTINGS[kind].items()})
     state = [state_dict["state"].get(number, {}) for number in group["params"]]
     kept = {}
     for name in optimizer.slots:
-        found = {slot.name: _kept(entry, name, slot.name) for slot, entry in zip(places, state, strict=True)}
-        filled = {slot.name: np.zeros(slot.shape, np.float32) if found[slot.name] is None else found[slot.name] for slot in places}
+        found = {place.name: _kept(entry, name, place.name) for place, entry in zip(tensors, state, strict=True)}
+        filled = {place.name: np.zeros(place.shape, np.float32) if found[place.name] is None else found[place.name] for place in tensors}
         kept[name] = views(net, flat_weights(net, filled, "optimizer"))
         if name.endswith("_sq") and any((array < 0).any() for array in kept[name].values()):
             raise CheckpointError(f"the optimizer holds {name} below 0, where means of squares are wanted")

@@ -51,7 +51,7 @@ class StepLog:
 class State:
     """What training changes, as copies on the host, float32 (float64 from the reference).
 
-    params : (param_count,), laid out as `params.slots` says.
+    params : (param_count,), laid out as `params.places` says.
     slots : (param_count,) for each of `Optimizer.slots`, by name; those that are not given begin at zero.
     step : updates that were made: what the schedule and the optimizer's corrections go by.
     """

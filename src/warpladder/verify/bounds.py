@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from ..nets import MSELoss, Net
-from ..params import slots
+from ..params import places
 from ..tolerance import STORED, bound
 
 UPDATE = 8  # roundings from a gradient to a weight where nothing else is said: those of SGD
@@ -16,12 +16,12 @@ UPDATE = 8  # roundings from a gradient to a weight where nothing else is said: 
 
 def roundings(net: Net, last: int) -> int:
     """Roundings that lead to what enters layer `last`: the lengths of the sums before it, and one for the pixels."""
-    return 1 + sum(math.prod(slot.shape[1:]) for slot in slots(net) if slot.layer < last and len(slot.shape) > 1)
+    return 1 + sum(math.prod(place.shape[1:]) for place in places(net) if place.layer < last and len(place.shape) > 1)
 
 
 def products(net: Net, last: int, precision: str) -> int:
     """Products, one after another, that lead to what enters layer `last`, at least 1; a result that is stored rounded counts as one more."""
-    return max(1, sum(slot.layer < last and len(slot.shape) > 1 for slot in slots(net))) + (precision in STORED)
+    return max(1, sum(place.layer < last and len(place.shape) > 1 for place in places(net))) + (precision in STORED)
 
 
 def output_bound(net: Net, precision: str = "float32") -> float:
@@ -38,7 +38,7 @@ def loss_bound(net: Net, size: int, precision: str = "float32") -> float:
 
 
 def update_bounds(net: Net, size: int, precision: str = "float32", last: int = UPDATE) -> dict[str, float]:
-    """Of each tensor's gradient, of its update and of its slots after one step, on a batch of this size.
+    """Of each tensor's gradient, of its update and of its places after one step, on a batch of this size.
 
     The longest chain of roundings that leads there: the sums of the whole forward pass, those of the
     backward pass down to its layer, and its own sum over the batch and the layer's output pixels. `last`: roundings
@@ -46,10 +46,10 @@ def update_bounds(net: Net, size: int, precision: str = "float32", last: int = U
     """
     forward = roundings(net, len(net.layers)) + last
     out = {}
-    for slot in slots(net):
-        above = [s for s in slots(net) if s.layer > slot.layer and len(s.shape) > 1]
+    for place in places(net):
+        above = [s for s in places(net) if s.layer > place.layer and len(s.shape) > 1]
         backward = sum(s.shape[0] * math.prod(s.shape[2:]) for s in above)
-        pixels = math.prod(net.shapes[slot.layer + 1][1:])
+        pixels = math.prod(net.shapes[place.layer + 1][1:])
         chain = products(net, len(net.layers), precision) + len(above) + 1 + (precision in STORED)
-        out[slot.name] = bound(precision, forward + backward + size * pixels, products=chain)
+        out[place.name] = bound(precision, forward + backward + size * pixels, products=chain)
     return out

@@ -12,7 +12,7 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..nets import Conv2d, MaxPool2d, MSELoss, Net, ReLU
 from ..order import Order
-from ..params import slots, views
+from ..params import places, views
 from .draws import Draw, Noise, Quarters, Samples
 from .maker import Maker
 from .specimens import Case
@@ -39,7 +39,7 @@ def ends_on_grid(net: Net) -> bool:
 
     A long sum of few different numbers rounds the same way again and again, so that its error grows with its length, not with the root of it.
     """
-    last = max((slot.layer for slot in slots(net)), default=-1)
+    last = max((place.layer for place in places(net)), default=-1)
     return isinstance(net.loss, MSELoss) and any(isinstance(layer, (ReLU, MaxPool2d)) for layer in net.layers[last + 1 :])
 
 

@@ -17,7 +17,7 @@ from ..data.dataset import Dataset, pixels
 from ..nets import CrossEntropyLoss, Net
 from ..optimizers import SGD
 from ..order import Order
-from ..params import initial, slots, views
+from ..params import initial, places, views
 from ..schedules import Constant
 from ..trainers.base import State
 from ..trainers.reference import ReferenceTrainer
@@ -189,9 +189,9 @@ class Maker:
     def _start(self, number: int) -> np.ndarray:
         """(param_count,) float32: the initial weights of the seed, and others, whose biases are not zero."""
         out = initial(self.net, self.seed + number)
-        for slot in slots(self.net) if number else ():
-            if len(slot.shape) == 1:
-                out[slot.start : slot.stop] = self.rng.normal(0, BIAS, slot.shape)
+        for place in places(self.net) if number else ():
+            if len(place.shape) == 1:
+                out[place.start : place.stop] = self.rng.normal(0, BIAS, place.shape)
         return out
 
     @property
@@ -234,8 +234,8 @@ class Maker:
         """The specimen with slots in its state, drawn tensor by tensor."""
         out = {name: np.zeros(self.net.param_count, np.float32) for name in self.config.optimizer.slots}
         params, gradient = specimen.params, specimen.gradient
-        for slot in slots(self.net) if out else ():
-            here = slice(slot.start, slot.stop)
+        for place in places(self.net) if out else ():
+            here = slice(place.start, place.stop)
             for name, values in self.config.optimizer.drawn(self.rng, params[here], gradient[here]).items():
                 out[name][here] = values
         return replace(specimen, state=specimen.state.but(slots=out))

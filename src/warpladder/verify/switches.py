@@ -20,7 +20,7 @@ from ..config import TrainConfig
 from ..nets import CrossEntropyLoss, MaxPool2d, Net, ReLU
 from ..ops.maxpool2d import reference as maxpool2d
 from ..ops.relu import reference as relu
-from ..params import slots
+from ..params import places
 from ..tolerance import INPUT_ROUNDOFF, bound
 from ..trainers.base import State
 from ..trainers.reference import ReferenceTrainer
@@ -62,31 +62,31 @@ def on_grid(net: Net, state: State, x: np.ndarray, rng: np.random.Generator, pre
     digits = 1 / INPUT_ROUNDOFF[precision] if precision in INPUT_ROUNDOFF else 2.0**24
     switches = [i for i, layer in enumerate(net.layers) if i > net.first_trained and isinstance(layer, (ReLU, MaxPool2d))]
     params = state.params.astype(np.float32)
-    ahead = [slot for slot in slots(net) if len(slot.shape) > 1 and switches and slot.layer < switches[-1]]
-    biases = {slot.layer: slot for slot in slots(net) if len(slot.shape) == 1}
+    ahead = [place for place in places(net) if len(place.shape) > 1 and switches and place.layer < switches[-1]]
+    biases = {place.layer: place for place in places(net) if len(place.shape) == 1}
     unit = 0.25  # what enters the layer is a whole number of these
-    for slot in ahead:
-        bias = biases[slot.layer]
-        w, b = state.params[slot.start : slot.stop], state.params[bias.start : bias.stop]
-        entering = ReferenceTrainer(net, TrainConfig(), State(params)).activations(x)[slot.layer]
+    for place in ahead:
+        bias = biases[place.layer]
+        w, b = state.params[place.start : place.stop], state.params[bias.start : bias.stop]
+        entering = ReferenceTrainer(net, TrainConfig(), State(params)).activations(x)[place.layer]
         peak = np.abs(entering).max(initial=0) / unit
         size = math.sqrt(float(np.mean(w.astype(np.float64) ** 2)))
         grid = 2.0 ** math.ceil(math.log2(size)) if size > 0 else 1.0
         while True:
             whole = np.floor(w / grid + rng.random(len(w)))
             offset = np.round((b + rng.normal(0, size, len(b))) / (unit * grid))
-            params[slot.start : slot.stop], params[bias.start : bias.stop] = whole * grid, offset * unit * grid
-            if peak * np.abs(whole).reshape(slot.shape[0], -1).sum(axis=1).max() + np.abs(offset).max() <= 2.0**24:
+            params[place.start : place.stop], params[bias.start : bias.stop] = whole * grid, offset * unit * grid
+            if peak * np.abs(whole).reshape(place.shape[0], -1).sum(axis=1).max() + np.abs(offset).max() <= 2.0**24:
                 if digits == 2.0**24:
                     break
-                sums = ReferenceTrainer(net, TrainConfig(), State(params)).activations(x)[slot.layer + 1]
+                sums = ReferenceTrainer(net, TrainConfig(), State(params)).activations(x)[place.layer + 1]
                 if np.abs(sums).max(initial=0) / (unit * grid) + np.abs(offset).max() <= digits:
                     break
             grid *= 2
         if digits < 2.0**24 and np.any(whole):
             back = 2.0 ** -round(math.log2(grid * math.sqrt(float(np.mean(whole**2))) / size))
             grid *= back
-            params[slot.start : slot.stop], params[bias.start : bias.stop] = whole * grid, offset * unit * grid
+            params[place.start : place.stop], params[bias.start : bias.stop] = whole * grid, offset * unit * grid
         unit *= grid
     return narrow(state.but(params=params))
 

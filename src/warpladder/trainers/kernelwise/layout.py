@@ -8,7 +8,7 @@ import numpy as np
 
 from ...device import Array, Device
 from ...nets import Net
-from ...params import slots
+from ...params import places
 
 ALIGN = 32  # float32 numbers: 128 bytes, a line of the cache
 
@@ -21,33 +21,33 @@ class Layout:
 
     def __init__(self, net: Net) -> None:
         self.net = net
-        self.slots = slots(net)
+        self.places = places(net)
         self.starts: list[int] = []
         self.size = 0
-        for slot in self.slots:
+        for place in self.places:
             self.starts.append(self.size)
-            self.size += -(-math.prod(slot.shape) // ALIGN) * ALIGN
+            self.size += -(-math.prod(place.shape) // ALIGN) * ALIGN
 
     def views(self, flat: Array) -> dict[str, Array]:
         """Named, shaped views, as `params.views`."""
         return {
-            slot.name: flat[start : start + math.prod(slot.shape)].reshape(slot.shape)
-            for slot, start in zip(self.slots, self.starts, strict=True)
+            place.name: flat[start : start + math.prod(place.shape)].reshape(place.shape)
+            for place, start in zip(self.places, self.starts, strict=True)
         }
 
     def upload(self, flat: Array, host: np.ndarray) -> None:
         """From (param_count,) on the host."""
         wide = np.zeros(self.size, np.float32)
-        for slot, start in zip(self.slots, self.starts, strict=True):
-            wide[start : start + slot.stop - slot.start] = host[slot.start : slot.stop]
+        for place, start in zip(self.places, self.starts, strict=True):
+            wide[start : start + place.stop - place.start] = host[place.start : place.stop]
         flat.upload(wide)
 
     def download(self, flat: Array) -> np.ndarray:
         """(param_count,) float32 on the host."""
         wide = flat.download()
         out = np.empty(self.net.param_count, np.float32)
-        for slot, start in zip(self.slots, self.starts, strict=True):
-            out[slot.start : slot.stop] = wide[start : start + slot.stop - slot.start]
+        for place, start in zip(self.places, self.starts, strict=True):
+            out[place.start : place.stop] = wide[start : start + place.stop - place.start]
         return out
 
     def zeros(self, device: Device, what: str) -> Array:

@@ -125,7 +125,7 @@ def bind(
     Parameters
     ----------
     w, dw : mapping of str to Array
-        Parameters and their gradients, by the names of `params.slots`; an empty dw binds for prediction alone.
+        Parameters and their gradients, by the names of `params.places`; an empty dw binds for prediction alone.
     """
     train = bool(dw)
     found = groups(net, table)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...nets import Linear, Net
-from ...params import Slot, slots
+from ...params import Place, places
 from .simd import WIDTH
 
 
@@ -48,20 +48,20 @@ class Layout:
 
     def __init__(self, net: Net) -> None:
         self.layers: dict[int, Stored] = {}
-        pairs: dict[int, list[Slot]] = {}
-        for slot in slots(net):
-            pairs.setdefault(slot.layer, []).append(slot)
-        places = []
+        pairs: dict[int, list[Place]] = {}
+        for place in places(net):
+            pairs.setdefault(place.layer, []).append(place)
+        order = []
         start = 0
         for index, (weight, bias) in pairs.items():
             stored, where = _store(net, index, weight, start)
-            places.append(where)
-            places.append(_pad_to(np.arange(bias.start, bias.stop), stored.stop - stored.bias))
+            order.append(where)
+            order.append(_pad_to(np.arange(bias.start, bias.stop), stored.stop - stored.bias))
             self.layers[index] = stored
             start = stored.stop
         self.count = start
         #: for each native element which element of the flat buffer it is, -1 for padding
-        self.place = np.concatenate(places)
+        self.place = np.concatenate(order)
         self._real = np.flatnonzero(self.place >= 0)
 
     def to_flat(self, native: np.ndarray) -> np.ndarray:
@@ -76,7 +76,7 @@ class Layout:
         native[self._real] = flat[self.place[self._real]]
 
 
-def _store(net: Net, index: int, weight: Slot, start: int) -> tuple[Stored, np.ndarray]:
+def _store(net: Net, index: int, weight: Place, start: int) -> tuple[Stored, np.ndarray]:
     layer = net.layers[index]
     numbers = np.arange(weight.start, weight.stop).reshape(weight.shape)
     out = weight.shape[0]
