@@ -20,7 +20,7 @@ from warpladder.tolerance import INPUT_ROUNDOFF, PRECISIONS, bound, rounded
 from warpladder.trainers.base import State, StepLog, Trainer
 from warpladder.trainers.reference import ReferenceTrainer
 from warpladder.verify import verify
-from warpladder.verify.switches import narrow, on_grid
+from warpladder.verify.switches import on_grid
 from wrong_steps import WRONG_STEPS
 
 MLP = nets.mlp((1, 8, 8))
@@ -51,7 +51,7 @@ class Rounding(Trainer):
         return StepLog(*(np.concatenate([np.zeros(0, t), *(getattr(log, k) for log in logs)]) for k, t in FIELDS))
 
     def state(self) -> State:
-        return narrow(self.inner.state())
+        return self.inner.state().copied(np.float32)
 
     def set_state(self, state: State) -> None:
         self.inner.set_state(state)

@@ -41,8 +41,7 @@ def build(rung: Rung, drawn: Case) -> Trainer:
 
 
 def float32(state: State) -> State:
-    slots = {name: slot.astype(np.float32) for name, slot in state.slots.items()}
-    return State(state.params.astype(np.float32), slots, state.step)
+    return state.copied(np.float32)
 
 
 def agree(net: Net, found: np.ndarray, wanted: np.ndarray, terms: np.ndarray, limit: float, what: str) -> None:

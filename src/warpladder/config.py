@@ -184,8 +184,6 @@ class TrainConfig(metaclass=ByName):
                 out[name] = named(kind, str(given.get("name")), {key: value for key, value in given.items() if key != "name"})
         if unknown := [name for name in out if name not in {field.name for field in fields(cls)} and name not in SHORT]:
             raise ConfigError(f"there is no setting {unknown[0]!r:.60}")
-        if not out.get("momentum", True):
-            out.pop("nesterov", None)
         return cls(**out)
 
 

@@ -57,7 +57,7 @@ class Schedule(metaclass=ByName):
         return self
 
     def described(self) -> str:
-        """Its name, and the settings that are not as they are when nothing is said: "cosine, least 0.001, warm-up 1 epoch"."""
+        """The schedule's name, and those of its settings that are not the defaults: "cosine, least 0.001, warm-up 1 epoch"."""
         changed = [field.name for field in fields(self)[1:] if getattr(self, field.name) != field.default]
         told = [f"{name} {getattr(self, name):g}" for name in changed]
         rising = [f"warm-up {self.warmup:g} epoch{'s' * (self.warmup != 1)}"] * bool(self.warmup)

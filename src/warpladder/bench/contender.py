@@ -155,7 +155,7 @@ class Contender:
                 self.other_seconds.append(max(0.0, after - busy - cpu))
             self._note(number * self.plan.epochs, logs, seconds)
             self.logs.append(log_bits(logs))
-            self.ends.append(copied(state))
+            self.ends.append(state.copied())
 
     def _repetition(self, trainer: Trainer, number: int) -> list[StepLog]:
         first = number * self.plan.epochs
@@ -275,7 +275,7 @@ class Contender:
         return left * self.per_epoch if left else 0.0
 
     def _compare(self, number: int, logs: list[StepLog], state: State) -> None:
-        same = log_bits(logs) == self.logs[number] and copied(state).bits() == self.ends[number].bits()
+        same = log_bits(logs) == self.logs[number] and state.bits() == self.ends[number].bits()
         self.found["same_bits"] = same
         if self.exact and not same:
             raise Refused(f"the timed run does not end in the bits of an untimed run of the same steps (repetition {number + 1})")
@@ -352,11 +352,6 @@ def clocked(work: Callable[[], Any]) -> tuple[float, Any]:
 
 def log_bits(logs: list[StepLog]) -> bytes:
     return b"".join(np.ascontiguousarray(part).tobytes() for log in logs for part in (log.loss, log.correct, log.size))
-
-
-def copied(state: State) -> State:
-    """A copy that no trainer can reach."""
-    return State(np.array(state.params), {name: np.array(array) for name, array in state.slots.items()}, int(state.step))
 
 
 def finite(value: float | None) -> float | None:

@@ -1,7 +1,7 @@
 // One parameter's step of stochastic gradient descent, as torch.optim.SGD defines it.
 #pragma once
 
-// What a step is made with.
+// Settings of one step of SGD.
 struct Sgd {
     float rate, momentum;
     int nesterov;

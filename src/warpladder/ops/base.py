@@ -12,7 +12,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -112,10 +112,7 @@ class UpdateOp(Bound, ABC):
     """One step of the config's optimizer on flat buffers (param_count,): reads grads, which it may overwrite, and changes params and slots.
 
     slots : in the order of `Optimizer.slots`.
-    form : the file of an optimizer's folder that says the step in this way.
     """
-
-    form: ClassVar[str]
 
     def __init__(self, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...]) -> None:
         self.config = config

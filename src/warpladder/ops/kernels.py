@@ -269,7 +269,7 @@ class WholeStep(OnDevice, ABC):
 
     @classmethod
     def updates(cls, config: TrainConfig) -> bool:
-        """Whether it also makes the step of this optimizer with this schedule, where the batch comes in one piece."""
+        """Whether the op also updates the parameters, with this optimizer and schedule, where a batch comes in one piece."""
         return False
 
     def __init__(

@@ -128,25 +128,28 @@ class Optimizer(metaclass=ByName):
 
     @classmethod
     def folder(cls) -> Path:
-        """Where its step's files stand."""
+        """The folder in which the files of the optimizer's step stand."""
         file = import_module(cls.__module__).__file__
         assert file is not None
         return Path(file).parent
 
     @classmethod
     def form(cls, name: str) -> ModuleType:
-        """A file of the folder, as "reference", as a module.
+        """A file of the optimizer's folder as a module: `form("reference")` is that of reference.py.
 
         Raises
         ------
         ConfigError
             The optimizer has no such file.
         """
-        if not (cls.folder() / f"{name}.py").is_file():
-            raise ConfigError(f"optimizer {cls.__name__} has no {name}.py in {cls.folder()}, which says how it steps here")
+        if told := cls.lacks(f"{name}.py"):
+            raise ConfigError(told)
         return import_module(f".{name}", cls.__module__)
 
     @classmethod
-    def has(cls, file: str) -> bool:
-        """Whether its folder holds a file, as "step.cu"."""
-        return (cls.folder() / file).is_file()
+    def lacks(cls, file: str) -> str | None:
+        """A line where the optimizer's folder has no such file, as "step.cu"; None where it has."""
+        folder = cls.folder()
+        if (folder / file).is_file():
+            return None
+        return f"optimizer {cls.__name__} has no {file} in its folder, {folder}, which says how it steps here"

@@ -10,7 +10,6 @@ from ..machine import cores
 from ..nets import Net
 from ..rungs.base import Rung
 from ..rungs.options import THREADS, OneOf, Options, option
-from ..rungs.reasons import no_step
 from ..trainers.base import State, Trainer
 from . import driver
 
@@ -41,7 +40,7 @@ def build(net: Net, config: TrainConfig, state: State, options: JaxOptions = Jax
 
 def unsupported(net: Net, config: TrainConfig, options: JaxOptions = JaxOptions()) -> str | None:
     """A line that says what JAX lacks here for these options, or None; XLA chooses its threads when it starts."""
-    if reason := no_step(config, "jax.py"):
+    if reason := config.optimizer.lacks("jax.py"):
         return reason
     if options.device is None:
         if options.precision is not None:

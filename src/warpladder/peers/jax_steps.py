@@ -27,7 +27,7 @@ from .layout import pooled_first, spatial
 Tree = dict[str, jax.Array]
 Slots = dict[str, Tree]
 
-#: What a step is given, so that settings can differ without another compilation (as constants they gain nothing): the optimizer's numbers and the clip value.
+#: Numbers of an update that are arguments of a compiled program (as constants they gain nothing): those of the optimizer, and the clip value.
 WIDTH = NUMBERS + 1
 
 
@@ -49,7 +49,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Rule:
-    """What of the settings decides which arithmetic a step has.
+    """The settings that decide which arithmetic a compiled step has; runs that differ in others share a program.
 
     optimizer : its class.
     settings : by name, its settings but the learning rate: numbers as `Given`.

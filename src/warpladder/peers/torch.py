@@ -19,7 +19,7 @@ from . import driver
 #: How PyTorch deviates on a GPU: cuDNN takes its fastest algorithm, whatever order that sums in, Winograd's and Fourier's forms among them.
 ORDERLESS = "the gradients of convolutions may be summed in another order each time"
 
-#: Those whose classes in torch.optim have fused kernels everywhere, and that graphs have steps of.
+#: Optimizers whose classes in torch.optim have fused kernels, and for which captured graphs have an update.
 KNOWN = (SGD, Adam, AdamW)
 
 

@@ -166,7 +166,7 @@ class GraphUpdate:
 
 
 def sgd(optimizer: SGD, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor | None) -> torch.Tensor:
-    """What is taken off a parameter (not added with an alpha, which inductor 2.13 loses where it fuses that into a product); its slots are changed."""
+    """SGD's step, to be taken off the parameter (an add_ with an alpha loses it in inductor 2.13 where that is fused into a product); slots are changed."""
     if optimizer.weight_decay:
         g = g + optimizer.weight_decay * p
     if optimizer.momentum:
@@ -177,7 +177,7 @@ def sgd(optimizer: SGD, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: t
 
 
 def adam(optimizer: Adam, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor) -> torch.Tensor:
-    """What is taken off a parameter, by Adam or AdamW; its slots are changed."""
+    """The step of Adam or AdamW, to be taken off the parameter; slots are changed."""
     apart = isinstance(optimizer, AdamW)
     if optimizer.weight_decay and not apart:
         g = g + optimizer.weight_decay * p

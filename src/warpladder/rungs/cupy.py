@@ -6,7 +6,6 @@ from ..config import TrainConfig
 from ..nets import Net
 from ..trainers.base import State, Trainer
 from .base import Rung
-from .reasons import no_step
 
 
 def build(net: Net, config: TrainConfig, state: State) -> Trainer:
@@ -22,7 +21,7 @@ def unsupported(net: Net, config: TrainConfig) -> str | None:
     """It needs CuPy and a GPU."""
     from ..trainers.kernelwise.where import why_not_cupy
 
-    return no_step(config, "array.py") or why_not_cupy()
+    return config.optimizer.lacks("array.py") or why_not_cupy()
 
 
 RUNG = Rung(

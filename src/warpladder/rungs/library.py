@@ -9,7 +9,6 @@ from ..nets import Net
 from ..trainers.base import State, Trainer
 from .base import Rung
 from .options import BLOCK_SIZE, FEED, Options, SomeOf, option
-from .reasons import no_step
 
 #: Operations that cuBLASLt and cuDNN can do.
 OPERATIONS = ("linear", "conv2d", "cross_entropy")
@@ -43,7 +42,7 @@ def unsupported(net: Net, config: TrainConfig, options: LibraryOptions = Library
     from ..ops import library
     from ..trainers.kernelwise.where import why_not
 
-    return no_step(config, "step.cu") or why_not(None) or library.why_not(options.operations or OPERATIONS)
+    return config.optimizer.lacks("step.cu") or why_not(None) or library.why_not(options.operations or OPERATIONS)
 
 
 RUNG = Rung(

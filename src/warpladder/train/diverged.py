@@ -23,7 +23,7 @@ from .scoring import cross_entropies, slices, squared_errors
 
 LARGEST = float(np.finfo(np.float32).max)
 
-#: What is in some optimizers' slots, in words.
+#: Slots of optimizers by name, and what each holds, in words.
 MEANING = {"momentum_buffer": "momentum", "exp_avg": "a running mean", "exp_avg_sq": "a running mean square"}
 
 

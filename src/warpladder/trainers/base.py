@@ -69,8 +69,12 @@ class State:
         """A state with these parts changed."""
         return replace(self, **changes)
 
+    def copied(self, dtype: Any = None) -> State:
+        """The state with arrays of its own, converted where a type is given."""
+        return State(np.array(self.params, dtype), {name: np.array(slot, dtype) for name, slot in self.slots.items()}, self.step)
+
     def bits(self) -> bytes:
-        """All of it as bytes: what two equal states have in common, and no others."""
+        """Parameters, slots and the count of updates as bytes: the same for equal states, and for no others."""
         return b"".join(
             [self.params.tobytes(), *(self.slots[name].tobytes() for name in sorted(self.slots)), self.step.to_bytes(8, "little")]
         )

@@ -24,7 +24,7 @@ from ..trainers.reference import ReferenceTrainer
 from .draws import Draw
 from .specimens import Case, Pool, Specimen, truth
 from .sums import Sums
-from .switches import decided, narrow, on_grid, steady
+from .switches import decided, on_grid, steady
 from .witness import fit_to_predict, fit_to_predict_coarsely, misfit, misfit_coarsely, unsteady
 
 BATCH_FLOPS = 4e8  # of the reference, for each specimen: says how many distinct samples a batch has
@@ -244,7 +244,7 @@ class Maker:
         """The state in float32, and samples with labels that suit it."""
         if draw.exact:
             return self._exact(state, count, draw)
-        rounded = narrow(state)
+        rounded = state.copied(np.float32)
         reference = ReferenceTrainer(self.net, self.config, rounded)
         xs: list[np.ndarray] = []
         ys: list[np.ndarray] = []

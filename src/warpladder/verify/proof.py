@@ -18,7 +18,7 @@ from .bounds import loss_bound, output_bound, update_bounds
 from .cases import LEAST_RATE, Cases, same_batch
 from .specimens import Case, Specimen
 from .verdict import Ledger
-from .watched import Build, Watched, copied, spoil
+from .watched import Build, Watched, spoil
 
 #: The checks without which nothing passes.
 REQUIRED = (
@@ -164,7 +164,7 @@ class Proof:
         own.set_state(start)
         log = own.run(order, 0, steps)
         self._log(log, steps, f"steps 0..{steps} in one call")
-        end = copied(self._state(own, f"after steps 0..{steps}"))
+        end = self._state(own, f"after steps 0..{steps}").copied()
         self._counted(end, start.step + steps, f"steps 0..{steps} in one call")
 
         own.set_state(start)
@@ -175,14 +175,14 @@ class Proof:
         later = [replace(order, epoch=order.epoch + i) for i in range(1, 65)]
         next_order = next((o for o in later if not same_batch(o, order, self.config.batch(order.n))), later[0])
         next_log = fresh.run(next_order, 0, steps)
-        next_end = copied(self._state(fresh, "after another epoch"))
+        next_end = self._state(fresh, "after another epoch").copied()
         fresh.set_state(start)
         self._again("rebuild", "an epoch of one trainer and of a second", fresh.run(order, 0, steps), log, fresh, end)
         own.set_state(start)
         self._again("rebuild", "another epoch of one trainer and of a second", own.run(next_order, 0, steps), next_log, own, next_end)
 
         second = fresh.run(next_order, 0, steps)  # behind the first, which it has just trained
-        both_end = copied(self._state(fresh, "after two epochs"))
+        both_end = self._state(fresh, "after two epochs").copied()
         self._counted(both_end, start.step + 2 * steps, "two epochs, one by one")
         own.set_state(start)
         logs = own.run_epochs([order, next_order])
@@ -209,7 +209,7 @@ class Proof:
         what = "an epoch, and one between whose steps it predicts, another trains, and its state goes out and in,"
         self._again("disturbance", what, joined(parts), log, own, end)
 
-        held = copied(self._state(own, "before no steps"))
+        held = self._state(own, "before no steps").copied()
         self._log(own.run(order, steps // 2, steps // 2), 0, "an empty range of steps")
         self._same("empty range", "before and after no steps", self._state(own, "after no steps"), held)
 
@@ -228,7 +228,7 @@ class Proof:
         got = self._state(own, "after set_state")
         log = own.run(case.order, 0, 1)
         self._same("copy", "from state(), before and after a later step,", got, start)
-        end = copied(self._state(own, "after a step"))
+        end = self._state(own, "after a step").copied()
         own.set_state(start)
         spoil(self._state(own, "after set_state"))
         self._again("copy", "a step, and one after a caller had overwritten what state() gave,", own.run(case.order, 0, 1), log, own, end)

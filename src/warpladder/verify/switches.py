@@ -88,9 +88,4 @@ def on_grid(net: Net, state: State, x: np.ndarray, rng: np.random.Generator, pre
             grid *= back
             params[place.start : place.stop], params[bias.start : bias.stop] = whole * grid, offset * unit * grid
         unit *= grid
-    return narrow(state.but(params=params))
-
-
-def narrow(state: State) -> State:
-    """A state in float32."""
-    return State(state.params.astype(np.float32), {name: slot.astype(np.float32) for name, slot in state.slots.items()}, state.step)
+    return state.but(params=params).copied(np.float32)

@@ -25,7 +25,7 @@ class Watched:
 
     def __init__(self, build: Build, net: Net, config: TrainConfig, state: State) -> None:
         self.config = config
-        mine = copied(state)
+        mine = state.copied()
         self.trainer: Trainer = self._watch("build", build, net, config, mine)
         spoil(mine)
 
@@ -50,7 +50,7 @@ class Watched:
         return self._watch("state", self.trainer.state)
 
     def set_state(self, state: State) -> None:
-        mine = copied(state)
+        mine = state.copied()
         self._watch("set_state", self.trainer.set_state, mine)
         spoil(mine)
 
@@ -63,10 +63,6 @@ def _place(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)[1:]
     own = [frame for frame in frames if frame.filename == frames[0].filename]
     return f" in {Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""
-
-
-def copied(state: State) -> State:
-    return State(np.array(state.params), {name: np.array(slot) for name, slot in state.slots.items()}, state.step)
 
 
 def spoil(state: State) -> None:

@@ -68,7 +68,10 @@ def misfit(net: Net, dataset: Dataset, specimen: Specimen, sums: Sums | None) ->
 def misfit_coarsely(
     net: Net, x: np.ndarray, y: np.ndarray, counts: np.ndarray, specimen: Specimen, precision: str, updates: bool = True
 ) -> tuple[str, list[np.ndarray]]:
-    """The same of a coarser format, on a batch in which sample i of x (n, *in_shape) float64 occurs counts[i] times; a gradient from each witness."""
+    """Where a format coarser than float32 does not come well within the bounds, in words, and the gradient of each witness.
+
+    Sample i of x (n, *in_shape), float64, occurs counts[i] times in the batch.
+    """
     gradients = []
     for witness in _coarse(net, specimen.state.params, precision):
         loss, _, gradient = truth(witness, x, y, counts)

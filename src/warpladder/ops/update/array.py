@@ -11,8 +11,6 @@ from ..base import Array, UpdateOp, module_of
 class ArrayUpdate(UpdateOp):
     """A pass over the parameters for each expression."""
 
-    form = "array.py"
-
     def __init__(self, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...]) -> None:
         super().__init__(config, params, grads, slots)
         self.xp = module_of(params)

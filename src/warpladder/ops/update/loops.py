@@ -31,8 +31,6 @@ def compiled_rule(optimizer: type[Optimizer]) -> Callable[..., Any]:
 class LoopsUpdate(UpdateOp):
     """A loop for clipping and one for the step."""
 
-    form = "loops.py"
-
     def __init__(self, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...]) -> None:
         super().__init__(config, params, grads, slots)
         self.rule = compiled_rule(type(config.optimizer))

@@ -1,23 +1,14 @@
-"""AdamW as array expressions on the flat buffers."""
+"""AdamW as array expressions on the flat buffers: the weights shrink, then Adam steps."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ..adam import array as adam
+
 
 def step(xp: Any, w: Any, g: Any, slots: tuple[Any, ...], term: Any, numbers: Any) -> None:
     """Change w and slots, all (params,), in place; g and term are overwritten. xp: the arrays' module. numbers: of this step, in w's format."""
-    rate, beta1, rest1, beta2, rest2, root, eps, decay = numbers
-    m, v = slots
+    *others, decay = numbers
     w -= xp.multiply(w, decay, out=term)
-    m *= beta1
-    m += xp.multiply(g, rest1, out=term)
-    v *= beta2
-    g *= g
-    v += xp.multiply(g, rest2, out=term)
-    xp.sqrt(v, out=term)
-    term *= root
-    term += eps
-    xp.divide(m, term, out=term)
-    term *= rate
-    w -= term
+    adam.step(xp, w, g, slots, term, (*others, 0))
