@@ -1,71 +1,61 @@
-"""A run of layers by the ops that another table has for them, one after the other."""
+"""Layers by the segments that another table has for them, one after the other."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from ..device import Array, Device
-from ..nets import Layer, ReLU, Shape
+from ..nets import ReLU
 from .base import Buffers
-from .kernels import KernelOp, KernelTable, Launches
+from .chain import Slice, Subgraph, subgraph
+from .kernels import Launches
+from .segments import KernelTable, Operands, Segment
 
 
-class Apart(KernelOp):
-    """What one op of the net's own table computes at once; what stands between the layers has arrays of its own here.
+class Apart(Segment):
+    """What one segment of the net's own table computes at once; what stands between the layers has arrays of its own here.
 
-    table : whose ops they are.
+    table : whose segments they are.
     """
 
     table: ClassVar[KernelTable]
     rectifies = True
 
-    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
-        super().__init__(device, layers, buffers, block_size)
-        capacity, shape = len(buffers.x), tuple(buffers.x.shape[1:])
-        self.ops: list[KernelOp] = []
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        buffers, capacity = operands.buffers, subgraph.capacity
+        self.segments: list[Segment] = []
         x, dx, trained = buffers.x, buffers.dx, False
-        cut = _cut(layers, shape, self.table)
-        for at, (some, kind) in enumerate(cut):
-            weights: list[Array | None] = [None] * 4
-            for layer in some:
-                if layer.param_shapes(shape):
-                    weights, trained = [buffers.w, buffers.b, buffers.dw, buffers.db], True
-                shape = layer.out_shape(shape)
+        cut = self.table.cut(subgraph)
+        assert cut is not None
+        for at, (part, kind) in enumerate(cut):
+            own = any(layer.param_shapes(shape) for layer, shape in zip(part.layers, part.shapes, strict=False))
+            weights: list[Array | None] = [buffers.w, buffers.b, buffers.dw, buffers.db] if own else [None] * 4
+            trained = trained or own
             last = at == len(cut) - 1
-            y = buffers.y if last else self.scratch((capacity, *shape))
+            y = buffers.y if last else self.scratch((capacity, *part.out_shape))
             wanted = buffers.dy is not None and (trained or dx is not None)
-            dy = None if not wanted else buffers.dy if last else self.scratch((capacity, *shape))
-            self.ops.append(kind(device, some, Buffers(x, y, dx, dy, *weights), block_size))
-            self.workspace += self.ops[-1].workspace
+            dy = None if not wanted else buffers.dy if last else self.scratch((capacity, *part.out_shape))
+            self.segments.append(kind(device, part, Operands(Buffers(x, y, dx, dy, *weights)), block_size))
+            self.workspace += self.segments[-1].workspace
             x, dx = y, dy
-        t = buffers
-        self.below = None if t.dx is None else self.table.layers[ReLU,](device, (ReLU(),), Buffers(t.x, t.x, t.dx, t.dx), block_size)
+        self.below = self._below(device, buffers, subgraph, block_size) if buffers.dx is not None and operands.x_rectified else None
+
+    def _below(self, device: Device, t: Buffers, whole: Subgraph, block_size: int) -> Segment:
+        """The backward pass of the ReLU that x came out of."""
+        relu = subgraph((ReLU(),), whole.shapes[0], whole.capacity, whole.limits)
+        return self.table.segments[ReLU,](device, relu, Operands(Buffers(t.x, t.x, t.dx, t.dx)), block_size)
 
     @classmethod
-    def takes(cls, layers: tuple[Layer, ...], in_shape: Shape) -> bool:
-        return bool(_cut(layers, in_shape, cls.table))
+    def takes(cls, subgraph: Subgraph) -> bool:
+        return cls.table.cut(subgraph) is not None
 
-    def prepare(self, n: int) -> Launches:
-        return [call for op in self.ops for call in op.prepare(n)]
+    def prepare(self, part: Slice) -> Launches:
+        return [call for segment in self.segments for call in segment.prepare(part)]
 
-    def forward(self, n: int) -> Launches:
-        return [call for op in self.ops for call in op.forward(n)]
+    def forward(self, part: Slice) -> Launches:
+        return [call for segment in self.segments for call in segment.forward(part)]
 
-    def backward(self, n: int) -> Launches:
-        found = [call for op in reversed(self.ops) if op.buffers.dy is not None for call in op.backward(n)]
-        return found + (self.below.backward(n) if self.below is not None and self.x_rectified else [])
-
-
-def _cut(layers: tuple[Layer, ...], shape: Shape, table: KernelTable) -> list[tuple[tuple[Layer, ...], type[KernelOp]]]:
-    """The runs of layers that a table has, each with its op; none where it does not have them all."""
-    out: list[tuple[tuple[Layer, ...], type[KernelOp]]] = []
-    while layers:
-        found = table.longest(layers, shape)
-        if found is None:
-            return []
-        length, kind = found
-        out.append((layers[:length], kind))
-        for layer in layers[:length]:
-            shape = layer.out_shape(shape)
-        layers = layers[length:]
-    return out
+    def backward(self, part: Slice) -> Launches:
+        found = [call for segment in reversed(self.segments) if segment.buffers.dy is not None for call in segment.backward(part)]
+        return found + (self.below.backward(part) if self.below is not None else [])

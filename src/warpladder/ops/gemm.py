@@ -11,8 +11,8 @@ from .linear.gemm import GemmLinear
 
 TABLE = replace(
     tiled.TABLE,
-    layers={
-        **tiled.TABLE.layers,
+    segments={
+        **tiled.TABLE.segments,
         (Linear,): GemmLinear,
         (Linear, ReLU): GemmLinear,
         (Conv2d,): GemmConv2d,

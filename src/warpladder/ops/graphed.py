@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..nets import CrossEntropyLoss, Linear, ReLU
 from . import gemm, tiled
 from .apart import Apart
+from .chain import Gather
 from .linear.stem import ShortStem
 from .thin_chain.chain import ThinChain
 from .thin_chain.head import ThinHead
@@ -20,4 +22,15 @@ class Tiled(Apart):
     table = tiled.TABLE
 
 
-TABLE = replace(gemm.TABLE, stems=(ShortStem,), heads=(ThinHead,), whole=(ThinChain,), rivals=(Tiled,))
+TABLE = replace(
+    gemm.TABLE,
+    segments={
+        **gemm.TABLE.segments,
+        (Gather, Linear): ShortStem,
+        (Gather, Linear, ReLU): ShortStem,
+        (Linear, CrossEntropyLoss): ThinHead,
+        (Gather, Linear, CrossEntropyLoss): ThinChain,
+        (Gather, Linear, ReLU, Linear, CrossEntropyLoss): ThinChain,
+    },
+    rivals=(Tiled,),
+)

@@ -10,20 +10,20 @@ from ..nets import Conv2d, CrossEntropyLoss, Linear, ReLU
 from . import resident
 from .conv2d.library import LibraryConv2d
 from .cross_entropy.library import LibraryCrossEntropy
-from .kernels import KernelTable
 from .linear.library import LibraryLinear
+from .segments import KernelTable
 
 
 def table(operations: Collection[str]) -> KernelTable:
     """A table in which these operations, of "linear", "conv2d" and "cross_entropy", are the libraries'."""
-    layers, losses = dict(resident.TABLE.layers), dict(resident.TABLE.losses)
+    segments = dict(resident.TABLE.segments)
     if "linear" in operations:
-        layers[Linear,] = LibraryLinear
+        segments[Linear,] = LibraryLinear
     if "conv2d" in operations:
-        layers[Conv2d,] = layers[Conv2d, ReLU] = LibraryConv2d
+        segments[Conv2d,] = segments[Conv2d, ReLU] = LibraryConv2d
     if "cross_entropy" in operations:
-        losses[CrossEntropyLoss] = LibraryCrossEntropy
-    return replace(resident.TABLE, layers=layers, losses=losses)
+        segments[CrossEntropyLoss,] = LibraryCrossEntropy
+    return replace(resident.TABLE, segments=segments)
 
 
 def why_not(operations: Collection[str]) -> str | None:

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from ..nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, ReLU, Upsample2d
 from .accumulate.cuda import NaiveAccumulate
+from .chain import Gather
 from .conv2d.cuda import NaiveConv2d
 from .cross_entropy.cuda import NaiveCrossEntropy
 from .gather.cuda import NaiveGather
-from .kernels import KernelTable
 from .linear.cuda import NaiveLinear
 from .maxpool2d.cuda import NaiveMaxPool2d
 from .mse.cuda import NaiveMSE
 from .relu.cuda import NaiveReLU
+from .segments import KernelTable
 from .update.cuda import NaiveUpdate
 from .upsample2d.cuda import NaiveUpsample2d
 
 TABLE = KernelTable(
-    layers={
+    segments={
+        (Gather,): NaiveGather,
         (Linear,): NaiveLinear,
         (Conv2d,): NaiveConv2d,
         (ReLU,): NaiveReLU,
         (MaxPool2d,): NaiveMaxPool2d,
         (Upsample2d,): NaiveUpsample2d,
+        (CrossEntropyLoss,): NaiveCrossEntropy,
+        (MSELoss,): NaiveMSE,
     },
-    losses={CrossEntropyLoss: NaiveCrossEntropy, MSELoss: NaiveMSE},
     update=NaiveUpdate,
-    gather=NaiveGather,
     accumulate=NaiveAccumulate,
 )

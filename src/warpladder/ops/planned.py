@@ -8,16 +8,16 @@ import numpy as np
 
 from ..device import Call, Device
 from ..gpu.library import MOST_WORKSPACE, LibraryCall, Plan
-from ..nets import Layer
-from .base import Buffers
-from .kernels import KernelOp
+from .chain import Subgraph
+from .segments import Operands, Segment
 
 
-class PlannedOp(KernelOp):
+class PlannedOp(Segment):
     """A layer's products as plans of a library; the workspace is as large as those for a full batch want it."""
 
-    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
-        super().__init__(device, layers, buffers, block_size)
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        buffers = operands.buffers
         capacity = len(buffers.x)
         wanted = {"y": True, "dw": buffers.dy is not None, "dx": buffers.dx is not None}
         plans = {name: self.plan(name, capacity, MOST_WORKSPACE) for name, needed in wanted.items() if needed}

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from ..nets import Conv2d, CrossEntropyLoss, Linear, MSELoss, ReLU
 from . import naive
+from .chain import Gather
 from .conv2d.tiled import TiledConv2d
 from .cross_entropy.tiled import TiledCrossEntropy
 from .gather.wide import WideGather
-from .kernels import KernelTable
 from .linear.tiled import TiledLinear
 from .mse.tiled import TiledMSE
+from .segments import KernelTable
 from .update.wide import WideUpdate
 
 TABLE = KernelTable(
-    layers={
-        **naive.TABLE.layers,
+    segments={
+        **naive.TABLE.segments,
+        (Gather,): WideGather,
         (Linear,): TiledLinear,
         (Linear, ReLU): TiledLinear,
         (Conv2d,): TiledConv2d,
         (Conv2d, ReLU): TiledConv2d,
+        (CrossEntropyLoss,): TiledCrossEntropy,
+        (MSELoss,): TiledMSE,
     },
-    losses={CrossEntropyLoss: TiledCrossEntropy, MSELoss: TiledMSE},
     update=WideUpdate,
-    gather=WideGather,
     accumulate=naive.TABLE.accumulate,
 )

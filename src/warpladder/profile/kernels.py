@@ -8,10 +8,11 @@ import statistics
 from ..device import Call, Device, Graph, Launch
 from ..device.occupancy import occupancy
 from ..device.timing import clocked
+from ..ops.chain import Slice
 from ..order import Order
 from ..trainers.candidates import products
-from ..trainers.kernelwise.feeds import Slice, StreamedFeed
-from ..trainers.kernelwise.network import Stage
+from ..trainers.kernelwise.chain import Stage
+from ..trainers.kernelwise.feeds import StreamedFeed
 from ..trainers.kernelwise.timeline import Timeline, overlap
 from ..trainers.kernelwise.trainer import REPEATS, KernelTrainer
 from . import floor
@@ -104,8 +105,9 @@ def _floor(trainer: KernelTrainer, stage: Stage, n: int) -> floor.Floor:
     if stage.phase == "backward":
         return floor.backward(net, stage.layers, n)
     if stage.phase == "step":
-        part = Slice(min(trainer.capacity, n), n, 0)
-        return floor.step(net, n, trainer.itemsize, trainer.config if trainer.updates(part) else None)
+        assert trainer.chain is not None
+        updates = trainer.chain.updated and trainer.capacity >= n
+        return floor.step(net, n, trainer.itemsize, trainer.config if updates else None)
     if stage.phase == "loss":
         return floor.loss(net, n)
     if stage.phase == "feed":
@@ -117,12 +119,12 @@ def _floor(trainer: KernelTrainer, stage: Stage, n: int) -> floor.Floor:
 
 def tiles(trainer: KernelTrainer) -> tuple[Tiles, ...]:
     """How the products of a full step's slice are computed, and who chose that."""
-    network = trainer.network
-    if network is None or trainer.whole is not None:
+    chain = trainer.chain
+    if chain is None:
         return ()
-    n, tuned = network.capacity, trainer.tuned.products if trainer.tuned is not None else ()
+    n, tuned = chain.capacity, trainer.tuned.products if trainer.tuned is not None else ()
     found = []
-    for choice in products(network, range(len(network.ops) - (trainer.head is not None))):
+    for choice in products(chain, range(len(chain.segments))):
         plan = choice.now
         layers = tuple(range(choice.layer, choice.layer + len(choice.op.layers)))
         found.append(Tiles(layers, choice.product, n, str(plan.tile), plan.depth, plan.parts, choice.told(plan) in tuned))

@@ -1,19 +1,21 @@
-"""What there is to choose: the tiles of each product of matrices, and the op of each run of layers."""
+"""What there is to choose: the tiles of each product of matrices, and the segment of each run of layers."""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import astuple
 from hashlib import sha256
 from typing import Generic, TypeVar
 
 from ..device import Call, Launch
-from ..ops.kernels import KernelOp
+from ..ops.chain import whole
+from ..ops.segments import Segment
 from ..ops.tiles import Plan, Planned
 from ..plan import OpPlan, ProductPlan, Record
-from .kernelwise.network import Network
+from .kernelwise.chain import Chain
 
 Way = TypeVar("Way")
 
@@ -27,12 +29,12 @@ WITHIN = 1.3
 class Choice(ABC, Generic[Way]):
     """Something that can be computed in several ways.
 
-    layer : the first of the op's layers.
-    op : what computes it now.
+    layer : number of the segment's first layer in the net.
+    op : the segment that computes it now.
     n : samples at a time.
     """
 
-    def __init__(self, layer: int, op: KernelOp, n: int) -> None:
+    def __init__(self, layer: int, op: Segment, n: int) -> None:
         self.layer, self.op, self.n = layer, op, n
 
     @abstractmethod
@@ -84,7 +86,7 @@ class Choice(ABC, Generic[Way]):
         sources = sorted({call.kernel.source.digest for call in calls if isinstance(call, Launch)})
         ways = [str(self.told(way)).partition(",")[2] for way in self.candidates()]  # without the layer's number
         op = self.op
-        asked = op.buffers.dx is not None, op.x_rectified, op.dy_rectified
+        asked = op.buffers.dx is not None, op.operands.x_rectified, op.operands.dy_rectified
         what = hardware, repr(op.layers), op.buffers.x.shape[1:], asked, op.block_size, sources, ways
         return sha256(json.dumps(what).encode()).hexdigest()[:40]
 
@@ -95,7 +97,7 @@ class Tiles(Choice[Plan]):
     product : "y", "dx" or "dw".
     """
 
-    def __init__(self, layer: int, op: KernelOp, n: int, product: str) -> None:
+    def __init__(self, layer: int, op: Segment, n: int, product: str) -> None:
         super().__init__(layer, op, n)
         self.product = product
 
@@ -119,7 +121,8 @@ class Tiles(Choice[Plan]):
 
     def calls(self, way: Plan) -> list[Call]:
         self.settle(way)
-        calls = self.op.forward(self.n) if self.product == "y" else self.op.backward(self.n)
+        part = whole(self.n)
+        calls = self.op.forward(part) if self.product == "y" else self.op.backward(part)
         return [call for call in calls if call.product is self.planned]
 
     def settle(self, way: Plan) -> None:
@@ -145,35 +148,35 @@ class Tiles(Choice[Plan]):
         return f"layer {self.layer}'s {self.product}"
 
 
-class Ops(Choice[type[KernelOp]]):
-    """The op of a run of layers.
+class Segments(Choice[type[Segment]]):
+    """The segment of a run of layers.
 
-    network, place : whose op it is, and its number among its ops.
-    rivals : other ops that may compute the same layers.
+    chain, place : whose segment it is, and its number there.
+    rivals : other segments that may compute the same layers.
     """
 
-    def __init__(self, network: Network, place: int, rivals: tuple[type[KernelOp], ...]) -> None:
-        layer, op = network.ops[place]
-        super().__init__(layer, op, network.capacity)
-        self.network, self.place = network, place
-        able = (rival for rival in rivals if rival.takes(op.layers, op.buffers.x.shape[1:]))
-        self.rivals = [rival for rival in able if rival.rectifies or not op.x_rectified]
-        self.bound: dict[type[KernelOp], KernelOp] = {type(op): op}
+    def __init__(self, chain: Chain, place: int, rivals: tuple[type[Segment], ...]) -> None:
+        op = chain.segments[place]
+        super().__init__(op.subgraph.layers_at.start, op, chain.capacity)
+        self.chain, self.place = chain, place
+        able = (rival for rival in rivals if rival.takes(op.subgraph))
+        self.rivals = [rival for rival in able if rival.rectifies or not op.operands.x_rectified]
+        self.bound: dict[type[Segment], Segment] = {type(op): op}
 
-    def ways(self) -> list[type[KernelOp]]:
+    def ways(self) -> list[type[Segment]]:
         return [type(self.op), *self.rivals]
 
-    def calls(self, way: type[KernelOp]) -> list[Call]:
+    def calls(self, way: type[Segment]) -> list[Call]:
         return everything(self._bind(way), self.n)
 
-    def settle(self, way: type[KernelOp]) -> None:
-        self.network.ops[self.place] = self.layer, self._bind(way)
+    def settle(self, way: type[Segment]) -> None:
+        self.chain.segments[self.place] = self._bind(way)
 
     @property
-    def now(self) -> type[KernelOp]:
-        return type(self.network.ops[self.place][1])
+    def now(self) -> type[Segment]:
+        return type(self.chain.segments[self.place])
 
-    def told(self, way: type[KernelOp]) -> OpPlan:
+    def told(self, way: type[Segment]) -> OpPlan:
         return OpPlan(self.layer, way.__name__, self.n)
 
     def concerns(self, told: Record) -> bool:
@@ -190,25 +193,26 @@ class Ops(Choice[type[KernelOp]]):
     def name(self) -> str:
         return f"layer {self.layer}"
 
-    def _bind(self, way: type[KernelOp]) -> KernelOp:
+    def _bind(self, way: type[Segment]) -> Segment:
         if way not in self.bound:
-            rival = self.bound[way] = way(self.op.device, self.op.layers, self.op.buffers, self.op.block_size)
-            rival.x_rectified, rival.dy_rectified = self.op.x_rectified, self.op.dy_rectified
+            self.bound[way] = way(self.op.device, self.op.subgraph, self.op.operands, self.op.block_size)
         return self.bound[way]
 
 
-def everything(op: KernelOp, n: int) -> list[Call]:
-    """All that an op does for n samples in a step."""
-    return [*op.prepare(n), *op.forward(n), *(op.backward(n) if op.buffers.dy is not None else [])]
+def everything(op: Segment, n: int) -> list[Call]:
+    """All that a segment does for n samples in a step."""
+    part = whole(n)
+    return [*op.prepare(part), *op.forward(part), *(op.backward(part) if op.buffers.dy is not None else [])]
 
 
-def products(network: Network, some: range) -> list[Tiles]:
-    """The products that these of a network's ops compute by tiles for as many samples as it holds."""
-    every = (Tiles(layer, op, network.capacity, name) for layer, op in network.ops[some.start : some.stop] for name in op.products)
+def products(chain: Chain, some: Iterable[int]) -> list[Tiles]:
+    """The products that these of a chain's segments compute by tiles for as many samples as it holds."""
+    found = [chain.segments[number] for number in some]
+    every = (Tiles(op.subgraph.layers_at.start, op, chain.capacity, name) for op in found for name in op.products)
     return [tiles for tiles in every if tiles.calls(tiles.now)]
 
 
-def ops(network: Network, some: range, rivals: tuple[type[KernelOp], ...]) -> list[Ops]:
-    """Those of these ops that have parameters, and rivals."""
-    every = (Ops(network, place, rivals) for place in some if network.ops[place][1].buffers.w is not None)
+def segments(chain: Chain, rivals: tuple[type[Segment], ...]) -> list[Segments]:
+    """Of the segments that compute layers alone, those that have parameters, and rivals."""
+    every = (Segments(chain, place, rivals) for place in chain.layered if chain.segments[place].buffers.w is not None)
     return [choice for choice in every if choice.rivals]

@@ -11,11 +11,12 @@ import numpy as np
 from ..config import TrainConfig
 from ..device import Call, Device, Event, Graph, Stream
 from ..nets import Net
-from ..ops.kernels import KernelTable
+from ..ops.chain import Slice
+from ..ops.segments import KernelTable
 from ..order import Order
 from .base import State, StepLog, check_range
-from .kernelwise.feeds import Feed, ResidentFeed, Slice
-from .kernelwise.network import Stage
+from .kernelwise.chain import Stage
+from .kernelwise.feeds import Feed, ResidentFeed
 from .kernelwise.trainer import KernelTrainer
 from .tuner import tune
 
@@ -64,14 +65,15 @@ class GraphedTrainer(KernelTrainer):
 
     Parameters
     ----------
-    net, config, state, device, table, block_size
+    net, config, state, device, table, block_size, precision
         As `KernelTrainer`. The feed is the resident one: no other can be replayed.
     """
 
     def __init__(
-        self, net: Net, config: TrainConfig, state: State, device: Device, table: KernelTable, block_size: int | None = None
-    ) -> None:
-        super().__init__(net, config, state, device, table, "resident", block_size)
+        self, net: Net, config: TrainConfig, state: State, device: Device, table: KernelTable, block_size: int | None = None,
+        precision: str = "fp32",
+    ) -> None:  # fmt: skip
+        super().__init__(net, config, state, device, table, "resident", block_size, precision)
 
     def _forget(self) -> None:
         """Drop what was captured for a data set: graphs by batch size and steps, and by batch size a step's calls and the most steps in a graph."""
@@ -80,14 +82,14 @@ class GraphedTrainer(KernelTrainer):
         self.most: dict[int, int] = {}
 
     def twin(self, device: Device) -> GraphedTrainer:
-        return GraphedTrainer(self.net, self.config, State(np.zeros(self.net.param_count, np.float32)), device, self.table, self.block_size)
+        start = State(np.zeros(self.net.param_count, np.float32))
+        return GraphedTrainer(self.net, self.config, start, device, self.table, self.block_size, self.precision)
 
     def _load(self, dataset: Dataset) -> None:
         super()._load(dataset)
         start = perf_counter()
-        assert self.network is not None
-        own = range(self.stem is not None, len(self.network.ops) - (self.head is not None))  # ops that compute by themselves
-        self.tuned = tune(self.network, range(0) if self.whole is not None else own, self.table.rivals, self.tuned, self.say)
+        assert self.chain is not None
+        self.tuned = tune(self.chain, self.table.rivals, self.tuned, self.say)
         self.seconds["tune"] = perf_counter() - start
 
     def _queue(self, feed: Feed, first: int, last: int) -> None:
@@ -98,7 +100,7 @@ class GraphedTrainer(KernelTrainer):
             self._send(self._size(full), 1)
 
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
-        if self.whole is None or self.whole.ordered or self.epoch > 1:
+        if self.chain is None or self.chain.ordered or self.epoch > 1:
             return super().run_epochs(orders)
         # A step on all samples that reads no order is the same in every epoch; the log has room for many, and is read once.
         for order in orders:

@@ -15,11 +15,12 @@ from ..device import Call, Device
 from ..device.scout import Scout
 from ..device.timing import in_turn
 from ..errors import OutOfMemoryError
-from ..ops.kernels import KernelOp
+from ..ops.chain import whole
+from ..ops.segments import Segment
 from ..plan import NetPlan, Record, net_plan
 from . import plan_cache
-from .candidates import Choice, Way, ops, products
-from .kernelwise.network import Network
+from .candidates import Choice, Way, products, segments
+from .kernelwise.chain import Chain
 
 #: What a way must win by over those before it, so that noise does not decide.
 MARGIN = 0.02
@@ -28,20 +29,17 @@ MARGIN = 0.02
 WORTH = 3_000_000
 
 
-def tune(
-    network: Network, some: range, rivals: tuple[type[KernelOp], ...], stored: NetPlan | None, say: Callable[[str], None] | None
-) -> NetPlan | None:
-    """Choose the ops and the tiles of a network, for as many samples as it holds.
+def tune(chain: Chain, rivals: tuple[type[Segment], ...], stored: NetPlan | None, say: Callable[[str], None] | None) -> NetPlan | None:
+    """Choose the segments of a chain that compute layers alone, and the tiles of their products, for as many samples as it holds.
 
-    Fewer samples, an epoch's last batch, are computed by the same ops and by the model's tiles: an epoch has one of them.
+    Fewer samples, an epoch's last batch, are computed by the same segments and by the model's tiles: an epoch has one of them.
     Activations and gradients are overwritten; parameters, momentum and the log of steps are not touched.
 
     Parameters
     ----------
-    some : range
-        The ops to choose for, by their number.
-    rivals : tuple of KernelOp types
-        That may take an op's place.
+    chain : Chain
+    rivals : tuple of Segment types
+        That may take a segment's place.
     stored : NetPlan or None
         The plan of the run that goes on: what it says is done, and not timed.
     say : callable or None
@@ -52,7 +50,7 @@ def tune(
     NetPlan or None
         What is now done; None where the device's times mean nothing, or nothing is worth timing.
     """
-    device = network.x.device
+    device = chain.device
     if stored is not None and stored.hardware != device.hardware:
         follows = "the model's are used here" if device.hardware is None else "they are timed again"
         warnings.warn(
@@ -61,16 +59,16 @@ def tune(
         stored = None
     if device.hardware is None:
         return None
-    tuner = (Foresight if isinstance(device, Scout) else Tuner)(network, device.hardware, stored, say)
-    # An op that is known takes its place first, so that only tiles of ops that are used are asked for; the others compete with their best tiles.
-    every = [choice for choice in ops(network, some, rivals) if choice.work >= WORTH]
+    tuner = (Foresight if isinstance(device, Scout) else Tuner)(chain, device.hardware, stored, say)
+    # A segment that is known takes its place first, so that only tiles of segments that are used are asked for; the others compete with their best.
+    every = [choice for choice in segments(chain, rivals) if choice.work >= WORTH]
     unknown = [choice for choice in every if not tuner.follow(choice)]
-    for tiles in products(network, some):
+    for tiles in products(chain, chain.layered):
         tuner.settle(tiles)
     for choice in unknown:
         tuner.settle(choice)
     tuner.end()
-    used = [tiles for tiles in products(network, some) if tiles.work >= WORTH]
+    used = [tiles for tiles in products(chain, chain.layered) if tiles.work >= WORTH]
     done: list[Record] = [*(choice.told(choice.now) for choice in every), *(tiles.told(tiles.now) for tiles in used)]
     return net_plan(device.hardware, done) if done else None
 
@@ -78,14 +76,14 @@ def tune(
 class Tuner:
     """Settles one choice after the other: as the run that goes on had it, as an earlier one found it, or by timing.
 
-    network : what is tuned.
+    chain : what is tuned.
     hardware : of its device.
     stored, say : as `tune`.
     """
 
-    def __init__(self, network: Network, hardware: str, stored: NetPlan | None, say: Callable[[str], None] | None) -> None:
-        self.network, self.hardware, self.stored, self.say = network, hardware, stored, say
-        self.device = network.x.device
+    def __init__(self, chain: Chain, hardware: str, stored: NetPlan | None, say: Callable[[str], None] | None) -> None:
+        self.chain, self.hardware, self.stored, self.say = chain, hardware, stored, say
+        self.device = chain.device
         self.began: float | None = None  # with timing
 
     def settle(self, choice: Choice[Way]) -> None:
@@ -115,12 +113,15 @@ class Tuner:
         if self.say is not None:
             self.say(f"Timing the ways to compute this net's layers on {self.device.name}")
         self.began = perf_counter()
-        n, x, dy = self.network.capacity, self.network.x, self.network.dy
-        assert dy is not None
-        for array in (x, dy):
+        own = [self.chain.segments[number] for number in self.chain.layered]
+        for array in (own[0].buffers.x, own[-1].buffers.dy):
             self.device.fill(array, 0x3F)  # 0.747 in every element
-        for stage in (*self.network.prepare(n), *self.network.forward(n), *self.network.backward(n)):
-            for call in stage.launches:
+        part = whole(self.chain.capacity)
+        for segment in own:
+            for call in (*segment.prepare(part), *segment.forward(part)):
+                call.send()
+        for segment in reversed(own):
+            for call in segment.backward(part) if segment.buffers.dy is not None else ():
                 call.send()
 
     def _stored(self, choice: Choice[Way]) -> Way | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...device import Array, Device
-from ...nets import Conv2d, Layer
-from ..base import Buffers
+from ...nets import Conv2d
+from ..chain import Slice, Subgraph
 from ..grids import by_sample
-from ..kernels import KernelOp, Launches, OnDevice
+from ..kernels import Launches, OnDevice
+from ..segments import Operands, Segment
 from ..sums.cuda import ColumnSums, RowSums, SampleSums
 
 NAIVE = Path(__file__).with_name("naive.cu")
@@ -38,11 +39,12 @@ class BiasGradient(OnDevice):
         return [*found, self.line_sums.launch(sums, self.o, self.oh, db)]
 
 
-class NaiveConv2d(KernelOp):
+class NaiveConv2d(Segment):
     """One thread for each number of y, dx, dw and db."""
 
-    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
-        super().__init__(device, layers, buffers, block_size)
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        layers, buffers = subgraph.layers, operands.buffers
         (layer,) = layers
         assert isinstance(layer, Conv2d)
         capacity, self.c, self.h, self.w = buffers.x.shape
@@ -56,13 +58,13 @@ class NaiveConv2d(KernelOp):
             self.bias_gradient = BiasGradient(device, buffers.y.shape, block_size)
             self.workspace += self.weight_sums.workspace + self.bias_gradient.workspace
 
-    def forward(self, n: int) -> Launches:
-        t, size = self.buffers, self.o * self.oh * self.ow
+    def forward(self, part: Slice) -> Launches:
+        t, n, size = self.buffers, part.n, self.o * self.oh * self.ow
         shape = self.c, self.h, self.w, self.oh, self.ow
         return [by_sample(self.forward_kernel, size, n, self.block_size, t.x, t.w, t.b, t.y, size, n, *shape, *self.window)]
 
-    def backward(self, n: int) -> Launches:
-        t, size = self.buffers, self.c * self.h * self.w
+    def backward(self, part: Slice) -> Launches:
+        t, n, size = self.buffers, part.n, self.c * self.h * self.w
         shape = self.c, self.h, self.w, self.o, self.oh, self.ow
         found = self.weight_sums.launches(self.weight_gradient, n, t.dw, (t.dy, t.x), (*shape, *self.window))
         found += self.bias_gradient.launches(t.dy, n, t.db)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from ...device import Array, Device
-from ...nets import Conv2d, Layer, MaxPool2d, ReLU, Shape, Upsample2d
-from ..base import Buffers
-from ..kernels import KernelOp, Launches, aside
+from ...nets import Conv2d, MaxPool2d, ReLU, Upsample2d
+from ..chain import Slice, Subgraph
+from ..kernels import Launches, aside
+from ..segments import Operands, Segment
 from .few import FewConvolution, FewGradient, WinnersGradient
 from .gradients import IncomingGradient, WeightGradient
 from .products import Convolution, Geometry, pack
 
 
-class GemmConv2d(KernelOp):
+class GemmConv2d(Segment):
     """Conv2d, Conv2d + ReLU [+ MaxPool2d(2)], or Upsample2d + Conv2d [+ ReLU].
 
     An enlargement and a convolution become one transposed convolution of the small image, with folded weights: the
@@ -25,8 +26,9 @@ class GemmConv2d(KernelOp):
 
     rectifies = True
 
-    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
-        super().__init__(device, layers, buffers, block_size)
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        layers, buffers = subgraph.layers, operands.buffers
         conv = next(layer for layer in layers if isinstance(layer, Conv2d))
         fold = layers[0].scale_factor if isinstance(layers[0], Upsample2d) else 1
         self.rectify = any(isinstance(layer, ReLU) for layer in layers)
@@ -69,7 +71,8 @@ class GemmConv2d(KernelOp):
             self.products["dx"] = self.backward_pass.plan
 
     @classmethod
-    def takes(cls, layers: tuple[Layer, ...], in_shape: Shape) -> bool:
+    def takes(cls, subgraph: Subgraph) -> bool:
+        layers = subgraph.layers
         for layer in layers:
             if isinstance(layer, MaxPool2d) and (layer.kernel_size, layer.stride) != (2, 2):
                 return False
@@ -77,20 +80,20 @@ class GemmConv2d(KernelOp):
                 return False
         return True
 
-    def prepare(self, n: int) -> Launches:
+    def prepare(self, part: Slice) -> Launches:
         if isinstance(self.forward_pass, FewConvolution):
             return []
-        return [pack(n, self.buffers.w, self.forward_pass, self.backward_pass)]
+        return [pack(part.n, self.buffers.w, self.forward_pass, self.backward_pass)]
 
-    def forward(self, n: int) -> Launches:
-        t = self.buffers
+    def forward(self, part: Slice) -> Launches:
+        t, n = self.buffers, part.n
         if isinstance(self.forward_pass, FewConvolution):
             return self.forward_pass.launches(n, t.x, t.w, t.b, t.y, self.rectify, self.pool, self.winner)
         return self.forward_pass.launches(n, t.x, t.b, t.y, self.rectify, self.winner)
 
-    def backward(self, n: int) -> Launches:
-        t = self.buffers
-        y = t.y if self.rectify and not self.dy_rectified else None
+    def backward(self, part: Slice) -> Launches:
+        t, n = self.buffers, part.n
+        y = t.y if self.rectify and not self.operands.dy_rectified else None
         if isinstance(self.few, FewGradient):
             return self.few.launches(n, t.x, t.dy, y, t.dw, t.db)
         if isinstance(self.few, WinnersGradient):
@@ -102,5 +105,5 @@ class GemmConv2d(KernelOp):
         read, other = (gradient, t.x) if self.folded else (t.x, gradient)
         found += aside(self.weight_gradient.launches(n, read, other, t.dw, self.incoming.sums, slabs, t.db))
         if self.backward_pass is not None:
-            found += self.backward_pass.launches(n, gradient, None, t.dx, below=t.x if self.x_rectified else None)
+            found += self.backward_pass.launches(n, gradient, None, t.dx, below=t.x if self.operands.x_rectified else None)
         return found

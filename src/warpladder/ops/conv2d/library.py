@@ -8,12 +8,13 @@ from pathlib import Path
 from ...device import Device
 from ...gpu.cudnn import Convolution, Window, cudnn
 from ...gpu.library import Plan
-from ...nets import Conv2d, Layer
-from ..base import Buffers
+from ...nets import Conv2d
+from ..chain import Slice, Subgraph
 from ..grids import by_sample, flat
 from ..kernels import Launches
 from ..planned import PlannedOp
 from ..relu.cuda import NAIVE as RELU
+from ..segments import Operands
 from .cuda import BiasGradient
 
 BIAS = Path(__file__).with_name("bias.cu")
@@ -25,8 +26,9 @@ class LibraryConv2d(PlannedOp):
     Gradients: ReLU's is taken in place, in dy; db is summed by our kernels.
     """
 
-    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
-        super().__init__(device, layers, buffers, block_size)
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        layers, buffers = subgraph.layers, operands.buffers
         self.rectify = len(layers) > 1
         self.bias = device.kernel(BIAS, "conv2d_bias")
         if buffers.dy is not None:
@@ -44,13 +46,13 @@ class LibraryConv2d(PlannedOp):
             return Convolution(library, name, window.weight_gradient, [t.x[:n], t.dy[:n]], t.dw, room)
         return Convolution(library, name, window.input_gradient, [t.dy[:n], t.w], t.dx[:n], room)
 
-    def forward(self, n: int) -> Launches:
-        t = self.buffers
+    def forward(self, part: Slice) -> Launches:
+        t, n = self.buffers, part.n
         size, pixels = math.prod(t.y.shape[1:]), math.prod(t.y.shape[2:])
         return [self.call("y", n), by_sample(self.bias, size, n, self.block_size, t.y, t.b, size, n, pixels, self.rectify)]
 
-    def backward(self, n: int) -> Launches:
-        t = self.buffers
+    def backward(self, part: Slice) -> Launches:
+        t, n = self.buffers, part.n
         found: Launches = []
         if self.rectify:
             count = t.dy[:n].size

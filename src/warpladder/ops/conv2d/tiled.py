@@ -8,10 +8,11 @@ from pathlib import Path
 from ...device import Array, Device, Launch, Resources
 from ...device.occupancy import blocks_per_multiprocessor
 from ...errors import LaunchError
-from ...nets import Conv2d, Layer
-from ..base import Buffers
+from ...nets import Conv2d
 from ..busy import cycles, parts
-from ..kernels import KernelOp, Launches, OnDevice, ceil_div
+from ..chain import Slice, Subgraph
+from ..kernels import Launches, OnDevice, ceil_div
+from ..segments import Operands, Segment
 from ..sums.tiled import PartSums
 from .tiles import cut, pitch
 
@@ -201,7 +202,7 @@ class WeightGradient(OnDevice):
         ]
 
 
-class TiledConv2d(KernelOp):
+class TiledConv2d(Segment):
     """A tile of the image with its halo, and the weights, come to shared memory. ReLU is taken where y is written, and its gradient where dy is read.
 
     block_size bounds the pixels of a tile, which covers the image with the fewest warps: 8 x 8 for 64, 16 x 16 for 256 and 32 x 32 for 1,024
@@ -210,8 +211,9 @@ class TiledConv2d(KernelOp):
     leave no room for more.
     """
 
-    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
-        super().__init__(device, layers, buffers, block_size)
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        layers, buffers = subgraph.layers, operands.buffers
         layer = layers[0]
         assert isinstance(layer, Conv2d)
         self.rectify = len(layers) > 1
@@ -225,12 +227,12 @@ class TiledConv2d(KernelOp):
         if buffers.dx is not None:
             self.input_gradient = Correlation(device, Shape(o, oh, ow, c, h, w, k, 1, stride, k - 1 - padding), capacity, True, block_size)
 
-    def forward(self, n: int) -> Launches:
-        t = self.buffers
+    def forward(self, part: Slice) -> Launches:
+        t, n = self.buffers, part.n
         return [self.forward_pass.launch(n, t.x, None, t.w, t.b, t.y, self.rectify)]
 
-    def backward(self, n: int) -> Launches:
-        t = self.buffers
+    def backward(self, part: Slice) -> Launches:
+        t, n = self.buffers, part.n
         gate = t.y if self.rectify else None
         found = self.weight_gradient.launches(n, t.x, t.dy, gate, t.dw, t.db)
         if t.dx is not None:

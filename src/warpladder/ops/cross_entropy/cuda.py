@@ -6,27 +6,30 @@ from pathlib import Path
 
 import numpy as np
 
-from ...device import Array, Device
+from ...device import Device
+from ..chain import Slice, Subgraph
 from ..grids import flat
-from ..kernels import KernelLoss, Launches, Log, ceil_div
+from ..kernels import Launches, ceil_div
+from ..segments import LossSegment, Operands
 
 NAIVE = Path(__file__).with_name("naive.cu")
 FUSED = Path(__file__).with_name("fused.cu")
 
 
-class NaiveCrossEntropy(KernelLoss):
+class NaiveCrossEntropy(LossSegment):
     """Three launches: probabilities and losses by sample, the gradient by logit, the log."""
 
-    def __init__(self, device: Device, x: Array, target: Array, dx: Array, log: Log, block_size: int) -> None:
-        super().__init__(device, x, target, dx, log, block_size)
-        capacity, self.classes = x.shape
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        capacity, self.classes = self.x.shape
         names = "cross_entropy_softmax", "cross_entropy_gradient", "cross_entropy_log"
         self.softmax, self.gradient, self.logging = (device.kernel(NAIVE, name) for name in names)
         self.losses = self.scratch((capacity,))
         self.hits = self.scratch((capacity,), np.int32)
 
-    def launches(self, n: int, batch: int, first: bool, last: bool) -> Launches:
-        size, log = self.block_size, (self.log.step, self.log.loss, self.log.correct, first, last)
+    def forward(self, part: Slice) -> Launches:
+        n, batch = part.n, part.batch
+        size, log = self.block_size, (self.log.step, self.log.loss, self.log.correct, part.first, part.last)
         return [
             flat(self.softmax, n, size, self.x, self.target, self.dx, self.losses, self.hits, n, self.classes),
             flat(self.gradient, n * self.classes, size, self.target, self.dx, n, self.classes, batch),
@@ -34,14 +37,14 @@ class NaiveCrossEntropy(KernelLoss):
         ]
 
 
-class FusedCrossEntropy(KernelLoss):
+class FusedCrossEntropy(LossSegment):
     """One launch: the last block to finish adds up what the blocks have found."""
 
     source, name = FUSED, "cross_entropy_fused"
 
-    def __init__(self, device: Device, x: Array, target: Array, dx: Array, log: Log, block_size: int) -> None:
-        super().__init__(device, x, target, dx, log, block_size)
-        capacity, self.classes = x.shape
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        capacity, self.classes = self.x.shape
         self.kernel = device.kernel(self.source, self.name)
         blocks = ceil_div(capacity, block_size)
         self.parts = self.scratch((blocks,), np.float64)
@@ -49,7 +52,8 @@ class FusedCrossEntropy(KernelLoss):
         self.arrived = self.scratch((1,), np.uint32)
         device.fill(self.arrived, 0)
 
-    def launches(self, n: int, batch: int, first: bool, last: bool) -> Launches:
-        log = self.log.step, self.log.loss, self.log.correct, first, last
+    def forward(self, part: Slice) -> Launches:
+        n, batch = part.n, part.batch
+        log = self.log.step, self.log.loss, self.log.correct, part.first, part.last
         scratch = self.parts, self.counts, self.arrived
         return [flat(self.kernel, n, self.block_size, self.x, self.target, self.dx, *scratch, n, self.classes, batch, *log)]

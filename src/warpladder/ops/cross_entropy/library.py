@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ...gpu.cudnn import LogSoftmax, cudnn
 from ...gpu.library import LibraryCall
+from ..chain import Slice
 from ..kernels import Launches
 from .cuda import FusedCrossEntropy
 
@@ -15,6 +16,7 @@ class LibraryCrossEntropy(FusedCrossEntropy):
 
     source, name = Path(__file__).with_name("library.cu"), "cross_entropy_from_log"
 
-    def launches(self, n: int, batch: int, first: bool, last: bool) -> Launches:
+    def forward(self, part: Slice) -> Launches:
+        n = part.n
         log_softmax = LibraryCall(self.device, LogSoftmax(cudnn(self.device), self.x[:n], self.dx[:n]), None)
-        return [log_softmax, *super().launches(n, batch, first, last)]
+        return [log_softmax, *super().forward(part)]

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ...device import Array, Device
-from ..kernels import KernelLoss, Launches, Log, ceil_div
+from ...device import Device
+from ..chain import Slice, Subgraph
+from ..kernels import Launches, ceil_div
+from ..segments import LossSegment, Operands
 
 TILED = Path(__file__).with_name("tiled.cu")
 
@@ -15,12 +17,12 @@ TILED = Path(__file__).with_name("tiled.cu")
 BLOCKS = 1024
 
 
-class TiledCrossEntropy(KernelLoss):
+class TiledCrossEntropy(LossSegment):
     """One launch. block_size / 32 samples a block."""
 
-    def __init__(self, device: Device, x: Array, target: Array, dx: Array, log: Log, block_size: int) -> None:
-        super().__init__(device, x, target, dx, log, block_size)
-        capacity, self.classes = x.shape
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        capacity, self.classes = self.x.shape
         self.kernel = device.kernel(TILED, "cross_entropy_by_warps")
         most = self._blocks(capacity)
         self.parts = self.scratch((most,), np.float64)
@@ -28,9 +30,10 @@ class TiledCrossEntropy(KernelLoss):
         self.arrived = self.scratch((1,), np.uint32)
         device.fill(self.arrived, 0)
 
-    def launches(self, n: int, batch: int, first: bool, last: bool) -> Launches:
+    def forward(self, part: Slice) -> Launches:
+        n, batch = part.n, part.batch
         scratch = self.parts, self.counts, self.arrived
-        log = self.log.step, self.log.loss, self.log.correct, int(first), int(last)
+        log = self.log.step, self.log.loss, self.log.correct, int(part.first), int(part.last)
         arguments = self.x, self.target, self.dx, *scratch, n, self.classes, batch, *log
         return [self.kernel.bind(self._blocks(n), self.block_size, *arguments)]
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ...device import Array, Device
+from ...device import Device
 from ...errors import KernelError
+from ..chain import Slice, Subgraph
 from ..grids import by_sample, flat
-from ..kernels import KernelGather, Launches
+from ..kernels import Launches
+from ..segments import GatherSegment, Operands
 
 NAIVE = Path(__file__).with_name("naive.cu")
 
@@ -18,27 +20,26 @@ NAIVE = Path(__file__).with_name("naive.cu")
 KERNELS = {np.dtype(np.uint8): "gather_bytes", np.dtype(np.float32): "gather_floats"}
 
 
-class NaiveGather(KernelGather):
+class NaiveGather(GatherSegment):
     """With an order, one launch finds each sample's row; the next one, one thread for each number, scales the rows into x."""
 
-    def __init__(
-        self, device: Device, source: Array, scale: float, x: Array, labels: Array | None, target: Array | None,
-        order: Array | None, step: Array, block_size: int,
-    ) -> None:  # fmt: skip
-        super().__init__(device, source, scale, x, labels, target, order, step, block_size)
-        if source.dtype not in KERNELS:
-            raise KernelError(f"samples are gathered from {' or '.join(map(str, KERNELS))}, not from {source.dtype}")
-        self.size = math.prod(x.shape[1:])
-        self.gathering = device.kernel(NAIVE, KERNELS[source.dtype])
-        if order is not None:
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        stored = self.samples.stored.dtype
+        if stored not in KERNELS:
+            raise KernelError(f"samples are gathered from {' or '.join(map(str, KERNELS))}, not from {stored}")
+        self.size = math.prod(self.x.shape[1:])
+        self.gathering = device.kernel(NAIVE, KERNELS[stored])
+        if self.samples.order is not None:
             self.ordering = device.kernel(NAIVE, "gather_order")
-            self.rows = self.scratch((len(x),), np.int32)
+            self.rows = self.scratch((len(self.x),), np.int32)
             device.fill(self.rows, 0)  # whoever reads them before they are written reads a sample, not beyond all of them
 
-    def launches(self, n: int, batch: int, offset: int) -> Launches:
-        found, rows = [], None
-        if self.order is not None:
-            rows = self.rows
-            found.append(flat(self.ordering, n, self.block_size, self.order, self.step, rows, n, batch, offset))
-        where = self.labels, self.target, self.size, n
-        return [*found, by_sample(self.gathering, self.size, n, self.block_size, self.source, rows, self.scale, self.x, *where)]
+    def forward(self, part: Slice) -> Launches:
+        s, n = self.samples, part.n
+        found: Launches = []
+        if s.order is not None:
+            found.append(flat(self.ordering, n, self.block_size, s.order, s.step, self.rows, n, self.subgraph.batch, part.offset))
+        rows = None if s.order is None else self.rows
+        where = s.labels, self.target, self.size, n
+        return [*found, by_sample(self.gathering, self.size, n, self.block_size, s.stored, rows, s.scale, self.x, *where)]

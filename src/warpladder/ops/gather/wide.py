@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ...device import Array, Device
+from ...device import Device
 from ...errors import KernelError
-from ..kernels import KernelGather, Launches, ceil_div
+from ..chain import Slice, Subgraph
+from ..kernels import Launches, ceil_div
+from ..segments import GatherSegment, Operands
 
 WIDE = Path(__file__).with_name("wide.cu")
 
@@ -22,25 +24,23 @@ TYPES = {
 }
 
 
-class WideGather(KernelGather):
+class WideGather(GatherSegment):
     """One launch: a block for each sample finds its row and copies it, four numbers at a time where a sample's size is a multiple of four.
 
     block_size bounds the threads of a block; short rows have fewer.
     """
 
-    def __init__(
-        self, device: Device, source: Array, scale: float, x: Array, labels: Array | None, target: Array | None,
-        order: Array | None, step: Array, block_size: int,
-    ) -> None:  # fmt: skip
-        super().__init__(device, source, scale, x, labels, target, order, step, block_size)
-        size = math.prod(x.shape[1:])
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        size, stored = math.prod(self.x.shape[1:]), self.samples.stored.dtype
         width = 4 if size % 4 == 0 else 1
-        if (source.dtype, width) not in TYPES:
-            raise KernelError(f"samples are gathered from uint8 or float32, not from {source.dtype}")
+        if (stored, width) not in TYPES:
+            raise KernelError(f"samples are gathered from uint8 or float32, not from {stored}")
         self.size = size // width
         self.threads = min(block_size, ceil_div(self.size, 32) * 32)
-        self.kernel = device.kernel(WIDE, f"gather_rows<{TYPES[source.dtype, width]}>")
+        self.kernel = device.kernel(WIDE, f"gather_rows<{TYPES[stored, width]}>")
 
-    def launches(self, n: int, batch: int, offset: int) -> Launches:
-        where = self.labels, self.target, self.order, self.step
-        return [self.kernel.bind(n, self.threads, self.source, self.scale, self.x, *where, self.size, batch, offset)]
+    def forward(self, part: Slice) -> Launches:
+        s = self.samples
+        where = s.labels, self.target, s.order, s.step
+        return [self.kernel.bind(part.n, self.threads, s.stored, s.scale, self.x, *where, self.size, self.subgraph.batch, part.offset)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...device import Device
-from ...nets import Layer
-from ..base import Buffers
+from ..chain import Slice, Subgraph
 from ..grids import by_sample
-from ..kernels import KernelOp, Launches, ceil_div
+from ..kernels import Launches, ceil_div
+from ..segments import Operands, Segment
 from ..sums.cuda import ColumnSums, SampleSums
 
 NAIVE = Path(__file__).with_name("naive.cu")
@@ -20,11 +20,12 @@ ACROSS = 8
 LEAST = 64
 
 
-class NaiveLinear(KernelOp):
+class NaiveLinear(Segment):
     """One thread for each number of y, dx, dw and db."""
 
-    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
-        super().__init__(device, layers, buffers, block_size)
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        buffers = operands.buffers
         (capacity, self.inputs), self.outputs = buffers.x.shape, buffers.y.shape[1]
         self.forward_kernel = device.kernel(NAIVE, "linear_forward")
         if buffers.dy is not None:
@@ -34,14 +35,14 @@ class NaiveLinear(KernelOp):
             self.bias_sums = ColumnSums(device, capacity, self.outputs, block_size)
             self.workspace += self.weight_sums.workspace + self.bias_sums.workspace
 
-    def forward(self, n: int) -> Launches:
-        t = self.buffers
+    def forward(self, part: Slice) -> Launches:
+        t, n = self.buffers, part.n
         block = ACROSS, self.block_size // ACROSS
         grid = ceil_div(self.outputs, block[0]) * ceil_div(n, block[1])
         return [self.forward_kernel.bind(grid, block, t.x, t.w, t.b, t.y, n, self.inputs, self.outputs)]
 
-    def backward(self, n: int) -> Launches:
-        t, size = self.buffers, (self.inputs, self.outputs)
+    def backward(self, part: Slice) -> Launches:
+        t, n, size = self.buffers, part.n, (self.inputs, self.outputs)
         found = self.weight_sums.launches(self.weight_gradient, n, t.dw, (t.dy, t.x), size)
         found += self.bias_sums.launches(t.dy, n, t.db)
         if t.dx is not None:

@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 from ...device import Device
-from ...nets import Layer, ReLU
+from ...nets import ReLU
 from ..base import Buffers
-from ..kernels import KernelOp, Launches, aside, ceil_div
+from ..chain import Slice, Subgraph
+from ..kernels import Launches, aside, ceil_div
+from ..segments import Operands, Segment
 from . import short
 from .products import GEMM, THREADS, Product, add_gradients
 from .thin import MOST, Thin
 
 
-class GemmLinear(KernelOp):
+class GemmLinear(Segment):
     """Linear [, ReLU]. With a ReLU and more than a few outputs `backward` overwrites dy."""
 
-    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
-        super().__init__(device, layers, buffers, block_size)
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        layers, buffers = subgraph.layers, operands.buffers
         self.rectify = isinstance(layers[-1], ReLU)
         self.way: Thin | Wide = (Thin if buffers.y.shape[1] <= MOST else Wide)(self, buffers, self.rectify)
 
-    def forward(self, n: int) -> Launches:
-        return self.way.forward(n)
+    def forward(self, part: Slice) -> Launches:
+        return self.way.forward(part.n)
 
-    def backward(self, n: int) -> Launches:
-        return self.way.backward(n)
+    def backward(self, part: Slice) -> Launches:
+        return self.way.backward(part.n)
 
 
 class Wide:
     """By tiles: y = x w', dw = dy' x, dx = dy w. Short batches, whose tiles are too few, have kernels of their own where they can."""
 
-    def __init__(self, owner: KernelOp, t: Buffers, rectify: bool) -> None:
+    def __init__(self, owner: Segment, t: Buffers, rectify: bool) -> None:
         self.device, self.buffers, self.rectify = owner.device, t, rectify
         (capacity, inputs), outputs = t.x.shape, t.y.shape[1]
         self.inputs, self.outputs = inputs, outputs
@@ -47,7 +50,7 @@ class Wide:
 
     def forward(self, n: int) -> Launches:
         t = self.buffers
-        if short.fits(self.device, n, self.outputs):
+        if short.fits(self.device.limits, n, self.outputs):
             return [short.forward(t, n, self.rectify)]
         return self.y.launches(n, t.x, t.w, t.y, t.b, self.rectify)
 

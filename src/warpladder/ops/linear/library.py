@@ -5,18 +5,19 @@ from __future__ import annotations
 from ...device import Device
 from ...gpu.cublas import Product, cublas
 from ...gpu.library import Plan
-from ...nets import Layer
-from ..base import Buffers
+from ..chain import Slice, Subgraph
 from ..kernels import Launches
 from ..planned import PlannedOp
+from ..segments import Operands
 from ..sums.cuda import ColumnSums
 
 
 class LibraryLinear(PlannedOp):
     """y = x w' + b; dw = dy' x; dx = dy w. Here x is (n, in), y (n, out), w (out, in). db is summed by our kernels."""
 
-    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
-        super().__init__(device, layers, buffers, block_size)
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        buffers = operands.buffers
         if buffers.dy is not None:
             self.bias_sums = ColumnSums(device, len(buffers.x), buffers.y.shape[1], block_size)
             self.workspace += self.bias_sums.workspace
@@ -30,10 +31,10 @@ class LibraryLinear(PlannedOp):
             return Product(library, name, t.dy, t.x, t.dw, outputs, inputs, n, turn_a=True, room=room)
         return Product(library, name, t.dy, t.w, t.dx, n, inputs, outputs, room=room)
 
-    def forward(self, n: int) -> Launches:
-        return [self.call("y", n)]
+    def forward(self, part: Slice) -> Launches:
+        return [self.call("y", part.n)]
 
-    def backward(self, n: int) -> Launches:
-        t = self.buffers
+    def backward(self, part: Slice) -> Launches:
+        t, n = self.buffers, part.n
         found = [self.call("dw", n), *self.bias_sums.launches(t.dy, n, t.db)]
         return found if t.dx is None else [*found, self.call("dx", n)]

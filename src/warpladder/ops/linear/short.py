@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ...device import Array, Device, Launch
+from ...device import Array, Device, Launch, Limits
 from ..base import Buffers
-from ..kernels import KernelGather, ceil_div
+from ..kernels import ceil_div
+from ..segments import Samples
 
 SHORT = Path(__file__).with_name("short.cu")
 
@@ -18,16 +19,16 @@ THREADS = 256
 ROWS, COLUMNS = 16, 8
 OUTPUTS, INPUTS = 32, 64
 
-#: Some of a launch's.
+#: Arguments of a launch that stand side by side.
 Arguments = tuple[Array | np.float32 | None, ...]
 
 #: Samples up to which one block after another takes them all for the weights' gradient.
 MOST = 256
 
 
-def fits(device: Device, n: int, outputs: int) -> bool:
+def fits(limits: Limits, n: int, outputs: int) -> bool:
     """Whether n samples are so few that all blocks of the forward pass run at once, two on a multiprocessor."""
-    return ceil_div(n, ROWS) * ceil_div(outputs, COLUMNS) <= 2 * device.limits.multiprocessors
+    return ceil_div(n, ROWS) * ceil_div(outputs, COLUMNS) <= 2 * limits.multiprocessors
 
 
 def forward(t: Buffers, n: int, rectify: bool) -> Launch:
@@ -35,10 +36,10 @@ def forward(t: Buffers, n: int, rectify: bool) -> Launch:
     return _forward(t, n, rectify, t.x, (np.float32(1), None, None, None), (None, None), (0, 0))
 
 
-def gathered_forward(t: Buffers, n: int, rectify: bool, gather: KernelGather, batch: int, offset: int) -> Launch:
-    """The same from samples as they are stored; fills x[:n] and target[:n] as well, as `gather.launches` does."""
-    g = gather
-    return _forward(t, n, rectify, g.source, (g.scale, g.labels, g.order, g.step), (t.x, g.target), (batch, offset))
+def gathered_forward(t: Buffers, n: int, rectify: bool, samples: Samples, target: Array | None, batch: int, offset: int) -> Launch:
+    """y[:n] from samples as they are stored; fills x[:n] and target[:n] as well, as the gathering alone does. batch: samples of a full one."""
+    s = samples
+    return _forward(t, n, rectify, s.stored, (s.scale, s.labels, s.order, s.step), (t.x, target), (batch, offset))
 
 
 def _forward(t: Buffers, n: int, rectify: bool, stored: Array, source: Arguments, kept: Arguments, where: tuple[int, int]) -> Launch:

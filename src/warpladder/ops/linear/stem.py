@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from ...device import Device
-from ...nets import Layer, Linear, ReLU
-from ..base import Buffers
-from ..kernels import Launches, Stem
+from ...nets import Linear, ReLU
+from ..chain import Slice, Subgraph
+from ..kernels import Launches
+from ..segments import Operands, Segment
 from . import short
+from .gemm import GemmLinear
 
 
-class ShortStem(Stem):
-    """Linear [, ReLU]: each block looks its samples' rows up while the weights are on their way, and reads them as they are stored."""
+class ShortStem(Segment):
+    """Gather, Linear [, ReLU]: each block looks its samples' rows up while the weights are on their way, and reads them as they are stored."""
+
+    cost = 2
+
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        self.rectify = isinstance(self.layers[-1], ReLU)
+        self.gradients = GemmLinear(device, subgraph.part(1, len(subgraph.nodes)), operands, block_size)
+        self.products, self.workspace = self.gradients.products, self.gradients.workspace
 
     @classmethod
-    def takes(cls, device: Device, layers: tuple[Layer, ...], buffers: Buffers) -> bool:
-        kinds = [type(layer) for layer in layers]
-        return kinds in ([Linear], [Linear, ReLU]) and short.fits(device, *buffers.y.shape)
+    def takes(cls, subgraph: Subgraph) -> bool:
+        linear = subgraph.layers[0]
+        return isinstance(linear, Linear) and short.fits(subgraph.limits, subgraph.capacity, linear.out_features)
 
-    def launches(self, n: int, batch: int, offset: int) -> Launches:
-        rectify = isinstance(self.layers[-1], ReLU)
-        return [short.gathered_forward(self.buffers, n, rectify, self.gather, batch, offset)]
+    def forward(self, part: Slice) -> Launches:
+        samples, target = self.operands.samples, self.operands.target
+        assert samples is not None
+        return [short.gathered_forward(self.buffers, part.n, self.rectify, samples, target, self.subgraph.batch, part.offset)]
+
+    def backward(self, part: Slice) -> Launches:
+        return self.gradients.backward(part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..base import Buffers
-from ..kernels import KernelOp, Launches, ceil_div
+from ..kernels import Launches, OnDevice, ceil_div
 from .products import add_gradients
 
 THIN = Path(__file__).with_name("thin.cu")
@@ -22,7 +22,7 @@ FEW = 512
 class Thin:
     """The three passes of a Linear [, ReLU] with at most MOST outputs."""
 
-    def __init__(self, owner: KernelOp, t: Buffers, rectify: bool) -> None:
+    def __init__(self, owner: OnDevice, t: Buffers, rectify: bool) -> None:
         self.device, self.buffers, self.rectify = owner.device, t, rectify
         (capacity, self.inputs), self.outputs = t.x.shape, t.y.shape[1]
         self.processors = self.device.limits.multiprocessors

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from ...device import Array, Device
 from ...device.occupancy import blocks_per_multiprocessor
-from ...nets import Layer
-from ..base import Buffers
 from ..busy import parts
-from ..kernels import KernelOp, Launches, ceil_div
+from ..chain import Slice, Subgraph
+from ..kernels import Launches, ceil_div
+from ..segments import Operands, Segment
 from ..sums.tiled import PartSums
 
 TILED = Path(__file__).with_name("tiled.cu")
@@ -27,15 +27,16 @@ def side(block_size: int) -> int:
     return 32 if block_size >= 1024 else 16 if block_size >= 256 else 8
 
 
-class TiledLinear(KernelOp):
+class TiledLinear(Segment):
     """One product of matrices for each of y, dx, and dw with db. ReLU is taken where y is written, and its gradient where dy is read.
 
     A block has side * side threads, with the `side` that block_size gives: 64 threads for 8 x 8 tiles, 256 for 16 x 16, 1,024 for 32 x 32.
     Where the tiles are too few to keep the device busy, each sum is cut into parts, which a second launch adds up in order.
     """
 
-    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
-        super().__init__(device, layers, buffers, block_size)
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        layers, buffers = subgraph.layers, operands.buffers
         (self.capacity, self.inputs), self.outputs = buffers.x.shape, buffers.y.shape[1]
         self.rectify = len(layers) > 1
         self.side = side(block_size)
@@ -65,9 +66,9 @@ class TiledLinear(KernelOp):
         resident = blocks_per_multiprocessor((threads, 1, 1), 0, self.along.resources, limits)
         return parts(self._tiles(m, n), ceil_div(k, LEAST), m * n, resident, threads // 32, work, limits)
 
-    def forward(self, n: int) -> Launches:
+    def forward(self, part: Slice) -> Launches:
         """y = x w^T + b."""
-        t = self.buffers
+        t, n = self.buffers, part.n
         count = self.parts[self.capacity, self.outputs, self.inputs]
         grid, depth = self._grid(n, self.outputs, self.inputs, count)
         shape = n, self.outputs, self.inputs, depth
@@ -79,9 +80,9 @@ class TiledLinear(KernelOp):
             self.adding.outputs(scratch, count, t.b, t.y, n, self.outputs, self.rectify),
         ]
 
-    def backward(self, n: int) -> Launches:
+    def backward(self, part: Slice) -> Launches:
         """dw = dy^T x, db = dy^T 1, and dx = dy w; dy is masked by y where a ReLU follows."""
-        t = self.buffers
+        t, n = self.buffers, part.n
         return [*self._weights(n), *(self._input(n) if t.dx is not None else [])]
 
     def _weights(self, n: int) -> Launches:

@@ -7,19 +7,21 @@ from pathlib import Path
 import numpy as np
 
 from ...device import Device
-from ...nets import Layer, MaxPool2d
-from ..base import Buffers
+from ...nets import MaxPool2d
+from ..chain import Slice, Subgraph
 from ..grids import by_sample
-from ..kernels import KernelOp, Launches
+from ..kernels import Launches
+from ..segments import Operands, Segment
 
 NAIVE = Path(__file__).with_name("naive.cu")
 
 
-class NaiveMaxPool2d(KernelOp):
+class NaiveMaxPool2d(Segment):
     """Each output remembers which place of its window won; each input's thread asks the windows over it."""
 
-    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
-        super().__init__(device, layers, buffers, block_size)
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        layers, buffers = subgraph.layers, operands.buffers
         (layer,) = layers
         assert isinstance(layer, MaxPool2d)
         _, c, h, w = buffers.x.shape
@@ -30,12 +32,12 @@ class NaiveMaxPool2d(KernelOp):
         self.backward_kernel = device.kernel(NAIVE, "maxpool2d_backward")
         self.winner = self.scratch(buffers.y.shape, np.int32) if buffers.dx is not None else None
 
-    def forward(self, n: int) -> Launches:
-        t = self.buffers
+    def forward(self, part: Slice) -> Launches:
+        t, n = self.buffers, part.n
         return [by_sample(self.forward_kernel, self.outputs, n, self.block_size, t.x, t.y, self.winner, self.outputs, n, *self.shape)]
 
-    def backward(self, n: int) -> Launches:
-        t = self.buffers
+    def backward(self, part: Slice) -> Launches:
+        t, n = self.buffers, part.n
         if t.dx is None:
             return []
         return [by_sample(self.backward_kernel, self.inputs, n, self.block_size, t.dy, self.winner, t.dx, self.inputs, n, *self.shape)]

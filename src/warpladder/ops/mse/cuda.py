@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ...device import Array, Device
+from ...device import Device
+from ..chain import Slice, Subgraph
 from ..grids import flat
-from ..kernels import KernelLoss, Launches, Log, ceil_div
+from ..kernels import Launches, ceil_div
+from ..segments import LossSegment, Operands
 
 NAIVE = Path(__file__).with_name("naive.cu")
 
@@ -17,19 +19,20 @@ NAIVE = Path(__file__).with_name("naive.cu")
 BLOCKS = 1024
 
 
-class NaiveMSE(KernelLoss):
+class NaiveMSE(LossSegment):
     """The gradient, one thread for each number; the loss, blocks and then the sum of their sums."""
 
-    def __init__(self, device: Device, x: Array, target: Array, dx: Array, log: Log, block_size: int) -> None:
-        super().__init__(device, x, target, dx, log, block_size)
-        self.size = math.prod(x.shape[1:])
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        self.size = math.prod(self.x.shape[1:])
         self.gradient, self.loss, self.logging = (device.kernel(NAIVE, name) for name in ("mse_gradient", "mse_loss", "mse_log"))
-        self.parts = self.scratch((min(BLOCKS, ceil_div(x.size, block_size)),), np.float64)
+        self.parts = self.scratch((min(BLOCKS, ceil_div(self.x.size, block_size)),), np.float64)
 
-    def launches(self, n: int, batch: int, first: bool, last: bool) -> Launches:
+    def forward(self, part: Slice) -> Launches:
+        n, batch = part.n, part.batch
         count, everything = n * self.size, batch * self.size
         blocks = min(BLOCKS, ceil_div(count, self.block_size))
-        log = self.log.step, self.log.loss, self.log.correct, first, last
+        log = self.log.step, self.log.loss, self.log.correct, part.first, part.last
         return [
             flat(self.gradient, count, self.block_size, self.x, self.target, self.dx, count, everything),
             self.loss.bind(blocks, self.block_size, self.x, self.target, self.parts, count),

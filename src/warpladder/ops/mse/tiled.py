@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ...device import Array, Device
-from ..kernels import KernelLoss, Launches, Log, ceil_div
+from ...device import Device
+from ..chain import Slice, Subgraph
+from ..kernels import Launches, ceil_div
+from ..segments import LossSegment, Operands
 
 TILED = Path(__file__).with_name("tiled.cu")
 
@@ -16,21 +18,22 @@ TILED = Path(__file__).with_name("tiled.cu")
 BLOCKS = 1024
 
 
-class TiledMSE(KernelLoss):
+class TiledMSE(LossSegment):
     """One launch, four numbers at a time where a sample's size is a multiple of four."""
 
-    def __init__(self, device: Device, x: Array, target: Array, dx: Array, log: Log, block_size: int) -> None:
-        super().__init__(device, x, target, dx, log, block_size)
-        self.size = math.prod(x.shape[1:])
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        self.size = math.prod(self.x.shape[1:])
         self.width = 4 if self.size % 4 == 0 else 1
         self.kernel = device.kernel(TILED, f"mse_by_warps<{'float4' if self.width == 4 else 'float'}>")
-        self.parts = self.scratch((self._blocks(len(x)),), np.float64)
+        self.parts = self.scratch((self._blocks(len(self.x)),), np.float64)
         self.arrived = self.scratch((1,), np.uint32)
         device.fill(self.arrived, 0)
 
-    def launches(self, n: int, batch: int, first: bool, last: bool) -> Launches:
+    def forward(self, part: Slice) -> Launches:
+        n, batch = part.n, part.batch
         counts = n * self.size // self.width, batch * self.size
-        log = self.log.step, self.log.loss, self.log.correct, int(first), int(last)
+        log = self.log.step, self.log.loss, self.log.correct, int(part.first), int(part.last)
         return [self.kernel.bind(self._blocks(n), self.block_size, self.x, self.target, self.dx, self.parts, self.arrived, *counts, *log)]
 
     def _blocks(self, n: int) -> int:

@@ -5,29 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...device import Device
-from ...nets import Layer
-from ..base import Buffers
+from ..chain import Slice, Subgraph
 from ..grids import flat
-from ..kernels import KernelOp, Launches
+from ..kernels import Launches
+from ..segments import Operands, Segment
 
 NAIVE = Path(__file__).with_name("naive.cu")
 
 
-class NaiveReLU(KernelOp):
+class NaiveReLU(Segment):
     """y may be x, and dx may be dy."""
 
-    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
-        super().__init__(device, layers, buffers, block_size)
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
         self.forward_kernel = device.kernel(NAIVE, "relu_forward")
         self.backward_kernel = device.kernel(NAIVE, "relu_backward")
 
-    def forward(self, n: int) -> Launches:
-        t = self.buffers
+    def forward(self, part: Slice) -> Launches:
+        t, n = self.buffers, part.n
         count = t.x[:n].size
         return [flat(self.forward_kernel, count, self.block_size, t.x, t.y, count)]
 
-    def backward(self, n: int) -> Launches:
-        t = self.buffers
+    def backward(self, part: Slice) -> Launches:
+        t, n = self.buffers, part.n
         if t.dx is None:
             return []
         count = t.y[:n].size

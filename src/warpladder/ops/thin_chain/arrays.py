@@ -29,7 +29,7 @@ class ChainArrays:
     log : Log
     whole, capacity : int
         Samples of a full batch, and at a time.
-    weights, gradients : list of Array
+    weights, gradients : tuple of Array
         w1, b1 and perhaps w2, b2.
     update : KernelUpdate or None
         What a batch that comes in one piece ends with.
@@ -43,8 +43,8 @@ class ChainArrays:
     """
 
     def __init__(
-        self, owner: OnDevice, source: Array, scale: float, labels: Array, order: Array | None, log: Log, whole: int, capacity: int,
-        weights: list[Array], gradients: list[Array], update: KernelUpdate | None = None, dx: Array | None = None,
+        self, owner: OnDevice, source: Array, scale: float | np.float32, labels: Array, order: Array | None, log: Log, whole: int, capacity: int,
+        weights: tuple[Array, ...], gradients: tuple[Array, ...], update: KernelUpdate | None = None, dx: Array | None = None,
     ) -> None:  # fmt: skip
         self.device, self.source, self.scale, self.labels, self.log = owner.device, source, np.float32(scale), labels, log
         self.order = None if whole == len(source) else order
@@ -67,6 +67,6 @@ class ChainArrays:
         momentum_buffer = u.slots[0] if u.slots else None
         return u.grads, u.params, momentum_buffer, sgd.learning_rate, sgd.momentum, int(sgd.nesterov), sgd.weight_decay, limit(u.config)
 
-    def second(self, tensors: list[Array]) -> tuple[Array | None, Array | None]:
+    def second(self, tensors: tuple[Array, ...]) -> tuple[Array | None, Array | None]:
         """The second layer's of weights or gradients, where there is one."""
         return (tensors[2], tensors[3]) if self.hidden else (None, None)

@@ -2,53 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from ...config import TrainConfig
-from ...device import Array, Device
-from ...nets import CrossEntropyLoss, Flatten, Layer, Linear, Net, ReLU
+from ...device import Device
+from ...nets import Linear
 from ...optimizers import SGD
-from ..kernels import KernelUpdate, Launches, Log, WholeStep
+from ..chain import Slice, Subgraph
+from ..kernels import Launches
+from ..segments import Operands, Segment
 from .arrays import MOST, ChainArrays
 from .launches import ChainLaunches
 
 
-class ThinChain(WholeStep):
-    """Linear, or Linear + ReLU + Linear, each of at most MOST outputs, then cross-entropy.
+class ThinChain(Segment):
+    """Gather, Linear, or Linear + ReLU + Linear, each of at most MOST outputs, then cross-entropy.
 
     Such a net's step is bound by reading its samples. They are read twice, as they are stored: forward, and for the first
     layer's gradient. Everything else that a sample needs is done at once, while its numbers are in registers.
     """
 
-    @classmethod
-    def takes(cls, net: Net) -> bool:
-        layers = _computing(net)
-        form = [type(layer) for layer in layers]
-        wide = max((layer.out_features for layer in layers if isinstance(layer, Linear)), default=0)
-        return form in ([Linear], [Linear, ReLU, Linear]) and wide <= MOST and isinstance(net.loss, CrossEntropyLoss)
+    cost = 2
 
-    @classmethod
-    def updates(cls, config: TrainConfig) -> bool:
-        """SGD at a constant rate, whose settings are arguments of the kernels; for others a launch over all parameters follows."""
-        return isinstance(config.optimizer, SGD) and config.steady
-
-    def __init__(
-        self, device: Device, net: Net, source: Array, scale: float, labels: Array | None, order: Array, log: Log, whole: int, capacity: int,
-        w: Mapping[str, Array], dw: Mapping[str, Array], update: KernelUpdate | None, block_size: int,
-    ) -> None:  # fmt: skip
-        super().__init__(device, net, source, scale, labels, order, log, whole, capacity, w, dw, update, block_size)
-        assert labels is not None
-        where = [index for index, layer in enumerate(net.layers) if isinstance(layer, Linear)]
-        weights, gradients = ([views[f"{index}.{part}"] for index in where for part in ("weight", "bias")] for views in (w, dw))
-        arrays = ChainArrays(self, source, scale, labels, order, log, whole, capacity, weights, gradients, update)
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        samples, log = operands.samples, operands.log
+        assert samples is not None and samples.labels is not None and log is not None
+        batch, capacity = subgraph.batch, subgraph.capacity
+        arrays = ChainArrays(
+            self, samples.stored, samples.scale, samples.labels, samples.order, log, batch, capacity, operands.params, operands.grads,
+            operands.update,
+        )  # fmt: skip
         self.ordered = arrays.order is not None
         self.kernels = ChainLaunches(self, arrays, capacity)
         packed = self.kernels.many.packed if self.kernels.many is not None else None
-        self.once = packed.packing if packed is not None else ()
+        self.setup = tuple(packed.packing) if packed is not None else ()
 
-    def launches(self, n: int, batch: int, offset: int, first: bool, last: bool) -> Launches:
-        return [*self.kernels.forward(n, batch, offset), *self.kernels.backward(n, batch, offset, first, last)]
+    @classmethod
+    def takes(cls, subgraph: Subgraph) -> bool:
+        return all(layer.out_features <= MOST for layer in subgraph.layers if isinstance(layer, Linear))
 
+    @classmethod
+    def updates(cls, subgraph: Subgraph) -> bool:
+        """SGD at a constant rate, whose settings are arguments of the kernels; for others a launch over all parameters follows."""
+        config = subgraph.config
+        return config is not None and isinstance(config.optimizer, SGD) and config.steady
 
-def _computing(net: Net) -> list[Layer]:
-    return [layer for layer in net.layers if not isinstance(layer, Flatten)]
+    def forward(self, part: Slice) -> Launches:
+        return self.kernels.forward(part.n, part.batch, part.offset)
+
+    def backward(self, part: Slice) -> Launches:
+        return self.kernels.backward(part.n, part.batch, part.offset, part.first, part.last)

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from ...device import Array, Device
-from ...nets import CrossEntropyLoss, Layer, Linear, Loss
-from ..base import Buffers
-from ..kernels import Head, Launches, Log
+from ...device import Device
+from ...nets import Linear
+from ..chain import Slice, Subgraph
+from ..kernels import Launches
+from ..segments import Operands, Segment
 from .arrays import MOST, ChainArrays
 from .launches import ChainLaunches
 
 
-class ThinHead(Head):
-    """Linear of at most MOST outputs and cross-entropy: the logits never leave the registers."""
+class ThinHead(Segment):
+    """Linear of at most MOST outputs and cross-entropy: the logits never leave the registers.
+
+    dx is there after the forward pass, so that what is left of the backward pass may run aside.
+    """
+
+    cost = 2
+
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        x, dx, target, log = operands.buffers.x, operands.buffers.dx, operands.target, operands.log
+        assert target is not None and log is not None
+        arrays = ChainArrays(self, x, 1.0, target, None, log, len(x), len(x), operands.params, operands.grads, dx=dx)
+        self.kernels = ChainLaunches(self, arrays, len(x))
 
     @classmethod
-    def takes(cls, layer: Layer, loss: Loss) -> bool:
-        return isinstance(layer, Linear) and layer.out_features <= MOST and isinstance(loss, CrossEntropyLoss)
+    def takes(cls, subgraph: Subgraph) -> bool:
+        (linear,) = subgraph.layers
+        return isinstance(linear, Linear) and linear.out_features <= MOST
 
-    def __init__(self, device: Device, buffers: Buffers, target: Array, log: Log, block_size: int) -> None:
-        super().__init__(device, buffers, target, log, block_size)
-        t = buffers
-        arrays = ChainArrays(self, t.x, 1.0, target, None, log, len(t.x), len(t.x), [t.w, t.b], [t.dw, t.db], dx=t.dx)
-        self.kernels = ChainLaunches(self, arrays, len(t.x))
+    def forward(self, part: Slice) -> Launches:
+        return self.kernels.forward(part.n, part.batch, 0)
 
-    def forward(self, n: int, batch: int) -> Launches:
-        return self.kernels.forward(n, batch, 0)
-
-    def backward(self, n: int, batch: int, first: bool, last: bool) -> Launches:
-        return self.kernels.backward(n, batch, 0, first, last)
+    def backward(self, part: Slice) -> Launches:
+        return self.kernels.backward(part.n, part.batch, 0, part.first, part.last)

@@ -5,19 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...device import Device
-from ...nets import Layer, Upsample2d
-from ..base import Buffers
+from ...nets import Upsample2d
+from ..chain import Slice, Subgraph
 from ..grids import by_sample
-from ..kernels import KernelOp, Launches
+from ..kernels import Launches
+from ..segments import Operands, Segment
 
 NAIVE = Path(__file__).with_name("naive.cu")
 
 
-class NaiveUpsample2d(KernelOp):
+class NaiveUpsample2d(Segment):
     """One thread for each number of y and dx."""
 
-    def __init__(self, device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int) -> None:
-        super().__init__(device, layers, buffers, block_size)
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        layers, buffers = subgraph.layers, operands.buffers
         (layer,) = layers
         assert isinstance(layer, Upsample2d)
         self.scale = layer.scale_factor
@@ -26,12 +28,12 @@ class NaiveUpsample2d(KernelOp):
         self.forward_kernel = device.kernel(NAIVE, "upsample2d_forward")
         self.backward_kernel = device.kernel(NAIVE, "upsample2d_backward")
 
-    def forward(self, n: int) -> Launches:
-        t, outputs = self.buffers, self.size * self.scale**2
+    def forward(self, part: Slice) -> Launches:
+        t, n, outputs = self.buffers, part.n, self.size * self.scale**2
         return [by_sample(self.forward_kernel, outputs, n, self.block_size, t.x, t.y, outputs, n, self.c, self.h, self.w, self.scale)]
 
-    def backward(self, n: int) -> Launches:
-        t = self.buffers
+    def backward(self, part: Slice) -> Launches:
+        t, n = self.buffers, part.n
         if t.dx is None:
             return []
         return [by_sample(self.backward_kernel, self.size, n, self.block_size, t.dy, t.dx, self.size, n, self.h, self.w, self.scale)]

@@ -6,34 +6,21 @@ All of them give the same bits: samples travel as they are stored, and are multi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...device import Array, Device, Event, Stream
-from ...ops.kernels import KernelGather, Launches, Log
+from ...ops.base import Buffers
+from ...ops.chain import Slice, gathering
+from ...ops.kernels import Launches, Log
+from ...ops.segments import Operands, Samples, Segment
 from ...order import ORDER_WORDS, Order
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
-
-
-@dataclass(frozen=True)
-class Slice:
-    """Samples that go through the layers at one time: n of a step's `batch`, from its position `offset` on."""
-
-    n: int
-    batch: int
-    offset: int
-
-    @property
-    def first(self) -> bool:
-        return self.offset == 0
-
-    @property
-    def last(self) -> bool:
-        return self.offset + self.n == self.batch
 
 
 class Feed(ABC):
@@ -45,33 +32,36 @@ class Feed(ABC):
     dataset : Dataset
     batch : int
         Samples in a full batch.
-    gather : type of KernelGather
-    x : Array
-        (capacity, *in_shape) float32, which a slice's samples go to.
+    gather : type of Segment
+        For Gather alone.
+    x : Array or None
+        (capacity, *in_shape) float32, which a slice's samples go to. The resident feed needs none: its samples are gathered by a segment of the chain.
     target : Array or None
         (capacity,) int32, which their labels go to.
+    labelled : bool
+        Whether the net learns labels.
     log : Log
     block_size : int
     """
 
     def __init__(
-        self, device: Device, dataset: Dataset, batch: int, gather: type[KernelGather], x: Array, target: Array | None, log: Log, block_size: int
+        self, device: Device, dataset: Dataset, batch: int, gather: type[Segment], x: Array | None, target: Array | None, labelled: bool, log: Log,
+        block_size: int,
     ) -> None:  # fmt: skip
         self.device, self.batch, self.x, self.target, self.log = device, batch, x, target, log
         self.images = dataset.train_x
-        self.labels = dataset.train_y.astype(np.int32) if target is not None and dataset.train_y is not None else None
+        self.labels = dataset.train_y.astype(np.int32) if labelled and dataset.train_y is not None else None
         self.scale, self.block_size = dataset.scale, block_size
         self.gather = gather
 
-    @property
-    @abstractmethod
-    def bytes(self) -> int:
-        """Bytes of samples, labels and order that are held on the device."""
+    #: Bytes of samples, labels and order that are held on the device.
+    bytes: int
 
-    @property
-    @abstractmethod
-    def gathers(self) -> list[KernelGather]:
-        """What turns stored samples into x and target."""
+    #: The data set on the device, where the chain gathers the samples by itself.
+    samples: Samples | None = None
+
+    #: What turns copied samples into x and target, where the chain does not.
+    gathers: Sequence[Segment] = ()
 
     @abstractmethod
     def begin(self, order: Order, first: int, last: int) -> None:
@@ -83,7 +73,7 @@ class Feed(ABC):
 
     @abstractmethod
     def launches(self, part: Slice) -> Launches:
-        """The launches that turn a slice's stored samples into x and target."""
+        """The launches that turn a slice's copied samples into x and target."""
 
     def after(self, step: int) -> None:
         """Called when all of a step is queued."""
@@ -96,9 +86,14 @@ class Feed(ABC):
         images = self.device.empty((capacity, *self.images.shape[1:]), self.images.dtype, "input")
         return images, self.device.empty((capacity,), np.int32, "input") if self.labels is not None else None
 
-    def _scaling(self, images: Array, labels: Array | None) -> KernelGather:
-        """The op that takes rows as they stand."""
-        return self.gather(self.device, images, self.scale, self.x, labels, self.target, None, self.log.step, self.block_size)
+    def _room(self) -> int:
+        """Samples of a slice at most."""
+        assert self.x is not None
+        return len(self.x)
+
+    def _scaling(self, images: Array, labels: Array | None) -> Segment:
+        """What takes rows as they stand."""
+        return taking_rows(self.gather, self.device, images, self.scale, labels, self.x, self.target, self.log.step, self.block_size)
 
 
 class SyncFeed(Feed):
@@ -106,27 +101,21 @@ class SyncFeed(Feed):
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
-        capacity = len(self.x)
+        capacity = self._room()
         self.host = np.empty((capacity, *self.images.shape[1:]), self.images.dtype)
         self.host_labels = np.empty(capacity, np.int32)
         self.raw, self.raw_labels = self._raw(capacity)
         self.scaling = self._scaling(self.raw, self.raw_labels)
+        self.gathers = [self.scaling]
+        self.bytes = self.raw.nbytes + (self.raw_labels.nbytes if self.raw_labels is not None else 0)
         self.entry = np.empty(1), np.empty(1, np.int64)
-
-    @property
-    def bytes(self) -> int:
-        return self.raw.nbytes + (self.raw_labels.nbytes if self.raw_labels is not None else 0)
-
-    @property
-    def gathers(self) -> list[KernelGather]:
-        return [self.scaling]
 
     def begin(self, order: Order, first: int, last: int) -> None:
         self.start = first * self.batch
         self.indices = order.indices(self.start, min(last * self.batch, order.n))
 
     def launches(self, part: Slice) -> Launches:
-        return self.scaling.launches(part.n, part.batch, part.offset)
+        return self.scaling.forward(part)
 
     def send(self, step: int, part: Slice, work: Launches) -> None:
         at = step * self.batch + part.offset - self.start
@@ -150,22 +139,13 @@ class ResidentFeed(Feed):
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
         device = self.device
-        self.source = device.array(np.ascontiguousarray(self.images), "data")
-        self.source_labels = device.array(self.labels, "data") if self.labels is not None else None
+        stored = device.array(np.ascontiguousarray(self.images), "data")
+        labels = device.array(self.labels, "data") if self.labels is not None else None
         self.words = device.zeros((ORDER_WORDS,), np.uint32, "data")
         self.host_words = device.pinned((ORDER_WORDS,), np.uint32)  # free again when an epoch has begun, since every run waits for its end
         self.order: Order | None = None
-        self.gathering = self.gather(
-            device, self.source, self.scale, self.x, self.source_labels, self.target, self.words, self.log.step, self.block_size
-        )
-
-    @property
-    def bytes(self) -> int:
-        return self.source.nbytes + (self.source_labels.nbytes if self.source_labels is not None else 0) + self.words.nbytes
-
-    @property
-    def gathers(self) -> list[KernelGather]:
-        return [self.gathering]
+        self.samples = Samples(stored, np.float32(self.scale), labels, self.words, self.log.step)
+        self.bytes = stored.nbytes + (labels.nbytes if labels is not None else 0) + self.words.nbytes
 
     def begin(self, order: Order, first: int, last: int) -> None:
         if order != self.order:
@@ -174,7 +154,7 @@ class ResidentFeed(Feed):
             self.order = order
 
     def launches(self, part: Slice) -> Launches:
-        return self.gathering.launches(part.n, self.batch, part.offset)
+        return []  # the chain gathers
 
     def send(self, step: int, part: Slice, work: Launches) -> None:
         for launch in work:
@@ -189,7 +169,7 @@ class Lane:
     host_labels: np.ndarray
     raw: Array
     raw_labels: Array | None
-    scaling: KernelGather
+    scaling: Segment
     copied: Event | None = None
     consumed: Event | None = None
     bound: dict[Slice, Launches] = field(default_factory=dict)
@@ -197,7 +177,7 @@ class Lane:
     def launches(self, part: Slice) -> Launches:
         """The launches that turn what was copied into x and target."""
         if part not in self.bound:
-            self.bound[part] = self.scaling.launches(part.n, part.batch, part.offset)
+            self.bound[part] = self.scaling.forward(part)
         return self.bound[part]
 
 
@@ -209,7 +189,7 @@ class StreamedFeed(Feed):
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
-        device, capacity = self.device, len(self.x)
+        device, capacity = self.device, self._room()
         self.copying: Stream = device.new_stream()
         self.lanes = []
         for _ in range(LANES):
@@ -217,14 +197,8 @@ class StreamedFeed(Feed):
             host = device.pinned((capacity, *self.images.shape[1:]), self.images.dtype)
             self.lanes.append(Lane(host, device.pinned((capacity,), np.int32), raw, raw_labels, self._scaling(raw, raw_labels)))
         self.turn = 0
-
-    @property
-    def bytes(self) -> int:
-        return sum(lane.raw.nbytes + (lane.raw_labels.nbytes if lane.raw_labels is not None else 0) for lane in self.lanes)
-
-    @property
-    def gathers(self) -> list[KernelGather]:
-        return [lane.scaling for lane in self.lanes]
+        self.gathers = [lane.scaling for lane in self.lanes]
+        self.bytes = sum(lane.raw.nbytes + (lane.raw_labels.nbytes if lane.raw_labels is not None else 0) for lane in self.lanes)
 
     def begin(self, order: Order, first: int, last: int) -> None:
         self.start = first * self.batch
@@ -265,6 +239,17 @@ class StreamedFeed(Feed):
     def finish(self) -> None:
         for lane in self.lanes:
             lane.copied = lane.consumed = None
+
+
+def taking_rows(
+    gather: type[Segment], device: Device, stored: Array, scale: float, labels: Array | None, x: Array | None, target: Array | None, step: Array,
+    block_size: int,
+) -> Segment:  # fmt: skip
+    """Gather alone, bound to samples (capacity, *in_shape) on the device that it takes as they stand into x."""
+    assert x is not None
+    samples = Samples(stored, np.float32(scale), labels, None, step)
+    nodes = gathering(tuple(x.shape[1:]), len(x), device.limits)
+    return gather(device, nodes, Operands(Buffers(x, x), samples=samples, target=target), block_size)
 
 
 FEEDS: dict[str, type[Feed]] = {"sync": SyncFeed, "streamed": StreamedFeed, "resident": ResidentFeed}

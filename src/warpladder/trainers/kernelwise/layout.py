@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
+from itertools import groupby
 
 import numpy as np
 
@@ -34,6 +36,17 @@ class Layout:
             place.name: flat[start : start + math.prod(place.shape)].reshape(place.shape)
             for place, start in zip(self.places, self.starts, strict=True)
         }
+
+    def span(self, names: Collection[str]) -> slice:
+        """Where consecutive tensors stand, with the zeros behind the last one."""
+        at = [number for number, place in enumerate(self.places) if place.name in names]
+        stop = self.starts[at[-1] + 1] if at[-1] + 1 < len(self.starts) else self.size
+        return slice(self.starts[at[0]], stop)
+
+    def without(self, names: Collection[str]) -> list[list[str]]:
+        """The names of all other tensors, those that stand side by side together."""
+        runs = groupby((place.name for place in self.places), key=lambda name: name in names)
+        return [list(run) for among, run in runs if not among]
 
     def upload(self, flat: Array, host: np.ndarray) -> None:
         """From (param_count,) on the host."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -12,14 +13,16 @@ from ...config import TrainConfig
 from ...device import Array, Device
 from ...errors import DataError
 from ...nets import CrossEntropyLoss, Net
-from ...ops.kernels import Head, KernelAccumulate, KernelLoss, KernelTable, Launches, Log, OnDevice, Stem, WholeStep
+from ...ops.chain import Gather, Slice, chain
+from ...ops.kernels import KernelAccumulate, KernelUpdate, Launches, Log, OnDevice
+from ...ops.segments import KernelTable
 from ...optimizers import NUMBERS
 from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range
-from .feeds import FEEDS, Feed, ResidentFeed, Slice
+from .chain import Between, Chain, Stage, allocate
+from .feeds import FEEDS, Feed, ResidentFeed, taking_rows
 from .foresight import foreseen
 from .layout import Layout
-from .network import Network, Stage, bind, sizes
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
@@ -31,7 +34,7 @@ BLOCK_SIZE = 256  # threads
 
 REPEATS = 400  # entries of the log at least: so often a profile repeats a step, however few an epoch has
 
-PREDICTED = 256  # samples at a time, where the buffers are not those of training
+PREDICTED = 256  # samples at a time, at most
 
 
 class KernelTrainer(Trainer):
@@ -49,12 +52,15 @@ class KernelTrainer(Trainer):
         How samples reach the device.
     block_size : int or None
         Threads in a block where a kernel leaves the choice; None is BLOCK_SIZE.
+    precision : str
+        What segments are asked to compute layers in.
     """
 
     def __init__(
-        self, net: Net, config: TrainConfig, state: State, device: Device, table: KernelTable, feed: str, block_size: int | None = None
-    ) -> None:
-        self.net, self.config, self.device, self.table = net, config, device, table
+        self, net: Net, config: TrainConfig, state: State, device: Device, table: KernelTable, feed: str, block_size: int | None = None,
+        precision: str = "fp32",
+    ) -> None:  # fmt: skip
+        self.net, self.config, self.device, self.table, self.precision = net, config, device, table, precision
         self.feed_name, self.feed_type = feed, FEEDS[feed]
         self.block_size = block_size or BLOCK_SIZE
         self.layout = Layout(net)
@@ -67,17 +73,14 @@ class KernelTrainer(Trainer):
         self.step = device.zeros((1,), np.int32, "log")
         self.running = 0  # the number that `step` holds
         self.made = 0  # updates so far, over all epochs
-        self.network: Network | None = None
+        self.chain: Chain | None = None
         self.feed: Feed | None = None
         self.total: Array | None = None
-        self.target: Array | None = None
         self.logged: Array | None = None
         self.numbers: Array | None = None
-        self.loss: KernelLoss | None = None
-        self.stem: Stem | None = None
-        self.head: Head | None = None
-        self.whole: WholeStep | None = None
         self.adding: KernelAccumulate | None = None
+        #: What ends a step: for a batch in one piece the update of all parameters that no segment updates; otherwise that of all.
+        self.updates: dict[bool, Launches] = {}
         self._release()
         self.set_state(state)
 
@@ -89,7 +92,7 @@ class KernelTrainer(Trainer):
     def twin(self, device: Device) -> KernelTrainer:
         """A trainer like this one, from zero weights, on another device."""
         start = State(np.zeros(self.net.param_count, np.float32))
-        return KernelTrainer(self.net, self.config, start, device, self.table, self.feed_name, self.block_size)
+        return KernelTrainer(self.net, self.config, start, device, self.table, self.feed_name, self.block_size, self.precision)
 
     def _load(self, dataset: Dataset) -> None:
         self._release()
@@ -98,13 +101,10 @@ class KernelTrainer(Trainer):
         self.samples = samples
         self.batch = self.config.batch(samples)
         self.itemsize = dataset.train_x.dtype.itemsize  # of a stored pixel
-        self.capacity = capacity = self._capacity(self.batch)
-        resident = issubclass(self.feed_type, FEEDS["resident"])
-        whole = next((kind for kind in self.table.whole if kind.takes(self.net)), None) if resident else None
-        # What computes all of a step keeps no activations: the network is there to predict.
-        held = capacity if whole is None else min(capacity, PREDICTED)
-        needs = sizes(self.net, self.table, held, train=whole is None)
-        if resident:
+        self.capacity = capacity = self._capacity(self.batch, train=True)
+        between = self._between(capacity, train=True)
+        needs = between.sizes(capacity, train=True)
+        if between.gathers:
             needs["data"] = dataset.train_x.nbytes + 4 * samples
         device.check_room(needs)
         steps = max(1, self.config.steps(samples))
@@ -114,31 +114,45 @@ class KernelTrainer(Trainer):
         self.numbers = device.zeros((rows, NUMBERS), np.float32, "log")
         self.host_numbers = device.pinned((rows, NUMBERS))  # free again when a run has begun, since every run waits for its end
         self._bring_numbers(0, rows)
-        self.network = self._bind(held, train=whole is None)
-        labelled = isinstance(self.net.loss, CrossEntropyLoss)
-        self.target = device.zeros((held,), np.int32, "input") if labelled else None
-        if whole is None:
-            self.loss = self._loss(self.network)
-            self.head = self._head(self.target)
+        arrays = allocate(between, device, capacity, train=True)
         if capacity < self.batch:
             self.total = self.layout.zeros(device, "gradients")
             self.adding = self.table.accumulate(device, self.total, self.grads, self.block_size)
         self.seconds["bind"] = perf_counter() - start
         start = perf_counter()
-        self.feed = self.feed_type(device, dataset, self.batch, self.table.gather, self.network.x, self.target, self.log, self.block_size)
-        if whole is None:
-            self.stem = self._stem(self.feed)
-        else:
-            self.whole = self._whole(whole, self.feed)
-        self.updating = self.update.launches(self.numbers, None if self.config.steady else self.step)
+        gather, labelled = self.table.segments[Gather,], isinstance(self.net.loss, CrossEntropyLoss)
+        self.feed = self.feed_type(device, dataset, self.batch, gather, arrays.x, arrays.labels, labelled, self.log, self.block_size)
+        w, dw = self.layout.views(self.params), self.layout.views(self.grads)
+        self.chain = Chain(between, device, arrays, w, dw, self.block_size, self.feed.samples, self.log, self._update_of)
+        others = [self._update_of(names) for names in self.layout.without(self.chain.updated)]
+        self.updates = {True: self._updating(others), False: self._updating([self.update])}
         device.synchronize()
         self.seconds["load"] = perf_counter() - start
 
+    def _between(self, capacity: int, train: bool) -> Between:
+        """The net's chain as the table cuts it for so many samples at a time."""
+        resident = train and issubclass(self.feed_type, ResidentFeed)
+        config, batch = (self.config, self.batch) if train else (None, capacity)
+        nodes = chain(self.net, capacity, batch, self.device.limits, config, resident, self.precision)
+        return Between(self.net, self.table.cut_net(nodes, self.net))
+
+    def _update_of(self, names: list[str]) -> KernelUpdate:
+        """The optimizer's step on some parameters that stand side by side."""
+        some = self.layout.span(names)
+        slots = tuple(slot[some] for slot in self.slots.values())
+        return self.table.update(self.device, self.config, self.params[some], self.grads[some], slots, self.block_size)
+
+    def _updating(self, updates: list[KernelUpdate]) -> Launches:
+        """The launches of the optimizer's steps."""
+        assert self.numbers is not None
+        step = None if self.config.steady else self.step
+        return [call for update in updates for call in update.launches(self.numbers, step)]
+
     def _release(self) -> None:
         """Let go of everything that was bound for a training set, before there is asked for room for another."""
-        self.network = self.feed = self.loss = self.stem = self.head = self.whole = self.adding = None
-        self.total = self.target = self.logged = self.numbers = None
-        self.updating = []
+        self.chain = self.feed = self.adding = None
+        self.total = self.logged = self.numbers = None
+        self.updates = {}
         self.programs: dict[Slice, Launches] = {}
 
     @property
@@ -148,41 +162,6 @@ class KernelTrainer(Trainer):
         loss, correct = self.logged[:1], self.logged[1:]
         return Log(self.step, loss.reshape(loss.size), correct.reshape(correct.size).view(np.int64))
 
-    def _loss(self, network: Network) -> KernelLoss:
-        """What computes the loss and its gradient."""
-        assert network.dy is not None
-        target = network.x if self.target is None else self.target
-        kind = self.table.losses[type(self.net.loss)]
-        return kind(self.device, network.y, target, network.dy, self.log, self.block_size)
-
-    def _stem(self, feed: Feed) -> Stem | None:
-        """What computes the first layers and gathers their samples at once, where the table has that and the samples are on the device."""
-        assert self.network is not None
-        _, op = self.network.ops[0]
-        kind = next((kind for kind in self.table.stems if kind.takes(self.device, op.layers, op.buffers)), None)
-        headed = self.head is not None and len(self.network.ops) == 1  # a lone layer is the head's
-        if kind is None or headed or not isinstance(feed, ResidentFeed):
-            return None
-        return kind(self.device, op.layers, op.buffers, feed.gathering, self.block_size)
-
-    def _head(self, target: Array | None) -> Head | None:
-        """What computes the last layer and the loss at once, where the table has that."""
-        assert self.network is not None
-        _, op = self.network.ops[-1]
-        kind = next((kind for kind in self.table.heads if len(op.layers) == 1 and kind.takes(op.layers[0], self.net.loss)), None)
-        if kind is None or target is None:
-            return None
-        return kind(self.device, op.buffers, target, self.log, self.block_size)
-
-    def _whole(self, kind: type[WholeStep], feed: Feed) -> WholeStep:
-        """What computes all of this net's step at once, from samples that are on the device."""
-        assert isinstance(feed, ResidentFeed)
-        w, dw = self.layout.views(self.params), self.layout.views(self.grads)
-        return kind(
-            self.device, self.net, feed.source, feed.scale, feed.source_labels, feed.words, self.log, self.batch, self.capacity, w, dw,
-            self.update if kind.updates(self.config) else None, self.block_size,
-        )  # fmt: skip
-
     def _bring_numbers(self, first: int, last: int) -> None:
         """Queue what steps first..last-1 of the epoch are made with, for the updates that come next."""
         assert self.numbers is not None
@@ -191,14 +170,14 @@ class KernelTrainer(Trainer):
         self.numbers[some].upload(self.host_numbers[some], stream)
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
-        if self.network is None or self.feed is None:
+        if self.chain is None or self.feed is None:
             raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
         check_range(self.config, order, self.samples, first, last)
         if first == last:
             return StepLog(np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64))
         if self.running != first:
             self._count_from(first)
-        if self.whole is None or self.whole.ordered:
+        if self.chain.ordered:
             self.feed.begin(order, first, last)
         if not self.config.steady:
             self._bring_numbers(first, last)
@@ -251,49 +230,19 @@ class KernelTrainer(Trainer):
         return found
 
     def stages(self, part: Slice) -> list[Stage]:
-        """The same, by what it is for."""
-        assert self.network is not None and self.feed is not None
+        """All launches of a slice, in order, by what they are for."""
+        assert self.chain is not None and self.feed is not None
         no_layers = range(0)
-        if self.whole is not None:
-            launches = self.whole.launches(part.n, part.batch, part.offset, part.first, part.last)
-            out = [Stage("step", range(len(self.net.layers)), launches)]
-        else:
-            assert self.loss is not None
-            out = [
-                *self.network.prepare(part.n),
-                Stage("feed", no_layers, self.feed.launches(part)),
-                *self.network.forward(part.n),
-                Stage("loss", no_layers, self.loss.launches(part.n, part.batch, part.first, part.last)),
-                *self.network.backward(part.n),
-            ]
-            if self.stem is not None:
-                out = self._with_stem(self.stem, out, part)
-            if self.head is not None:
-                out = self._with_head(self.head, out, part)
-        if part.n < part.batch:
+        out = self.chain.prepare(part)
+        if not self.chain.between.gathers:
+            out.append(Stage("feed", no_layers, self.feed.launches(part)))
+        out += [*self.chain.forward(part), *self.chain.backward(part)]
+        if not part.whole:
             assert self.adding is not None
             out.append(Stage("sum", no_layers, self.adding.launches(part.first, part.last)))
-        if part.last and not self.updates(part):
-            out.append(Stage("update", no_layers, self.updating))
+        if part.last and self.updates[part.whole]:
+            out.append(Stage("update", no_layers, self.updates[part.whole]))
         return out
-
-    def updates(self, part: Slice) -> bool:
-        """Whether what computes all of a step updates the parameters as well: it does where the slice is the whole batch."""
-        return self.whole is not None and self.whole.update is not None and part.n == part.batch
-
-    def _with_stem(self, stem: Stem, stages: list[Stage], part: Slice) -> list[Stage]:
-        """The stages with the feed's and the first layers' forward pass replaced by the stem's."""
-        at = next(i for i, stage in enumerate(stages) if stage.phase == "feed")
-        both = Stage("forward", stages[at + 1].layers, stem.launches(part.n, self.batch, part.offset))
-        return [*stages[:at], both, *stages[at + 2 :]]
-
-    def _with_head(self, head: Head, stages: list[Stage], part: Slice) -> list[Stage]:
-        """The stages with the last layer's and the loss's replaced by the head's."""
-        at = next(i for i, stage in enumerate(stages) if stage.phase == "loss")
-        layers = stages[at - 1].layers
-        forward = Stage("forward", layers, head.forward(part.n, part.batch))
-        backward = Stage("backward", layers, head.backward(part.n, part.batch, part.first, part.last))
-        return [*stages[: at - 1], forward, backward, *stages[at + 2 :]]
 
     def rewind(self) -> None:
         """Set the device's count of steps back to the epoch's beginning."""
@@ -314,16 +263,11 @@ class KernelTrainer(Trainer):
     def _size(self, step: int) -> int:
         return min(self.batch, self.samples - step * self.batch)
 
-    def _capacity(self, samples: int) -> int:
-        """How many samples go through the layers at a time: all, or equal parts of them."""
-        each = sum(sizes(self.net, self.table, 1, train=True).values())
-        limit = max(1, SLICE_BYTES // each)
+    def _capacity(self, samples: int, train: bool) -> int:
+        """How many samples go through the chain at a time: all, or equal parts of them."""
+        each = sum(self._between(samples, train).sizes(1, train).values())
+        limit = max(1, SLICE_BYTES // max(each, 4 * math.prod(self.net.in_shape)))
         return -(-samples // -(-samples // limit))
-
-    def _bind(self, capacity: int, train: bool) -> Network:
-        w = self.layout.views(self.params)
-        dw = self.layout.views(self.grads) if train else {}
-        return bind(self.net, self.table, self.device, capacity, w, dw, self.block_size)
 
     def state(self) -> State:
         return State(self.layout.download(self.params), {name: self.layout.download(slot) for name, slot in self.slots.items()}, self.made)
@@ -337,21 +281,23 @@ class KernelTrainer(Trainer):
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
         if x.shape[1:] != self.net.in_shape:
             raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
-        if self.network is None:
-            self.network = self._bind(self._capacity(PREDICTED), train=False)
-        network, out = self.network, np.empty((len(x), *self.net.out_shape), np.float32)
-        raw = self.device.empty((network.capacity, *self.net.in_shape), x.dtype, "input")
-        scaling = self.table.gather(self.device, raw, scale, network.x, None, None, None, self.step, self.block_size)
-        for first in range(0, len(x), network.capacity):
-            some = np.ascontiguousarray(x[first : first + network.capacity])
+        device, out = self.device, np.empty((len(x), *self.net.out_shape), np.float32)
+        capacity = self._capacity(PREDICTED, train=False)
+        between = self._between(capacity, train=False)
+        device.check_room(between.sizes(capacity, train=False))
+        arrays = allocate(between, device, capacity, train=False)
+        layers = Chain(between, device, arrays, self.layout.views(self.params), {}, self.block_size)
+        raw = device.empty((capacity, *self.net.in_shape), x.dtype, "input")
+        scaling = taking_rows(self.table.segments[Gather,], device, raw, scale, None, arrays.x, None, self.step, self.block_size)
+        for first in range(0, len(x), capacity):
+            some = np.ascontiguousarray(x[first : first + capacity])
             n = len(some)
+            part = Slice(n, n)
             raw[:n].upload(some)
-            for launch in scaling.launches(n, n, 0):
-                launch.send()
-            for stage in [*network.prepare(n), *network.forward(n)]:
+            for stage in [*layers.prepare(part), Stage("feed", range(0), scaling.forward(part)), *layers.forward(part)]:
                 for launch in stage.launches:
                     launch.send()
-            self.device.download(out[first : first + n], network.y[:n])
+            device.download(out[first : first + n], arrays.values[len(between.cut)][:n])
         return out
 
     def memory(self) -> dict[str, int]:
@@ -361,17 +307,16 @@ class KernelTrainer(Trainer):
             "optimizer": sum(slot.nbytes for slot in self.slots.values()),
             "log": self.step.nbytes,
         }
-        owners: list[OnDevice | None] = [self.update, self.loss, self.stem, self.head, self.whole, self.adding]
-        if self.network is not None:
-            held["input"] = self.network.x.nbytes + _bytes(self.target)
-            held["activations"] = sum(array.nbytes for array in self.network.activations)
-            held["gradients"] += sum(array.nbytes for array in self.network.gradients) + _bytes(self.total)
-            owners += [op for _, op in self.network.ops]
-        if self.feed is not None:
+        owners: list[OnDevice] = [self.update, *([self.adding] if self.adding is not None else [])]
+        if self.chain is not None and self.feed is not None:
+            arrays = self.chain.arrays
+            held["input"] = _bytes(arrays.x) + _bytes(arrays.labels)
+            held["activations"] = sum(array.nbytes for array in arrays.activations)
+            held["gradients"] += sum(array.nbytes for array in arrays.own_gradients) + _bytes(self.total)
             held["data"] = self.feed.bytes
             held["log"] += _bytes(self.logged) + _bytes(self.numbers)
-            owners += self.feed.gathers
-        return held | {"workspace": sum(owner.workspace for owner in owners if owner is not None)}
+            owners += [*self.chain.segments, *self.feed.gathers]
+        return held | {"workspace": sum(owner.workspace for owner in owners)}
 
     def peak(self) -> float | None:
         return self.device.limits.flops

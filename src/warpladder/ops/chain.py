@@ -1,0 +1,155 @@
+"""A training step as one chain of nodes: the gathering of the samples, the layers, and the loss, where a step turns round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from ..config import TrainConfig
+from ..device import Limits
+from ..nets import Flatten, Layer, Loss, Net, Shape
+
+
+@dataclass(frozen=True)
+class Gather:
+    """The first node of a chain whose samples lie on the device: rows of the data set, in the order of the epoch, times the data set's scale."""
+
+
+Node = Gather | Layer | Loss
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Samples that go through a chain at one time: n of a step's `batch`, from its position `offset` on."""
+
+    n: int
+    batch: int
+    offset: int = 0
+
+    @property
+    def first(self) -> bool:
+        return self.offset == 0
+
+    @property
+    def last(self) -> bool:
+        return self.offset + self.n == self.batch
+
+    @property
+    def whole(self) -> bool:
+        """Whether the batch comes in one piece."""
+        return self.n == self.batch
+
+
+def whole(n: int) -> Slice:
+    """A batch of n samples in one piece."""
+    return Slice(n, n)
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """Consecutive nodes of a chain, and what is known of them before they have arrays.
+
+    nodes : tuple of Node
+        Flatten is none of them: what it does shows in the shapes.
+    numbers : tuple of int or None
+        For each node the number of its layer in the net.
+    shapes : tuple of Shape
+        Of a sample as it enters each node.
+    capacity : int
+        Samples at a time, at most.
+    batch : int
+        Samples of a full batch: a step's samples stand from position step * batch on in the epoch's order.
+    limits : Limits
+        Of the device.
+    config : TrainConfig or None
+        What is trained; None for a chain that only predicts.
+    precision : str
+        What the arithmetic of layers is done in.
+    x_type : str
+        The element type of what enters the first layer.
+    """
+
+    nodes: tuple[Node, ...]
+    numbers: tuple[int | None, ...]
+    shapes: tuple[Shape, ...]
+    capacity: int
+    batch: int
+    limits: Limits
+    config: TrainConfig | None = None
+    precision: str = "fp32"
+    x_type: str = "float32"
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Its layers, without Flatten."""
+        return tuple(node for node in self.nodes if isinstance(node, Layer))
+
+    @property
+    def layers_at(self) -> range:
+        """The numbers of its layers in the net; a Flatten between them is counted in."""
+        found = [number for number in self.numbers if number is not None]
+        return range(found[0], found[-1] + 1) if found else range(0)
+
+    @property
+    def out_shape(self) -> Shape:
+        """Of a sample as it leaves the last node; nothing leaves a loss, and its input's shape stands for that."""
+        last, shape = self.nodes[-1], self.shapes[-1]
+        return last.out_shape(shape) if isinstance(last, Layer) else shape
+
+    @property
+    def flattens(self) -> bool:
+        """Whether a Flatten between two of its layers changes a sample's shape."""
+        return any(
+            isinstance(node, Layer) and isinstance(after, Layer) and node.out_shape(shape) != entering
+            for node, shape, after, entering in zip(self.nodes, self.shapes, self.nodes[1:], self.shapes[1:], strict=False)
+        )
+
+    @property
+    def gathers(self) -> bool:
+        """Whether it fetches the samples."""
+        return isinstance(self.nodes[0], Gather)
+
+    @property
+    def turns(self) -> bool:
+        """Whether it ends with the loss, where a step turns round."""
+        return isinstance(self.nodes[-1], Loss)
+
+    def part(self, first: int, last: int) -> Subgraph:
+        """Nodes first..last-1 of these."""
+        some = slice(first, last)
+        return replace(self, nodes=self.nodes[some], numbers=self.numbers[some], shapes=self.shapes[some])
+
+
+def subgraph(layers: tuple[Layer, ...], in_shape: Shape, capacity: int, limits: Limits) -> Subgraph:
+    """Layers alone, none of them Flatten, numbered from 0 and without a net around them."""
+    shapes = accumulate(layers[:-1], lambda shape, layer: layer.out_shape(shape), initial=in_shape)
+    return Subgraph(layers, tuple(range(len(layers))), tuple(shapes), capacity, capacity, limits)
+
+
+def gathering(in_shape: Shape, capacity: int, limits: Limits) -> Subgraph:
+    """The gathering of samples alone."""
+    return Subgraph((Gather(),), (None,), (in_shape,), capacity, capacity, limits)
+
+
+def chain(
+    net: Net, capacity: int, batch: int, limits: Limits, config: TrainConfig | None, gathers: bool, precision: str = "fp32"
+) -> Subgraph:
+    """The nodes of a net's step: the gathering of the samples, where they lie on the device, the layers and the loss.
+
+    Parameters
+    ----------
+    capacity, batch, limits, config, precision
+        As `Subgraph`. Without a config there is no loss.
+    gathers : bool
+        Whether the samples lie on the device; if not, a feed brings them.
+    """
+    computing = [number for number, layer in enumerate(net.layers) if not isinstance(layer, Flatten)]
+    first: tuple[Node, ...] = (Gather(),) if gathers else ()
+    last: tuple[Node, ...] = (net.loss,) if config is not None else ()
+    shapes = [net.in_shape] * len(first) + [net.shapes[number] for number in computing] + [net.out_shape] * len(last)
+    return Subgraph(
+        (*first, *(net.layers[number] for number in computing), *last),
+        (*(None for _ in first), *computing, *(None for _ in last)),
+        tuple(shapes),
+        capacity, batch, limits, config, precision,
+    )  # fmt: skip
