@@ -12,6 +12,7 @@ from .limits import Dim3, Resources, check, check_together, dim3
 from .occupancy import blocks_per_multiprocessor
 from .signature import Signature
 from .source import Source
+from .touches import Touches, touches
 
 if TYPE_CHECKING:
     from .base import Device, Stream
@@ -21,12 +22,12 @@ class Call(ABC):
     """Work for a device: prepared once, sent any number of times.
 
     name : for people.
-    aside : whether nothing before the end of its part of a step reads what it writes, so that it may run beside the calls after it.
+    touches : the memory that it reads and writes; None where that is not known.
     product : what a tuner may choose the way of, for the calls that compute or finish it; None for all others.
     """
 
-    aside = False
     product: object = None
+    touches: Touches | None = None
 
     @property
     @abstractmethod
@@ -98,7 +99,9 @@ class Kernel(ABC):
         if cooperative or group != (1, 1, 1):
             at_once = self.blocks_at_once(size, shared) if cooperative else None
             check_together(self.signature.name, where, size, shared, group, at_once, self.device.limits)
-        return self._launch(where, size, shared, packed, arguments, cooperative, group)
+        launch = self._launch(where, size, shared, packed, arguments, cooperative, group)
+        launch.touches = touches(self.signature, arguments)
+        return launch
 
     def blocks_at_once(self, block: Dim3, shared: int) -> int:
         """How many blocks of this size the whole device runs at the same time."""

@@ -20,13 +20,6 @@ def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def aside(calls: Launches) -> Launches:
-    """The same calls, which may run beside those after them until the gradients are used: see `Call.aside`."""
-    for call in calls:
-        call.aside = True
-    return calls
-
-
 class OnDevice:
     """What is bound to a device, and counts the scratch memory that it takes there.
 

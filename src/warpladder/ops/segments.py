@@ -47,7 +47,7 @@ class Operands:
     """The arrays that a segment reads and writes.
 
     buffers : Buffers
-        x is what enters its first layer, y what leaves its last one, dx and dy are their gradients; w, b, dw and db belong to its first layer
+        x is what enters its first layer, in that layer's shape, y what leaves its last one, dx and dy are their gradients; w, b, dw and db belong to its first layer
         that has parameters. A segment that gathers fills x, unless it is the whole chain, which has none of the four; one with the loss has no y
         and dy, but for the loss alone: x and dx are the net's output and its gradient.
         Without a dy or a loss a segment only predicts, and `backward` is not called. ReLU is given one array as x and y, and one as dx and dy,

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..config import TrainConfig
-from ..device import Call, Device, Event, Graph, Stream
+from ..device import Call, Device, Graph
 from ..nets import Net
 from ..ops.chain import Slice
 from ..ops.segments import KernelTable
 from ..order import Order
 from .base import State, StepLog, check_range
-from .kernelwise.chain import Stage
 from .kernelwise.feeds import Feed, ResidentFeed
 from .kernelwise.trainer import KernelTrainer
+from .overlap import Overlapped
 from .tuner import tune
 
 if TYPE_CHECKING:
@@ -25,39 +25,6 @@ if TYPE_CHECKING:
 
 #: Launches in a graph at most: building one takes some microseconds for each, and the first epoch pays for it.
 NODES = 4096
-
-
-class Overlapped(Call):
-    """Stages in order, but for what may run aside: it goes to other streams, which are waited for where it is needed.
-
-    What layers prepare from their parameters is needed by their own forward pass, and the samples are brought in meanwhile. A weight's
-    gradient is needed by nobody but the update, and one layer's alone seldom fills a GPU: two layers take turns at the streams.
-    """
-
-    name = "overlapped calls"
-
-    def __init__(self, device: Device, stages: list[Stage]) -> None:
-        self.device, self.stages = device, stages
-        self.sides = device.new_stream(), device.new_stream()
-
-    def send(self, stream: Stream | None = None) -> None:
-        main = stream or self.device.stream
-        prepared: dict[range, Event] = {}
-        used = 0
-        for stage in self.stages:
-            if stage.phase == "forward" and stage.layers in prepared:
-                main.wait(prepared[stage.layers])
-            side = self.sides[used % 2]
-            beside = [call.aside or stage.phase == "prepare" for call in stage.launches]
-            for call, aside in zip(stage.launches, beside, strict=True):
-                if aside:
-                    side.wait(main.record())
-                call.send(side if aside else main)
-            used += any(beside)
-            if stage.phase == "prepare":
-                prepared[stage.layers] = side.record()
-        for side in self.sides[:used]:
-            main.wait(side.record())
 
 
 class GraphedTrainer(KernelTrainer):

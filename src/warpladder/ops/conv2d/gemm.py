@@ -7,7 +7,7 @@ import numpy as np
 from ...device import Array, Device
 from ...nets import Conv2d, MaxPool2d, ReLU, Upsample2d
 from ..chain import Slice, Subgraph
-from ..kernels import Launches, aside
+from ..kernels import Launches
 from ..segments import Operands, Segment
 from .few import FewConvolution, FewGradient, WinnersGradient
 from .gradients import IncomingGradient, WeightGradient
@@ -100,10 +100,8 @@ class GemmConv2d(Segment):
             assert self.winner is not None
             return self.few.launches(n, t.x, t.dy, self.winner, t.dw, t.db)
         found, gradient, slabs = self.incoming.launches(n, t.dy, y, self.winner)
-        if gradient is t.dy and y is None:  # it is the bias's sums alone that are added up
-            aside(found)
         read, other = (gradient, t.x) if self.folded else (t.x, gradient)
-        found += aside(self.weight_gradient.launches(n, read, other, t.dw, self.incoming.sums, slabs, t.db))
+        found += self.weight_gradient.launches(n, read, other, t.dw, self.incoming.sums, slabs, t.db)
         if self.backward_pass is not None:
             found += self.backward_pass.launches(n, gradient, None, t.dx, below=t.x if self.operands.x_rectified else None)
         return found

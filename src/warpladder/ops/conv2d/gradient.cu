@@ -2,12 +2,10 @@
 #include "block_sum.cuh"
 #include "four.cuh"
 
-// dy (n, channels, plane) becomes 0 where y, of its shape, is not above 0; without y (null) it stays.
-// db_part: (slabs, channels), the sums of what it becomes over a slab of `slab` images. Block (channel, slab).
-extern "C" __global__ void rectify_gradient(
-    float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ db_part, int n, int channels, int plane, int slab
-) {
-    __shared__ float shared[BLOCK_MOST];
+// What this thread has of the sum of dy (n, channels, plane) over a slab of images, for the block's channel. y: of a ReLU, with RECTIFIES; then dy
+// becomes 0 where y, of its shape, is not above 0, before it is added. Gradient: const float where dy is only read.
+template <int RECTIFIES, typename Gradient>
+__device__ float slab_sum(Gradient* __restrict__ dy, const float* __restrict__ y, int n, int channels, int plane, int slab) {
     const int channel = blockIdx.x, first = blockIdx.y * slab, last = min(n, first + slab);
     float sum = 0.0f;
     const bool wide = plane % 4 == 0;
@@ -16,19 +14,37 @@ extern "C" __global__ void rectify_gradient(
         const long long at = (static_cast<long long>(first + t / count) * channels + channel) * count + t % count;
         if (wide) {
             float4 g = reinterpret_cast<const float4*>(dy)[at];
-            if (y != nullptr) {
+            if constexpr (RECTIFIES) {
                 const float4 v = reinterpret_cast<const float4*>(y)[at];
                 reinterpret_cast<float4*>(dy)[at] = g = relu_gradient(g, v);
             }
             sum += (g.x + g.y) + (g.z + g.w);
         } else {
             float g = dy[at];
-            if (y != nullptr) dy[at] = g = relu_gradient(g, y[at]);
+            if constexpr (RECTIFIES) dy[at] = g = relu_gradient(g, y[at]);
             sum += g;
         }
     }
-    sum = block_sum(sum, shared);
-    if (threadIdx.x == 0) db_part[blockIdx.y * channels + channel] = sum;
+    return sum;
+}
+
+// dy (n, channels, plane) becomes 0 where y, of its shape, is not above 0.
+// db_part: (slabs, channels), the sums of what it becomes over a slab of `slab` images. Block (channel, slab).
+extern "C" __global__ void rectify_gradient(
+    float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ db_part, int n, int channels, int plane, int slab
+) {
+    __shared__ float shared[BLOCK_MOST];
+    const float sum = block_sum(slab_sum<1>(dy, y, n, channels, plane, slab), shared);
+    if (threadIdx.x == 0) db_part[blockIdx.y * channels + blockIdx.x] = sum;
+}
+
+// db_part: as above, the sums of dy, which is not changed and may be read by other kernels meanwhile.
+extern "C" __global__ void sum_gradient(
+    const float* __restrict__ dy, float* __restrict__ db_part, int n, int channels, int plane, int slab
+) {
+    __shared__ float shared[BLOCK_MOST];
+    const float sum = block_sum(slab_sum<0>(dy, nullptr, n, channels, plane, slab), shared);
+    if (threadIdx.x == 0) db_part[blockIdx.y * channels + blockIdx.x] = sum;
 }
 
 // dx (n, channels, h, w) from dy (n, channels, h / 2, w / 2): each window's gradient goes to its winner (pooled.cuh), zero everywhere else.

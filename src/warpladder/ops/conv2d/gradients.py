@@ -44,8 +44,10 @@ class IncomingGradient:
             kernel = self.device.kernel(GRADIENT, "spread_gradient")
             launch = kernel.bind((channels, slabs), THREADS, dy, winner, self.spread, self.sums, n, channels, high, wide, slab)
             return [launch], self.spread, slabs
-        kernel = self.device.kernel(GRADIENT, "rectify_gradient")
-        return [kernel.bind((channels, slabs), THREADS, dy, y, self.sums, n, channels, high * wide, slab)], dy, slabs
+        shape, grid = (n, channels, high * wide, slab), (channels, slabs)
+        if y is None:
+            return [self.device.kernel(GRADIENT, "sum_gradient").bind(grid, THREADS, dy, self.sums, *shape)], dy, slabs
+        return [self.device.kernel(GRADIENT, "rectify_gradient").bind(grid, THREADS, dy, y, self.sums, *shape)], dy, slabs
 
 
 class WeightGradient:

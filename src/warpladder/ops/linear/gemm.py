@@ -6,7 +6,7 @@ from ...device import Device
 from ...nets import ReLU
 from ..base import Buffers
 from ..chain import Slice, Subgraph
-from ..kernels import Launches, aside, ceil_div
+from ..kernels import Launches, ceil_div
 from ..segments import Operands, Segment
 from . import short
 from .products import GEMM, THREADS, Product, add_gradients
@@ -70,7 +70,7 @@ class Wide:
         gradients: Launches = [product]
         if parts > 1 or slabs > 1:
             gradients.append(add_gradients(self.device, (self.dw.parts, t.dw, parts, t.dw.size), (self.sums, t.db, slabs, self.outputs)))
-        found += aside(self.dw.plan.mark(gradients))
+        found += self.dw.plan.mark(gradients)
         if t.dx is not None:
             found += self.dx.launches(n, t.dy, t.w, t.dx)
         return found

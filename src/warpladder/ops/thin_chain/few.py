@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..kernels import Launches, OnDevice, aside, ceil_div
+from ..kernels import Launches, OnDevice, ceil_div
 from .arrays import ChainArrays
 
 FORWARD, GRADIENT = (Path(__file__).with_name(name) for name in ("few_forward.cu", "few_gradient.cu"))
@@ -41,18 +41,17 @@ class Few:
         ]  # fmt: skip
 
     def backward(self, n: int, batch: int, offset: int, first: bool, last: bool) -> Launches:
-        """The other gradients, the log, and the update where the batch comes in one piece. A head's may run aside: dx is there already."""
+        """The other gradients, the log, and the update where the batch comes in one piece."""
         a = self.arrays
         dw1, db1 = a.gradients[:2]
         dw2, db2 = a.second(a.gradients)
         x = a.source[offset : offset + n] if self.x is None else self.x
         small = a.g if self.small is None else self.small
         kernel = a.device.kernel(GRADIENT, f"chain_gradient_few<{a.width}, {self.wide}, {a.pixel}>")
-        found: Launches = [
+        return [
             kernel.bind(
                 ceil_div(a.inputs, TILE) + ceil_div(a.small, COLUMNS) + 1, THREADS, x, a.scale, a.g, n, a.inputs, small, small.shape[1], a.small,
                 a.out, self.lost, self.hits, dw1, db1, dw2, db2, *a.updated(n, batch), a.log.step, a.log.loss, a.log.correct, batch, int(first),
                 int(last),
             )
         ]  # fmt: skip
-        return aside(found) if self.back else found

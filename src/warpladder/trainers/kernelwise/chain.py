@@ -200,8 +200,8 @@ class Chain:
         values, gradients = self.arrays.values, self.arrays.gradients
         part, _ = self.between.cut[number]
         x, dx = (self.arrays.x if part.gathers else values[number]), gradients.get(number)
-        if x is not None and not part.gathers:  # a Flatten may lie between
-            x, dx = (None if array is None else array.reshape((len(array), *part.shapes[0])) for array in (x, dx))
+        entering = part.shapes[part.gathers and bool(part.layers)]  # its first layer; a Flatten may lie before it
+        x, dx = (None if array is None else array.reshape((len(array), *entering)) for array in (x, dx))
         weights = (*w, None, None)[:2], (*dw, None, None)[:2]
         return Buffers(x, values.get(number + 1), dx, gradients.get(number + 1), *weights[0], *weights[1])
 

@@ -1,0 +1,48 @@
+"""`Touches`: the memory that a call reads and writes, so that it is known which calls may run at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .array import Array
+from .signature import Parameter, Signature
+
+
+@dataclass(frozen=True)
+class Touches:
+    """Ranges of addresses in a device's memory.
+
+    reads : what a call only reads.
+    writes : what it may write; it may read that too.
+    """
+
+    reads: tuple[range, ...]
+    writes: tuple[range, ...]
+
+    def before(self, later: Touches) -> bool:
+        """Whether a call that touches `later`, and comes after this one, has to wait for it: one of them writes what the other touches."""
+        return _meet(self.writes, later.reads + later.writes) or _meet(self.reads, later.writes)
+
+
+def touches(signature: Signature, arguments: tuple[Any, ...]) -> Touches:
+    """What a kernel reads and writes of its arguments: through a pointer to const it only reads, and no pointer reaches beyond its array."""
+    reads: list[range] = []
+    writes: list[range] = []
+    for parameter, argument in zip(signature.parameters, arguments, strict=True):
+        for member, given in _leaves(parameter, argument):
+            if isinstance(given, Array):
+                (reads if member.const else writes).append(range(given.address, given.address + given.nbytes))
+    return Touches(tuple(reads), tuple(writes))
+
+
+def _leaves(parameter: Parameter, argument: Any) -> list[tuple[Parameter, Any]]:
+    """An argument's pointers and numbers, those of a struct one by one."""
+    if isinstance(argument, Mapping):
+        return [(member, argument[member.name[len(parameter.name) + 1 :]]) for member in parameter.leaves]
+    return [(parameter, argument)]
+
+
+def _meet(some: tuple[range, ...], others: tuple[range, ...]) -> bool:
+    return any(a.start < b.stop and b.start < a.stop for a in some for b in others)
