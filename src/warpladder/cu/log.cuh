@@ -2,12 +2,14 @@
 #pragma once
 
 // One thread calls it. A batch that comes in slices: the first sets the entry, the others add to it, the last one moves on to the next step.
-// now: what `step` holds, for who has read it already.
+// now: what `step` holds, for who has read it already. loss, correct: null where the step's loss is not computed; then steps are counted alone.
 __device__ inline void write_log(
     int now, int* step, double* loss, long long* correct, double slice_loss, long long slice_correct, int first, int last
 ) {
-    loss[now] = first ? slice_loss : loss[now] + slice_loss;
-    correct[now] = first ? slice_correct : correct[now] + slice_correct;
+    if (loss != nullptr) {
+        loss[now] = first ? slice_loss : loss[now] + slice_loss;
+        correct[now] = first ? slice_correct : correct[now] + slice_correct;
+    }
     if (last) *step = now + 1;
 }
 __device__ inline void write_log(int* step, double* loss, long long* correct, double slice_loss, long long slice_correct, int first, int last) {

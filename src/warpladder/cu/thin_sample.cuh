@@ -11,11 +11,11 @@ struct Verdict {
 };
 
 // z: the first layer's outputs. second, bias2: the second layer, where there is one. out: the logits' gradient, `mean` times that of the sample's loss.
-// Zeros where the sample is not there.
+// Zeros where the sample is not there; the verdict is also zero without has_loss.
 template <int HIDDEN, int OUT>
 __device__ __forceinline__ Verdict judge(
     const float (&z)[Chain<HIDDEN, OUT>::WIDTH], const float (&second)[OUT][Chain<HIDDEN, OUT>::WIDTH], const float (&bias2)[OUT], int label, bool there,
-    float mean, float (&out)[OUT]
+    float mean, bool has_loss, float (&out)[OUT]
 ) {
 #pragma unroll
     for (int o = 0; o < OUT; ++o) {
@@ -36,7 +36,7 @@ __device__ __forceinline__ Verdict judge(
         const float chance = expf(out[o] - soft.largest) * share;
         out[o] = there ? (chance - (o == label ? 1.0f : 0.0f)) * mean : 0.0f;
     }
-    return {there ? surprise(soft, logit) : 0.0f, there && soft.best == label};
+    return {there && has_loss ? surprise(soft, logit) : 0.0f, there && has_loss && soft.best == label};
 }
 
 // out, the logits' gradient, through the second layer and ReLU to z's; one layer's logits are z.

@@ -20,11 +20,15 @@ Node = Gather | Layer | Loss
 
 @dataclass(frozen=True)
 class Slice:
-    """Samples that go through a chain at one time: n of a step's `batch`, from its position `offset` on."""
+    """Samples that go through a chain at one time: n of a step's `batch`, from its position `offset` on.
+
+    has_loss : whether their loss and the count of right ones are computed; the gradient is in any case.
+    """
 
     n: int
     batch: int
     offset: int = 0
+    has_loss: bool = True
 
     @property
     def first(self) -> bool:

@@ -51,6 +51,10 @@ class Log:
     loss: Array
     correct: Array
 
+    def entry(self, has_loss: bool) -> tuple[Array, Array | None, Array | None]:
+        """What kernels that end a loss take: step, loss and correct; null pointers for loss and correct where they are not computed."""
+        return (self.step, self.loss, self.correct) if has_loss else (self.step, None, None)
+
 
 class KernelUpdate(OnDevice, ABC):
     """One step of the config's optimizer on flat arrays of one size, float32: reads grads, changes params and slots, in the order of `Optimizer.slots`."""

@@ -144,7 +144,8 @@ class Segment(OnDevice, ABC):
 
         The loss: fill the net's dx[:n] and the log's entry of the running step. A batch that is larger than the capacity comes in slices: n
         samples of `batch`, whose mean counts. The first slice sets the entry and the others add to it; the last one adds one to log.step.
-        Sums have a fixed order. A segment with other nodes besides may leave some of that to `backward`.
+        Sums have a fixed order. Without `part.has_loss` the entry stays as it is, and there are dx and the count of steps alone. A segment with
+        other nodes besides may leave some of that to `backward`.
         """
 
     def backward(self, part: Slice) -> Launches:

@@ -28,12 +28,13 @@ class NaiveCrossEntropy(LossSegment):
         self.hits = self.scratch((capacity,), np.int32)
 
     def forward(self, part: Slice) -> Launches:
-        n, batch = part.n, part.batch
-        size, log = self.block_size, (self.log.step, self.log.loss, self.log.correct, part.first, part.last)
+        n, batch, size = part.n, part.batch, self.block_size
+        losses = (self.losses, self.hits) if part.has_loss else (None, None)
+        log = *self.log.entry(part.has_loss), part.first, part.last
         return [
-            flat(self.softmax, n, size, self.x, self.target, self.dx, self.losses, self.hits, n, self.classes),
+            flat(self.softmax, n, size, self.x, self.target, self.dx, *losses, n, self.classes),
             flat(self.gradient, n * self.classes, size, self.target, self.dx, n, self.classes, batch),
-            self.logging.bind(1, size, self.losses, self.hits, n, batch, *log),
+            self.logging.bind(1, size, *losses, n if part.has_loss else 0, batch, *log),
         ]
 
 
@@ -54,6 +55,6 @@ class FusedCrossEntropy(LossSegment):
 
     def forward(self, part: Slice) -> Launches:
         n, batch = part.n, part.batch
-        log = self.log.step, self.log.loss, self.log.correct, part.first, part.last
+        log = *self.log.entry(part.has_loss), part.first, part.last
         scratch = self.parts, self.counts, self.arrived
         return [flat(self.kernel, n, self.block_size, self.x, self.target, self.dx, *scratch, n, self.classes, batch, *log)]

@@ -20,8 +20,10 @@ extern "C" __global__ void cross_entropy_fused(
         for (int c = 0; c < classes; ++c) {
             dx[sample * classes + c] = (expf(logits[c] - s.largest) / s.total - (c == wanted ? 1.0f : 0.0f)) / batch;
         }
-        sum = surprise(s, logits[wanted]);
-        count = s.best == wanted;
+        if (loss != nullptr) {
+            sum = surprise(s, logits[wanted]);
+            count = s.best == wanted;
+        }
     }
     log_blocks(sum, count, parts, counts, arrived, batch, step, loss, correct, first, last);
 }

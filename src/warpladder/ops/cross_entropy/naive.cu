@@ -5,7 +5,7 @@
 #include "softmax.cuh"
 
 // p[n, c] = exp(x[n, c]) / sum over all classes; losses[n] = -log p[n, label[n]]; hits[n] = whether the largest logit is the label's.
-// One thread for each sample; neighbours read rows of their own, three times, from L1.
+// One thread for each sample; neighbours read rows of their own, three times, from L1. losses, hits: null where they are not wanted.
 extern "C" __global__ void cross_entropy_softmax(
     const float* __restrict__ x, const int* __restrict__ label, float* __restrict__ p, float* __restrict__ losses, int* __restrict__ hits, int n, int classes
 ) {
@@ -14,6 +14,7 @@ extern "C" __global__ void cross_entropy_softmax(
     const float* logits = x + sample * classes;
     const Softmax s = softmax(logits, classes);
     for (int c = 0; c < classes; ++c) p[sample * classes + c] = expf(logits[c] - s.largest) / s.total;
+    if (losses == nullptr) return;
     losses[sample] = surprise(s, logits[label[sample]]);
     hits[sample] = s.best == label[sample];
 }
@@ -26,7 +27,7 @@ extern "C" __global__ void cross_entropy_gradient(const int* __restrict__ label,
     p[i] = (p[i] - wanted) / batch;
 }
 
-// The step's loss gains the sum of the losses divided by `batch`, its count the hits. One block.
+// The step's loss gains the sum of the losses divided by `batch`, its count the hits; n = 0 where they are not computed. One block.
 extern "C" __global__ void cross_entropy_log(
     const float* __restrict__ losses, const int* __restrict__ hits, int n, int batch, int* step, double* loss, long long* correct, int first, int last
 ) {

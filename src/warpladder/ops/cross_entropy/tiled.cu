@@ -43,7 +43,7 @@ extern "C" __global__ void cross_entropy_by_warps(
         for (int c = lane; c < classes; c += 32) {
             dx[sample * classes + c] = (expf(logits[c] - largest) / total - (c == wanted ? 1.0f : 0.0f)) / batch;
         }
-        if (lane == 0) {
+        if (lane == 0 && loss != nullptr) {
             sum += logf(total) - (logits[wanted] - largest);
             count += best == wanted;
         }

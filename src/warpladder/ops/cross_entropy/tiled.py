@@ -33,7 +33,7 @@ class TiledCrossEntropy(LossSegment):
     def forward(self, part: Slice) -> Launches:
         n, batch = part.n, part.batch
         scratch = self.parts, self.counts, self.arrived
-        log = self.log.step, self.log.loss, self.log.correct, int(part.first), int(part.last)
+        log = *self.log.entry(part.has_loss), int(part.first), int(part.last)
         arguments = self.x, self.target, self.dx, *scratch, n, self.classes, batch, *log
         return [self.kernel.bind(self._blocks(n), self.block_size, *arguments)]
 

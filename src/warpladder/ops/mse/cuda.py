@@ -32,9 +32,8 @@ class NaiveMSE(LossSegment):
         n, batch = part.n, part.batch
         count, everything = n * self.size, batch * self.size
         blocks = min(BLOCKS, ceil_div(count, self.block_size))
-        log = self.log.step, self.log.loss, self.log.correct, part.first, part.last
-        return [
-            flat(self.gradient, count, self.block_size, self.x, self.target, self.dx, count, everything),
-            self.loss.bind(blocks, self.block_size, self.x, self.target, self.parts, count),
-            self.logging.bind(1, self.block_size, self.parts, blocks, everything, *log),
-        ]
+        log = *self.log.entry(part.has_loss), part.first, part.last
+        gradient = flat(self.gradient, count, self.block_size, self.x, self.target, self.dx, count, everything)
+        sums: Launches = [self.loss.bind(blocks, self.block_size, self.x, self.target, self.parts, count)] if part.has_loss else []
+        logging = self.logging.bind(1, self.block_size, self.parts, blocks if part.has_loss else 0, everything, *log)
+        return [gradient, *sums, logging]

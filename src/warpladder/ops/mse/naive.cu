@@ -15,7 +15,7 @@ extern "C" __global__ void mse_loss(const float* __restrict__ x, const float* __
     if (threadIdx.x == 0) parts[blockIdx.x] = sum;
 }
 
-// The step's loss gains the sum of the parts divided by `all`. One block.
+// The step's loss gains the sum of the parts divided by `all`; blocks = 0 where it is not computed. One block.
 extern "C" __global__ void mse_log(
     const double* __restrict__ parts, int blocks, long long all, int* step, double* loss, long long* correct, int first, int last
 ) {

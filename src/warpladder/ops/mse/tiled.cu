@@ -15,7 +15,7 @@ __device__ __forceinline__ double square(float4 a) { return (square(a.x) + squar
 
 // dx[i] = 2 (x[i] - target[i]) / all, and the step's loss gains the sum of (x[i] - target[i])^2 / all. Each number is read once.
 // Some is float4, and count a quarter, where the numbers come in fours. Threads add up in double, warps and blocks by trees, and the
-// block that finishes last the parts (blocks,). arrived: (1,), zero between launches.
+// block that finishes last the parts (blocks,). arrived: (1,), zero between launches. loss: null where it is not computed.
 template <typename Some>
 __global__ void mse_by_warps(
     const Some* __restrict__ x, const Some* __restrict__ target, Some* __restrict__ dx, double* parts, unsigned* arrived, long long count,
@@ -27,7 +27,11 @@ __global__ void mse_by_warps(
     for (long long i = thread_number(); i < count; i += static_cast<long long>(gridDim.x) * blockDim.x) {
         const Some difference = minus(x[i], target[i]);
         dx[i] = times(difference, scale);
-        sum += square(difference);
+        if (loss != nullptr) sum += square(difference);
+    }
+    if (loss == nullptr) {
+        if (blockIdx.x == 0 && threadIdx.x == 0) write_log(step, loss, correct, 0.0, 0, first, last);
+        return;
     }
     sum = sum_by_warps(sum, shared);
     if (threadIdx.x == 0) parts[blockIdx.x] = sum;

@@ -33,7 +33,7 @@ class TiledMSE(LossSegment):
     def forward(self, part: Slice) -> Launches:
         n, batch = part.n, part.batch
         counts = n * self.size // self.width, batch * self.size
-        log = self.log.step, self.log.loss, self.log.correct, int(part.first), int(part.last)
+        log = *self.log.entry(part.has_loss), int(part.first), int(part.last)
         return [self.kernel.bind(self._blocks(n), self.block_size, self.x, self.target, self.dx, self.parts, self.arrived, *counts, *log)]
 
     def _blocks(self, n: int) -> int:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...device import Array
 from ...optimizers import SGD
+from ..chain import Slice
 from ..kernels import KernelUpdate, Log, OnDevice
 from ..update.cuda import limit
 
@@ -35,6 +36,8 @@ class ChainArrays:
         What a batch that comes in one piece ends with.
     dx : Array or None
         (samples, inputs) float32, the gradient by what enters, where it is wanted.
+    gathered : bool
+        Whether source holds a slice's samples alone, those of a batch before it left out.
 
     Attributes
     ----------
@@ -45,10 +48,12 @@ class ChainArrays:
     def __init__(
         self, owner: OnDevice, source: Array, scale: float | np.float32, labels: Array, order: Array | None, log: Log, whole: int, capacity: int,
         weights: tuple[Array, ...], gradients: tuple[Array, ...], update: KernelUpdate | None = None, dx: Array | None = None,
+        gathered: bool = False,
     ) -> None:  # fmt: skip
         self.device, self.source, self.scale, self.labels, self.log = owner.device, source, np.float32(scale), labels, log
         self.order = None if whole == len(source) else order
         self.fixed = order is not None and self.order is None and source.dtype == np.uint8
+        self.gathered = gathered
         self.whole, self.weights, self.gradients, self.update, self.dx = whole, weights, gradients, update, dx
         outputs = [bias.size for bias in weights[1::2]]
         self.hidden = outputs[0] if len(outputs) == 2 else 0
@@ -57,6 +62,10 @@ class ChainArrays:
         self.small = self.hidden + self.out + self.hidden * self.out if self.hidden else self.out
         self.pixel = "unsigned char" if source.dtype == np.uint8 else "float"
         self.g = owner.scratch((capacity, -(-self.width // 4) * 4))
+
+    def start(self, part: Slice) -> int:
+        """The position from which on a slice's samples stand in the batch, or in source where that has no others."""
+        return 0 if self.gathered else part.offset
 
     def updated(self, n: int, batch: int) -> tuple[object, ...]:
         """Gradients, parameters, momentum buffer and the settings of SGD, as kernels that may update take them."""

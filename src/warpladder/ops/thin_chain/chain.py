@@ -46,7 +46,7 @@ class ThinChain(Segment):
         return config is not None and isinstance(config.optimizer, SGD) and config.steady
 
     def forward(self, part: Slice) -> Launches:
-        return self.kernels.forward(part.n, part.batch, part.offset)
+        return self.kernels.forward(part)
 
     def backward(self, part: Slice) -> Launches:
-        return self.kernels.backward(part.n, part.batch, part.offset, part.first, part.last)
+        return self.kernels.backward(part)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..chain import Slice
 from ..kernels import Launches, OnDevice, ceil_div
 from .arrays import ChainArrays
 
@@ -28,21 +29,22 @@ class Few:
         self.small = owner.scratch((capacity, a.small)) if a.hidden else None
         self.lost, self.hits = owner.scratch((capacity,), np.float64), owner.scratch((capacity,), np.int32)
 
-    def forward(self, n: int, batch: int, offset: int) -> Launches:
+    def forward(self, part: Slice) -> Launches:
         """The loss of n samples, its gradient by the first layer's output, and dx where it is wanted."""
-        a = self.arrays
+        a, n, batch, offset = self.arrays, part.n, part.batch, self.arrays.start(part)
         w1, b1 = a.weights[:2]
+        lost, hits = (self.lost, self.hits) if part.has_loss else (None, None)
         kernel = a.device.kernel(FORWARD, f"chain_forward_few<{a.hidden}, {a.out}, {self.wide}, {self.back}, {a.pixel}>")
         return [
             kernel.bind(
-                n, self.threads, a.source, a.scale, a.labels, a.order, a.log.step, w1, b1, *a.second(a.weights), self.x, a.g, self.small, self.lost,
-                self.hits, a.dx, a.inputs, a.whole, offset, batch,
+                n, self.threads, a.source, a.scale, a.labels, a.order, a.log.step, w1, b1, *a.second(a.weights), self.x, a.g, self.small, lost,
+                hits, a.dx, a.inputs, a.whole, offset, batch,
             )
         ]  # fmt: skip
 
-    def backward(self, n: int, batch: int, offset: int, first: bool, last: bool) -> Launches:
+    def backward(self, part: Slice) -> Launches:
         """The other gradients, the log, and the update where the batch comes in one piece."""
-        a = self.arrays
+        a, n, batch, offset = self.arrays, part.n, part.batch, self.arrays.start(part)
         dw1, db1 = a.gradients[:2]
         dw2, db2 = a.second(a.gradients)
         x = a.source[offset : offset + n] if self.x is None else self.x
@@ -51,7 +53,7 @@ class Few:
         return [
             kernel.bind(
                 ceil_div(a.inputs, TILE) + ceil_div(a.small, COLUMNS) + 1, THREADS, x, a.scale, a.g, n, a.inputs, small, small.shape[1], a.small,
-                a.out, self.lost, self.hits, dw1, db1, dw2, db2, *a.updated(n, batch), a.log.step, a.log.loss, a.log.correct, batch, int(first),
-                int(last),
+                a.out, self.lost, self.hits, dw1, db1, dw2, db2, *a.updated(n, batch), *a.log.entry(part.has_loss), batch, int(part.first),
+                int(part.last),
             )
         ]  # fmt: skip

@@ -20,7 +20,7 @@ template <int HIDDEN, int OUT>
 constexpr int THREADS = HIDDEN > 0 || OUT > 12 ? 384 : 768;
 
 // order: null for samples as they stand, from `offset` on. x: (n, inputs), null where no copy is wanted. lost, hits, small: a row for each sample;
-// small only with two layers. With BACK, of one layer, dx (n, inputs) is written: the sum over o of g[s, o] w1[o, i]. Block s has sample s.
+// small only with two layers, lost and hits null where losses are not computed. With BACK, of one layer, dx (n, inputs) is written: the sum over o of g[s, o] w1[o, i]. Block s has sample s.
 template <int HIDDEN, int OUT, int WIDE, int BACK, class Pixel>
 __global__ void __launch_bounds__(THREADS<HIDDEN, OUT>, 1) chain_forward_few(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ label, const unsigned* __restrict__ order, const int* __restrict__ step,
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(THREADS<HIDDEN, OUT>, 1) chain_forward_few(
         if (warp > 0) return;
     }
     if (lane < C::PITCH) g[s * C::PITCH + lane] = lane < WIDTH ? back : 0.0f;
-    if (lane == 0) {
+    if (lane == 0 && lost != nullptr) {
         lost[s] = surprise(soft, wanted_logit);
         hits[s] = soft.best == wanted;
     }

@@ -23,7 +23,7 @@ class ThinHead(Segment):
         super().__init__(device, subgraph, operands, block_size)
         x, dx, target, log = operands.buffers.x, operands.buffers.dx, operands.target, operands.log
         assert target is not None and log is not None
-        arrays = ChainArrays(self, x, 1.0, target, None, log, len(x), len(x), operands.params, operands.grads, dx=dx)
+        arrays = ChainArrays(self, x, 1.0, target, None, log, len(x), len(x), operands.params, operands.grads, dx=dx, gathered=True)
         self.kernels = ChainLaunches(self, arrays, len(x))
 
     @classmethod
@@ -32,7 +32,7 @@ class ThinHead(Segment):
         return isinstance(linear, Linear) and linear.out_features <= MOST
 
     def forward(self, part: Slice) -> Launches:
-        return self.kernels.forward(part.n, part.batch, 0)
+        return self.kernels.forward(part)
 
     def backward(self, part: Slice) -> Launches:
-        return self.kernels.backward(part.n, part.batch, 0, part.first, part.last)
+        return self.kernels.backward(part)

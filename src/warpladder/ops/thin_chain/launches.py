@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..chain import Slice
 from ..kernels import Launches, OnDevice
 from .arrays import ChainArrays
 from .few import Few
@@ -18,11 +19,11 @@ class ChainLaunches:
         self.few = Few(owner, arrays, min(capacity, FEW))
         self.many = Many(owner, arrays, capacity) if capacity > FEW else None
 
-    def forward(self, n: int, batch: int, offset: int) -> Launches:
-        return self._of(n).forward(n, batch, offset)
+    def forward(self, part: Slice) -> Launches:
+        return self._of(part.n).forward(part)
 
-    def backward(self, n: int, batch: int, offset: int, first: bool, last: bool) -> Launches:
-        return self._of(n).backward(n, batch, offset, first, last)
+    def backward(self, part: Slice) -> Launches:
+        return self._of(part.n).backward(part)
 
     def _of(self, n: int) -> Few | Many:
         return self.few if n <= FEW or self.many is None else self.many

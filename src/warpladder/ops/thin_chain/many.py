@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..chain import Slice
 from ..kernels import Launches, OnDevice, ceil_div
 from .arrays import ChainArrays
 from .packed import Packed
@@ -49,23 +50,24 @@ class Many:
         self.most = max(1, a.device.limits.multiprocessors // self.tiles)  # slabs
         self.parts = owner.scratch((min(self.most, ceil_div(capacity, SLAB)), a.width * a.inputs))
 
-    def forward(self, n: int, batch: int, offset: int) -> Launches:
+    def forward(self, part: Slice) -> Launches:
         """The loss of n samples, and its gradient by the first layer's output."""
-        a = self.arrays
+        a, n, batch, offset = self.arrays, part.n, part.batch, self.arrays.start(part)
         w1, b1 = a.weights[:2]
+        lost, hits = (self.lost, self.hits) if part.has_loss else (None, None)
         if self.packed is not None:
-            return [self.packed.forward(n, batch, self.small, self.lost, self.hits)]
+            return [self.packed.forward(n, batch, self.small, lost, hits)]
         kernel = a.device.kernel(FORWARD, f"chain_forward_many<{a.hidden}, {a.out}, {a.pixel}>")
         return [
             kernel.bind(
                 ceil_div(n, SAMPLES), THREADS, a.source, a.scale, a.labels, a.order, a.log.step, w1, b1, *a.second(a.weights), self.rows, a.g,
-                self.small, self.lost, self.hits, n, a.inputs, a.whole, offset, batch, shared=self.shared,
+                self.small, lost, hits, n, a.inputs, a.whole, offset, batch, shared=self.shared,
             )
         ]  # fmt: skip
 
-    def backward(self, n: int, batch: int, offset: int, first: bool, last: bool) -> Launches:
+    def backward(self, part: Slice) -> Launches:
         """All gradients, the log, and the update where the batch comes in one piece."""
-        a = self.arrays
+        a, n, batch, offset = self.arrays, part.n, part.batch, self.arrays.start(part)
         slab = max(SLAB, ceil_div(n, self.most))
         slabs, size = ceil_div(n, slab), a.width * a.inputs
         gradient = a.device.kernel(GRADIENT, f"chain_gradient_many<{a.width}, {self.wide}, {self.back}, {a.pixel}>")
@@ -78,7 +80,7 @@ class Many:
             ),
             finish.bind(
                 ceil_div(size, COLUMNS) + ceil_div(a.small, COLUMNS) + 1, FINISHING, self.parts, slabs, size, self.small, self.lost, self.hits,
-                ceil_div(n, SAMPLES), a.small, a.width, a.out, dw1, db1, *a.second(a.gradients), *a.updated(n, batch), a.log.step, a.log.loss,
-                a.log.correct, batch, int(first), int(last),
+                ceil_div(n, SAMPLES), a.small, a.width, a.out, dw1, db1, *a.second(a.gradients), *a.updated(n, batch),
+                *a.log.entry(part.has_loss), batch, int(part.first), int(part.last),
             ),
         ]  # fmt: skip

@@ -21,6 +21,7 @@ constexpr int ROW = 64 + 16;                      // bytes of a stage's row: an 
 constexpr int COLUMN = SAMPLES + 4;               // floats from one number of all samples to the next, for the same reason
 
 // order: null for samples as they stand, from `offset` on; rows is not written then. lost, hits, small: a row for each block.
+// lost, hits: null where losses are not computed.
 // Dynamic shared memory: two stages, whose place the sums take afterwards; many.py counts them.
 template <int HIDDEN, int OUT, class Pixel>
 __global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HIDDEN + OUT > 24 ? 1 : 2) chain_forward_many(
@@ -148,10 +149,12 @@ __global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HID
     for (int o = 0; o < WIDTH; ++o) z[o] = fmaf(parts[o * SAMPLES] + parts[(WIDTH + o) * SAMPLES], scale, bias1[o]);
     __syncthreads();  // the sums over the block's samples take the place of the groups'
     const float mean = 1.0f / static_cast<float>(batch);
-    const Verdict verdict = judge<HIDDEN, OUT>(z, second, bias2, wanted, there, mean, out);
-    const double loss = warp_sum(static_cast<double>(verdict.loss));
-    const int hit = warp_sum(verdict.right ? 1 : 0);
-    if (lane == 0) warp_loss[warp] = loss, warp_hits[warp] = hit;
+    const Verdict verdict = judge<HIDDEN, OUT>(z, second, bias2, wanted, there, mean, lost != nullptr, out);
+    if (lost != nullptr) {
+        const double loss = warp_sum(static_cast<double>(verdict.loss));
+        const int hit = warp_sum(verdict.right ? 1 : 0);
+        if (lane == 0) warp_loss[warp] = loss, warp_hits[warp] = hit;
+    }
     through_second<HIDDEN, OUT>(z, second, out, back);
     if (there) {
         float4* const to = reinterpret_cast<float4*>(g + static_cast<long long>(begin + t) * C::PITCH);
@@ -189,7 +192,7 @@ __global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HID
         total += __shfl_xor_sync(EVERY_LANE, total, 1);
         if (k < C::COUNT && t % 2 == 0) small[static_cast<long long>(blockIdx.x) * C::COUNT + k] = total;
     }
-    if (t == 0) {
+    if (t == 0 && lost != nullptr) {
         double all = 0.0;
         int hit_all = 0;
         for (int v = 0; v < THREADS / 32; ++v) {

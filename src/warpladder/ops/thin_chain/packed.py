@@ -38,7 +38,7 @@ class Packed:
         for call in self.packing:
             call.send()
 
-    def forward(self, n: int, batch: int, small: Array, lost: Array, hits: Array) -> Call:
+    def forward(self, n: int, batch: int, small: Array, lost: Array | None, hits: Array | None) -> Call:
         """The loss of all n samples, and its gradient by the first layer's output."""
         a = self.arrays
         w1, b1 = a.weights[:2]

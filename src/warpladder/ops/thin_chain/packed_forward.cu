@@ -18,6 +18,7 @@ constexpr int SHARES = 8;            // of the block's samples, whose sums diffe
 static_assert(EACH == 8, "two loads of four samples");
 
 // packed: (blocks, words, SAMPLES), words of four inputs, zeros beyond them. lost, hits, small: a row for each block. Dynamic shared memory: the
+// lost, hits: null where losses are not computed.
 // weights, (WIDTH, words) times four floats, and then what the end wants.
 template <int HIDDEN, int OUT>
 __global__ void __launch_bounds__(THREADS, 2) chain_forward_packed(
@@ -120,7 +121,7 @@ __global__ void __launch_bounds__(THREADS, 2) chain_forward_packed(
 #pragma unroll
         for (int o = 0; o < WIDTH; ++o) z[o] = fmaf(parts[o * SAMPLES + s] + parts[(WIDTH + o) * SAMPLES + s], factor, bias1[o]);
         float out[OUT], back[WIDTH];
-        const Verdict verdict = judge<HIDDEN, OUT>(z, second, bias2, label_of[s], there, mean, out);
+        const Verdict verdict = judge<HIDDEN, OUT>(z, second, bias2, label_of[s], there, mean, lost != nullptr, out);
         loss += static_cast<double>(verdict.loss);
         hit += verdict.right ? 1 : 0;
         through_second<HIDDEN, OUT>(z, second, out, back);
@@ -141,9 +142,11 @@ __global__ void __launch_bounds__(THREADS, 2) chain_forward_packed(
             for (int i = 0; i < HIDDEN; ++i) columns[(WIDTH + OUT + i) * COLUMN + s] = there ? relu(z[i]) : 0.0f;
         }
     }
-    loss = warp_sum(loss);
-    hit = warp_sum(hit);
-    if (lane == 0) warp_loss[warp] = loss, warp_hits[warp] = hit;
+    if (lost != nullptr) {
+        loss = warp_sum(loss);
+        hit = warp_sum(hit);
+        if (lane == 0) warp_loss[warp] = loss, warp_hits[warp] = hit;
+    }
     __syncthreads();
 
     // sums over the block's samples: a thread has number r of back and of out, and the latter's products with all of h, for a share of the samples
@@ -189,7 +192,7 @@ __global__ void __launch_bounds__(THREADS, 2) chain_forward_packed(
         for (int share = 1; share < SHARES; ++share) total += columns[share * C::COUNT + k];
         small[static_cast<long long>(blockIdx.x) * C::COUNT + k] = total;
     }
-    if (t == 0) {
+    if (t == 0 && lost != nullptr) {
         double all = 0.0;
         int hit_all = 0;
         for (int v = 0; v < WARPS; ++v) {

@@ -72,9 +72,10 @@ class Between:
         return not any(part.layers for part, _ in self.cut[:place])
 
     def in_place(self, number: int) -> bool:
-        """Whether a segment may write over its input: a lone ReLU, unless its input is the net's, which MSELoss still needs."""
+        """Whether a segment may write over its input: a lone ReLU of one element type, unless its input is the net's, which MSELoss still needs."""
         (part, _) = self.cut[number]
-        return len(part.nodes) == 1 and isinstance(part.nodes[0], ReLU) and not self.is_input(number)
+        alone = len(part.nodes) == 1 and isinstance(part.nodes[0], ReLU)
+        return alone and not self.is_input(number) and self.type(number) == self.type(number + 1)
 
     def wants_gradient(self, place: int) -> bool:
         """Whether somebody before a place trains: then the gradient of what lies there is computed."""
