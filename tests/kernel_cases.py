@@ -1,7 +1,7 @@
 """Every kernel behind every table, and of the ladder of matrix products, at ragged shapes, against the reference: cases that run on any device.
 
-The cases follow the tables: whatever layers an entry computes, alone or several in one pass, a chain of such layers is
-made up for it. What an op writes holds NaN before, and so does every row that it must not read.
+The cases follow the tables: whatever nodes a segment computes, alone or several in one pass, a chain of such nodes is
+made up for it. What a segment writes holds NaN before, and so does every row that it must not read.
 
     python tests/kernel_cases.py MODE ORDER [NAME ...]     runs them, or some, on the emulator
 """
@@ -29,9 +29,10 @@ from warpladder import ops
 from warpladder.device import Device
 from warpladder.emulator import EmulatedDevice
 from warpladder.gemm import LEVELS
-from warpladder.nets import Conv2d, Layer, Linear
+from warpladder.nets import Conv2d, Layer, Linear, Loss
 from warpladder.ops import library
-from warpladder.ops.kernels import KernelOp, KernelTable
+from warpladder.ops.chain import Gather
+from warpladder.ops.segments import KernelTable, Segment
 from warpladder.rungs.library import OPERATIONS
 
 
@@ -69,36 +70,48 @@ def every_case() -> list[KernelCase]:
 
 Named = list[tuple[str, Runs]]
 
+#: A segment, and the types of the nodes that a table has it for.
+Entry = tuple[tuple[type, ...], type[Segment]]
 
-def _layers(table: KernelTable) -> Named:
-    return [(_name(key, op), layer_cases(key, op)) for key, op in table.layers.items()]
+
+def _segments(table: KernelTable) -> Named:
+    return [(_name(entry), segment_cases(entry)) for entry in table.segments.items()]
 
 
 def _rivals(table: KernelTable) -> Named:
-    """Of runs that are more than one op to a rival; alone its ops stand in their own table."""
-    return [
-        (_name(key, rival), layer_cases(key, rival))
-        for rival in table.rivals
-        for key in table.layers
-        if {Conv2d, Linear} & {*key} and len(key) > 1
-    ]
+    """Of runs of layers that are more than one segment to a rival; alone its segments stand in their own table."""
+    chains = [key for key in table.segments if {Conv2d, Linear} & {*key} and len(key) > 1 and _layers_alone(key)]
+    return [(_name((key, rival)), layer_cases(key, rival)) for rival in table.rivals for key in chains]
 
 
-def _name(key: tuple[type[Layer], ...], op: type[KernelOp]) -> str:
-    return f"{op.__name__} {'+'.join(kind.__name__ for kind in key)}"
+def segment_cases(entry: Entry) -> Runs:
+    """The cases that follow from what a segment is for."""
+    key, kind = entry
+    first, last = key[0] is Gather, issubclass(key[-1], Loss)
+    if len(key) == 1 and first:
+        return gather_cases(kind)
+    if len(key) == 1 and last:
+        return LOSSES[key[0]](kind)
+    if first and last:
+        return whole_cases(key, kind)
+    return stem_cases(key, kind) if first else head_cases(key, kind) if last else layer_cases(key, kind)
 
 
-#: How what stands in each entry of a table is covered; a new entry wants cases of its own.
+def _layers_alone(key: tuple[type, ...]) -> bool:
+    return all(issubclass(kind, Layer) for kind in key)
+
+
+def _name(entry: Entry) -> str:
+    key, kind = entry
+    return f"{kind.__name__} {'+'.join(node.__name__ for node in key)}"
+
+
+#: How what stands in each field of a table is covered; a new field wants cases of its own.
 ENTRIES: dict[str, Callable[[KernelTable], Named]] = {
-    "layers": _layers,
-    "losses": lambda table: [(loss.__name__, LOSSES[kind](table)) for kind, loss in table.losses.items()],
+    "segments": _segments,
     "update": lambda table: [(table.update.__name__, update_cases(table))],
-    "gather": lambda table: [(table.gather.__name__, gather_cases(table))],
     "accumulate": lambda table: [(table.accumulate.__name__, accumulate_cases(table))],
-    "stems": lambda table: [(stem.__name__, stem_cases(table, stem)) for stem in table.stems],
-    "heads": lambda table: [(head.__name__, head_cases(head)) for head in table.heads],
     "rivals": _rivals,
-    "whole": lambda table: [(whole.__name__, whole_cases(whole)) for whole in table.whole],
 }
 
 

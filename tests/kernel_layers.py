@@ -10,11 +10,13 @@ import numpy as np
 
 from kernel_tools import BATCHES, BLOCKS, Runs, close, nan, send, untouched
 from magnitudes import backward_scale, chain, distance, forward_scale
-from warpladder.device import Device
+from segments_here import for_layers
+from warpladder.device import Device, Limits
 from warpladder.errors import NetError
 from warpladder.nets import Conv2d, Layer, Linear, MaxPool2d, ReLU, Shape, Upsample2d
 from warpladder.ops.base import Buffers
-from warpladder.ops.kernels import KernelOp
+from warpladder.ops.chain import subgraph, whole
+from warpladder.ops.segments import Segment
 from warpladder.tolerance import bound
 from warpladder.trainers.reference import _backward, _forward
 
@@ -37,7 +39,7 @@ LAYERS: dict[type[Layer], list[tuple[Layer, Shape]]] = {
 }  # fmt: skip
 
 
-def layer_cases(key: tuple[type[Layer], ...], op: type[KernelOp]) -> Runs:
+def layer_cases(key: tuple[type[Layer], ...], op: type[Segment]) -> Runs:
     sizes, blocks = cycle(BATCHES), cycle(BLOCKS)
     for position, (layers, in_shape) in enumerate(chains(key, op)):
         heavy = np.prod(in_shape) * np.prod(layers[0].out_shape(in_shape)) > 10**5
@@ -51,13 +53,13 @@ def layer_cases(key: tuple[type[Layer], ...], op: type[KernelOp]) -> Runs:
         yield "in place", lambda device: _layers(device, op, (ReLU(),), (3, 5, 7), 5, 3, True, 96, in_place=True)
 
 
-def chains(key: tuple[type[Layer], ...], op: type[KernelOp]) -> Iterator[tuple[tuple[Layer, ...], Shape]]:
-    """Layers of these types that the op takes, one after another, and the shape that enters the first: one chain for each first layer."""
+def chains(key: tuple[type[Layer], ...], op: type[Segment]) -> Iterator[tuple[tuple[Layer, ...], Shape]]:
+    """Layers of these types that the segment takes, one after another, and the shape that enters the first: one chain for each first layer."""
     for position, (first, in_shape) in enumerate(LAYERS[key[0]]):
         found: list[tuple[Layer, ...]] = [(first,)]
         for kind in key[1:]:
             found = [(*layers, layer) for layers in found for layer, _ in LAYERS[kind] if _fits((*layers, layer), in_shape)]
-        found = [layers for layers in found if op.takes(layers, in_shape)]
+        found = [layers for layers in found if op.takes(subgraph(layers, in_shape, 1, Limits("any")))]
         if found:
             yield found[position % len(found)], in_shape
 
@@ -75,7 +77,7 @@ def _fits(layers: tuple[Layer, ...], in_shape: Shape) -> bool:
 
 
 def _layers(
-    device: Device, op: type[KernelOp], layers: tuple[Layer, ...], in_shape: Shape, capacity: int, n: int, want_dx: bool, block: int, in_place: bool = False
+    device: Device, op: type[Segment], layers: tuple[Layer, ...], in_shape: Shape, capacity: int, n: int, want_dx: bool, block: int, in_place: bool = False
 ) -> set[str]:  # fmt: skip
     shapes = _shapes(layers, in_shape)
     limit = bound("float32", chain(layers, shapes, n))
@@ -97,10 +99,11 @@ def _layers(
     arrays = {name: device.array(array, name) for name, array in host.items()}
     if in_place:
         arrays["y"], arrays["dx"] = arrays["x"], arrays["dy"]
-    bound_op = op(device, layers, Buffers(**{**arrays, "dx": arrays["dx"] if want_dx else None}), block)
-    launched = send(bound_op.prepare(n)) | send(bound_op.forward(n))
+    segment = for_layers(op, device, layers, Buffers(**{**arrays, "dx": arrays["dx"] if want_dx else None}), block)
+    part = whole(n)
+    launched = send(segment.prepare(part)) | send(segment.forward(part))
     y = arrays["y"].download()
-    launched |= send(bound_op.backward(n))
+    launched |= send(segment.backward(part))
     device.synchronize()
     close(y[:n], truth["y"], truth["y scale"], limit, "y")
     untouched(y, n, "y")

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from kernel_tools import BATCHES, Runs, close, nan, send, slices, untouched
-from warpladder.device import Device
-from warpladder.nets import CrossEntropyLoss, MSELoss, Shape
+from segments_here import for_loss
+from warpladder.device import Array, Device
+from warpladder.nets import CrossEntropyLoss, Loss, MSELoss, Shape
+from warpladder.ops.chain import Slice
 from warpladder.ops.cross_entropy import reference as cross_entropy
-from warpladder.ops.kernels import KernelTable, Log
+from warpladder.ops.kernels import Log
 from warpladder.ops.mse import reference as mse
+from warpladder.ops.segments import Segment
 from warpladder.tolerance import bound
 
 
-def _cross_entropy_cases(table: KernelTable) -> Runs:
+def _cross_entropy_cases(kind: type[Segment]) -> Runs:
     for (capacity, n), classes, block in ((BATCHES[0], 2, 32), (BATCHES[1], 10, 96), (BATCHES[2], 33, 256), ((300, 211), 10, 64)):
         name = f"{classes} classes, {n} of {capacity}, block {block}"
-        yield name, lambda device, a=(capacity, n, classes, block): _cross_entropy(device, table, *a)  # type: ignore[misc]
+        yield name, lambda device, a=(capacity, n, classes, block): _cross_entropy(device, kind, *a)  # type: ignore[misc]
 
 
-def _cross_entropy(device: Device, table: KernelTable, capacity: int, n: int, classes: int, block: int) -> set[str]:
+def _cross_entropy(device: Device, kind: type[Segment], capacity: int, n: int, classes: int, block: int) -> set[str]:
     random = np.random.default_rng(classes)
     x, label = nan(capacity, classes), np.full(capacity, -1, np.int32)
     dx = nan(capacity, classes)
     arrays = device.array(x, "x"), device.array(label, "target"), device.array(dx, "dx")
     log = log_of(device)
-    op = table.losses[CrossEntropyLoss](device, *arrays, log, block)
+    op = for_loss(kind, device, CrossEntropyLoss(), *arrays, log, block)
     launched: set[str] = set()
     for step, parts in enumerate(([n], [n, max(1, n // 2)])):
         batch = sum(parts)
@@ -42,28 +44,28 @@ def _cross_entropy(device: Device, table: KernelTable, capacity: int, n: int, cl
             x[: len(rows)], label[: len(rows)] = logits[rows], labels[rows]
             for array, host in zip(arrays, (x, label, dx), strict=True):
                 array.upload(host)
-            launched |= send(op.launches(len(rows), batch, rows[0] == 0, rows[-1] == batch - 1))
+            launched |= send(op.forward(Slice(len(rows), batch, int(rows[0]))))
             found = arrays[2].download()
             close(found[: len(rows)], wanted[rows], scale[rows], bound("float32", classes), "dx")
             untouched(found, len(rows), "dx")
         close_to = bound("float32", classes + batch) * (1 + 2 * abs(logits.astype(float)).max())
         logged(log, step, cross_entropy.forward(logits.astype(float), labels), close_to, cross_entropy.correct(logits, labels))
-    return launched
+    return launched | without_loss(op, log, arrays[2], n)
 
 
-def _mse_cases(table: KernelTable) -> Runs:
+def _mse_cases(kind: type[Segment]) -> Runs:
     for (capacity, n), shape, block in ((BATCHES[0], (1, 1, 1), 32), (BATCHES[1], (3, 4, 5), 96), (BATCHES[3], (1, 5, 7), 256)):
         name = f"{shape}, {n} of {capacity}, block {block}"
-        yield name, lambda device, a=(capacity, n, shape, block): _mse(device, table, *a)  # type: ignore[misc]
+        yield name, lambda device, a=(capacity, n, shape, block): _mse(device, kind, *a)  # type: ignore[misc]
 
 
-def _mse(device: Device, table: KernelTable, capacity: int, n: int, shape: Shape, block: int) -> set[str]:
+def _mse(device: Device, kind: type[Segment], capacity: int, n: int, shape: Shape, block: int) -> set[str]:
     random = np.random.default_rng(n)
     size = int(np.prod(shape))
     x, target, dx = nan(capacity, size), nan(capacity, *shape), nan(capacity, size)
     arrays = device.array(x, "x"), device.array(target, "target"), device.array(dx, "dx")
     log = log_of(device)
-    op = table.losses[MSELoss](device, *arrays, log, block)
+    op = for_loss(kind, device, MSELoss(), *arrays, log, block)
     launched: set[str] = set()
     for step, parts in enumerate(([n], [n, max(1, n // 2)])):
         batch = sum(parts)
@@ -74,17 +76,17 @@ def _mse(device: Device, table: KernelTable, capacity: int, n: int, shape: Shape
             x[: len(rows)], target[: len(rows)] = out[rows], images[rows].reshape(-1, *shape)
             for array, host in zip(arrays, (x, target, dx), strict=True):
                 array.upload(host)
-            launched |= send(op.launches(len(rows), batch, rows[0] == 0, rows[-1] == batch - 1))
+            launched |= send(op.forward(Slice(len(rows), batch, int(rows[0]))))
             found = arrays[2].download()
             close(found[: len(rows)], wanted[rows], scale[rows], bound("float32", 3), "dx")
             untouched(found, len(rows), "dx")
         loss = mse.forward(out.astype(float), images.astype(float))
         logged(log, step, loss, bound("float32", size * batch) * loss, 0)
-    return launched
+    return launched | without_loss(op, log, arrays[2], n)
 
 
 #: How each kind of loss is covered.
-LOSSES: dict[Any, Callable[[KernelTable], Runs]] = {
+LOSSES: dict[type[Loss], Callable[[type[Segment]], Runs]] = {
     CrossEntropyLoss: _cross_entropy_cases, MSELoss: _mse_cases,
 }  # fmt: skip
 
@@ -96,6 +98,24 @@ def log_of(device: Device) -> Log:
         device.array(np.full(3, np.nan), "loss"),
         device.array(np.full(3, -7, np.int64), "correct"),
     )
+
+
+def without_loss(op: Segment, log: Log, dx: Array, n: int) -> set[str]:
+    """Two slices of a step whose loss is not computed: the gradient is there to the bit, the step is counted, and the log stays as it is."""
+    before = log.loss.download().tobytes(), log.correct.download().tobytes()
+    step = log.step.download()[0]
+    launched, found = set(), []
+    for part in (Slice(n, 2 * n, 0, has_loss=False), Slice(n, 2 * n, n, has_loss=False)):
+        dx.upload(np.full(dx.shape, np.nan, np.float32))
+        launched |= send(op.forward(part))
+        found.append(dx.download().tobytes())
+        assert log.step.download()[0] == step + part.last
+    assert (log.loss.download().tobytes(), log.correct.download().tobytes()) == before, "a loss was written that nobody asked for"
+    log.step.upload(np.array([step], np.int32))
+    dx.upload(np.full(dx.shape, np.nan, np.float32))
+    launched |= send(op.forward(Slice(n, 2 * n, 0)))
+    assert found == [dx.download().tobytes()] * 2
+    return launched
 
 
 def logged(log: Log, step: int, loss: float, limit: float, correct: int) -> None:

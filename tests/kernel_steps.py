@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from kernel_tools import BLOCKS, Runs, close, nan, send, untouched
+from segments_here import for_gather, stored
 from updates import OPTIMIZERS, drawn, named
 from warpladder.device import Device
 from warpladder.nets import Shape
+from warpladder.ops.chain import Slice
 from warpladder.ops.gather import reference as gather
-from warpladder.ops.kernels import KernelTable
+from warpladder.ops.segments import KernelTable, Segment
 from warpladder.optimizers import Optimizer
 from warpladder.order import Order
 from warpladder.tolerance import bound
@@ -37,27 +39,25 @@ def _update(device: Device, table: KernelTable, optimizer: Optimizer, size: int,
     return launched
 
 
-def gather_cases(table: KernelTable) -> Runs:
+def gather_cases(kind: type[Segment]) -> Runs:
     for dtype, shape, labels, order, block in (
         (np.uint8, (7,), True, True, 32), (np.float32, (3, 2, 5), True, True, 96), (np.uint8, (1, 5, 7), False, True, 256),
         (np.uint8, (3, 2, 5), True, False, 256), (np.float32, (1,), False, False, 1024),
     ):  # fmt: skip
         name = f"{np.dtype(dtype)} {shape}{' with labels' if labels else ''}{' by an order' if order else ''}, block {block}"
-        yield name, lambda device, a=(dtype, shape, labels, order, block): _gather(device, table, *a)  # type: ignore[misc]
+        yield name, lambda device, a=(dtype, shape, labels, order, block): _gather(device, kind, *a)  # type: ignore[misc]
 
 
-def _gather(device: Device, table: KernelTable, dtype: type, shape: Shape, labels: bool, shuffled: bool, block: int) -> set[str]:
+def _gather(device: Device, kind: type[Segment], dtype: type, shape: Shape, labels: bool, shuffled: bool, block: int) -> set[str]:
     random = np.random.default_rng(7)
     source: np.ndarray = random.integers(0, 256, (53, *shape)).astype(dtype)
     label = random.integers(0, 10, 53).astype(np.int32)
     order = Order(3, 2, 53)
     step, batch, offset, n = (2, 13, 4, 5) if shuffled else (0, 9, 0, 9)
     x, target = device.array(nan(n + 2, *shape), "x"), device.array(np.full(n + 2, -7, np.int32), "target")
-    op = table.gather(
-        device, device.array(source, "source"), 1 / 255, x, device.array(label, "labels") if labels else None, target if labels else None,
-        device.array(order.words, "order") if shuffled else None, device.array(np.array([step], np.int32), "step"), block,
-    )  # fmt: skip
-    launched = send(op.launches(n, batch, offset))
+    samples = stored(device, source, 1 / 255, label if labels else None, order.words if shuffled else None, step)
+    op = for_gather(kind, device, samples, x, target if labels else None, batch, block)
+    launched = send(op.forward(Slice(n, batch, offset)))
     rows = order.indices(step * batch + offset, step * batch + offset + n) if shuffled else np.arange(n)
     found = x.download()
     assert np.array_equal(found[:n], gather.rows(source, rows, 1 / 255)), "x is not the samples to the bit"

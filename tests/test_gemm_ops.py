@@ -9,18 +9,21 @@ import pytest
 
 from kernel_layers import _layers as check
 from kernel_tools import close, nan, send
+from segments_here import for_layers
 from warpladder.device import Device, Limits
 from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.nets import Conv2d, Layer, Linear, MaxPool2d, ReLU, Shape, Upsample2d
 from warpladder.ops.base import Buffers
+from warpladder.ops.chain import subgraph, whole
 from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.conv2d.few import WinnersGradient
 from warpladder.ops.conv2d.gemm import GemmConv2d
 from warpladder.ops.conv2d.gradients import TILES, WeightGradient
 from warpladder.ops.conv2d.products import Convolution, Geometry, pack
-from warpladder.ops.kernels import KernelOp, OnDevice
+from warpladder.ops.kernels import OnDevice
 from warpladder.ops.linear.gemm import GemmLinear
 from warpladder.ops.linear.products import Product
+from warpladder.ops.segments import Segment
 from warpladder.ops.tiles import CANDIDATES, Plan, Planned, Tile, cycles, plans
 from warpladder.tolerance import bound
 
@@ -157,7 +160,7 @@ def test_every_tile_correlates(tile: Tile) -> None:
         (GemmConv2d, (U, Conv2d(out_channels=20, kernel_size=3, padding=1), R), (9, 4, 4)),
     ],
 )
-def test_the_same_bits_whatever_came_before(op: type[KernelOp], layers: tuple[Layer, ...], in_shape: Shape) -> None:
+def test_the_same_bits_whatever_came_before(op: type[Segment], layers: tuple[Layer, ...], in_shape: Shape) -> None:
     """In three orders of threads; and nothing of an earlier batch, larger or smaller, stays in the scratch memory."""
     found = []
     for order in ("forward", "reverse", "random"):
@@ -169,12 +172,12 @@ def test_the_same_bits_whatever_came_before(op: type[KernelOp], layers: tuple[La
         x, dy = normal(1, 30, *in_shape), normal(2, 30, *shape)
         y, dx, dw, db = (nan(*size) for size in (dy.shape, x.shape, *(p.shape for p in wb)))
         on = [device.array(array) for array in (x, y, dx, dy, *wb, dw, db)]
-        bound_op = op(device, layers, Buffers(*on), 256)
+        segment = for_layers(op, device, layers, Buffers(*on))
         for n in (30, 7, 1, 30, 7):
             on[3].upload(dy)
-            send(bound_op.prepare(n))
-            send(bound_op.forward(n))
-            send(bound_op.backward(n))
+            send(segment.prepare(whole(n)))
+            send(segment.forward(whole(n)))
+            send(segment.backward(whole(n)))
             found.append((n, on[1].download()[:n].tobytes(), *(on[i].download().tobytes() for i in (6, 7)), on[2].download()[:n].tobytes()))
     for n in (30, 7, 1):
         assert len({bits[1:] for bits in found if bits[0] == n}) == 1
@@ -201,13 +204,13 @@ def test_a_relus_gradient_on_the_way(multiprocessors: int, layers: tuple[Layer, 
     for rectified in (False, True):
         y, dx, dw, db = (device.array(nan(*size)) for size in (dy.shape, x.shape, w.shape, b.shape))
         given = device.array(dy)
-        op = GemmConv2d(device, layers, Buffers(device.array(x), y, dx, given, device.array(w), device.array(b), dw, db), 256)
-        op.x_rectified = op.dy_rectified = rectified
-        send(op.prepare(n))
-        send(op.forward(n))
+        buffers = Buffers(device.array(x), y, dx, given, device.array(w), device.array(b), dw, db)
+        op = for_layers(GemmConv2d, device, layers, buffers, rectified=rectified)
+        send(op.prepare(whole(n)))
+        send(op.forward(whole(n)))
         if rectified:
             given.upload(np.where(y.download() > 0, dy, np.float32(0)))
-        send(op.backward(n))
+        send(op.backward(whole(n)))
         wanted = dx.download()
         found.append([(wanted if rectified else np.where(x > 0, wanted, np.float32(0))), dw.download(), db.download()])
     for plain, on_the_way in zip(*found, strict=True):
@@ -225,8 +228,8 @@ def test_nan_goes_on(layers: tuple[Layer, ...]) -> None:
     x[0, 0, 1, 0] = np.nan
     shape = (1, 2, 1, 1) if len(layers) > 2 else (1, 2, 2, 2)
     y = device.array(np.zeros(shape, np.float32))
-    op = GemmConv2d(device, layers, Buffers(device.array(x), y, w=device.array(normal(1, 2, 1, 1, 1)), b=device.array(normal(2, 2))), 256)
-    send(op.forward(1))
+    buffers = Buffers(device.array(x), y, w=device.array(normal(1, 2, 1, 1, 1)), b=device.array(normal(2, 2)))
+    send(for_layers(GemmConv2d, device, layers, buffers).forward(whole(1)))
     assert np.isnan(y.download().reshape(2, -1)).sum(axis=1).tolist() == [1, 1]
 
 
@@ -242,8 +245,8 @@ def test_layers_that_it_refuses() -> None:
         (U, Conv2d(out_channels=2, kernel_size=3, stride=2)),
         (U, Conv2d(out_channels=2, kernel_size=3, padding=3)),
     ]
-    assert all(GemmConv2d.takes(layers, (3, 8, 8)) for layers in taken)
-    assert not any(GemmConv2d.takes(layers, (3, 8, 8)) for layers in refused)
+    assert all(GemmConv2d.takes(subgraph(layers, (3, 8, 8), 5, H200)) for layers in taken)
+    assert not any(GemmConv2d.takes(subgraph(layers, (3, 8, 8), 5, H200)) for layers in refused)
 
 
 def test_winners_are_read_only_where_a_thread_can_keep_all_weights() -> None:

@@ -12,7 +12,7 @@ from warpladder.config import TrainConfig
 from warpladder.gpu.offline import OfflineDevice
 from warpladder.nets import ZOO, Net
 from warpladder.ops import naive, resident
-from warpladder.ops.kernels import KernelTable
+from warpladder.ops.segments import KernelTable
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 
 pytestmark = pytest.mark.nvrtc

@@ -20,11 +20,11 @@ from warpladder.device import Device, Kernel, Launch
 from warpladder.emulator import EmulatedDevice
 from warpladder.errors import LaunchError
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU
-from warpladder.ops.kernels import KernelTable
+from warpladder.ops.chain import whole
 from warpladder.ops.naive import TABLE as NAIVE
 from warpladder.ops.resident import TABLE as FUSED
+from warpladder.ops.segments import KernelTable
 from warpladder.trainers.base import State, Trainer
-from warpladder.trainers.kernelwise.feeds import Slice
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 from warpladder.verify import verify
 
@@ -51,7 +51,7 @@ NET = Net(
 )
 CONFIG = TrainConfig(batch_size=12)
 BLOCK = 32  # threads
-STEP = Slice(12, 12, 0)
+STEP = whole(12)
 
 
 class Once(Launch):

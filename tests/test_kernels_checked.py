@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,11 @@ from warpladder.device import source
 from warpladder.device.signature import names
 from warpladder.emulator import asan, why_not
 from warpladder.gemm import LEVELS
-from warpladder.nets import Conv2d, Linear
+from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MSELoss, ReLU
 from warpladder.ops import naive
+from warpladder.ops.chain import Gather
 from warpladder.ops.linear.cuda import NaiveLinear
+from warpladder.ops.segments import KernelTable, Segment
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -120,13 +122,29 @@ def test_kernels_under_the_address_sanitizer(runs: Runs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("nodes", "said"),
     [
-        ({"layers": {(Conv2d, Linear): NaiveLinear}}, "no case covers NaiveLinear Conv2d\\+Linear"),
-        ({"losses": {Linear: NaiveLinear}}, "Linear"),
+        ((Conv2d, Linear), "no case covers NaiveLinear Conv2d\\+Linear"),
+        ((Flatten,), "Flatten"),
+        ((Gather, Conv2d), "no case covers NaiveLinear Gather\\+Conv2d"),
+        ((Linear, MSELoss), "no case covers NaiveLinear Linear\\+MSELoss"),
+        ((Linear, ReLU, CrossEntropyLoss), "no case covers NaiveLinear Linear\\+ReLU\\+CrossEntropyLoss"),
+        ((Gather, Linear, MSELoss), "no case covers NaiveLinear Gather\\+Linear\\+MSELoss"),
     ],
+    ids=lambda value: "+".join(kind.__name__ for kind in value) if isinstance(value, tuple) else "",
 )
-def test_an_entry_without_cases_fails(change: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_cases, "tables", lambda: {"new": replace(naive.TABLE, **change)})
+def test_an_entry_without_cases_fails(nodes: tuple[type, ...], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_cases, "tables", lambda: {"new": replace(naive.TABLE, segments={nodes: NaiveLinear})})
     with pytest.raises((AssertionError, KeyError), match=said):
+        every_case()
+
+
+def test_a_field_of_a_table_without_cases_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True)
+    class Larger(KernelTable):
+        more: type[Segment] = NaiveLinear
+
+    table = Larger(naive.TABLE.segments, naive.TABLE.update, naive.TABLE.accumulate)
+    monkeypatch.setattr(kernel_cases, "tables", lambda: {"new": table})
+    with pytest.raises(KeyError, match="more"):
         every_case()

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
 
+from segments_here import between
 from strategies import Case, case
 from test_steps import bits, clear_of_switches, compare_epoch
 from warpladder import nets, params
 from warpladder.config import TrainConfig
-from warpladder.device import Call, Device, Stream
+from warpladder.device import Device
 from warpladder.errors import OutOfMemoryError, RungError
 from warpladder.ladder import find
-from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU
-from warpladder.ops.kernels import KernelTable
-from warpladder.ops.linear.cuda import NaiveLinear
+from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
+from warpladder.ops.graphed import TABLE as GRAPHED
 from warpladder.ops.naive import TABLE
 from warpladder.ops.resident import TABLE as FUSED
+from warpladder.ops.segments import KernelTable
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, Trainer
-from warpladder.trainers.graphed import GraphedTrainer, Overlapped
+from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.kernelwise import trainer as kernelwise
 from warpladder.trainers.kernelwise.feeds import FEEDS, StreamedFeed
 from warpladder.trainers.kernelwise.layout import ALIGN, Layout
-from warpladder.trainers.kernelwise.network import Stage, groups, in_place, sizes
 from warpladder.trainers.kernelwise.timeline import Timeline, overlap
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 from warpladder.trainers.kernelwise.where import open_device
@@ -42,8 +40,10 @@ def device() -> Iterator[Device]:
     yield open_device("emulated")
 
 
-def built(device: Device, drawn: Case, feed: str = "resident", **more: int) -> KernelTrainer:
-    trainer = KernelTrainer(drawn.net, drawn.config, drawn.state, device, TABLE, feed, **more)
+def built(
+    device: Device, drawn: Case, feed: str = "resident", block_size: int | None = None, table: KernelTable = TABLE
+) -> KernelTrainer:  # fmt: skip
+    trainer = KernelTrainer(drawn.net, drawn.config, drawn.state, device, table, feed, block_size)
     trainer.load(drawn.dataset)
     return trainer
 
@@ -71,42 +71,27 @@ def test_every_tensor_starts_on_a_boundary_and_comes_back_as_it_went(device: Dev
     assert np.count_nonzero(wide) == np.count_nonzero(host)  # nothing but zeros between
 
 
-def test_the_longest_run_of_layers_that_a_table_has_is_taken() -> None:
-    class Two(NaiveLinear):
-        pass
-
-    table = KernelTable(
-        {**TABLE.layers, (Conv2d, ReLU): Two, (Conv2d, ReLU, MaxPool2d): Two}, TABLE.losses, TABLE.update, TABLE.gather, TABLE.accumulate
-    )
-    found = [(group.first, group.last, group.op) for group in groups(nets.cnn(), table)]
-    conv = Two
-    assert found == [(0, 2, conv), (2, 5, conv), (5, 6, None), (6, 7, TABLE.layers[(Linear,)])]
-    assert [group.last - group.first for group in groups(nets.cnn(), TABLE)] == [1] * 7
-
-
-def test_a_layer_that_a_table_lacks_is_named() -> None:
-    table = KernelTable({(Linear,): TABLE.layers[(Linear,)]}, TABLE.losses, TABLE.update, TABLE.gather, TABLE.accumulate)
-    with pytest.raises(RungError, match=r"Conv2d .layer 0 of net 'cnn'"):
-        groups(nets.cnn(), table)
-
-
-def test_relu_writes_over_its_input_but_never_over_the_nets() -> None:
+def test_relu_writes_over_its_input_but_never_over_the_nets(device: Device) -> None:
     net = Net("relu first", (6,), (ReLU(), Linear(out_features=5), ReLU(), Linear(out_features=6)), nets.MSELoss())
-    assert in_place(net, groups(net, TABLE)) == {2}
+    for gathers in (False, True):
+        cut = between(net, TABLE, device, gathers=gathers)
+        alone = {number: part.numbers for number, (part, _) in enumerate(cut.cut) if cut.in_place(number)}
+        assert alone == {2 + gathers: (2,)}
 
 
-def test_the_plan_of_memory_is_what_is_taken(device: Device) -> None:
-    """All but the operations' scratch memory, which depends on the kernels."""
-    for net in (SMALL, nets.autoencoder((1, 8, 8)), nets.mlp((1, 4, 4))):
-        trainer = built(device, case(net, CONFIG, seed=1, samples=9))
-        held = trainer.memory()
-        planned = sizes(net, TABLE, 4, train=True)
-        assert trainer.network is not None
-        labels = 0 if trainer.target is None else 4 * 4
-        assert held["input"] == planned.pop("input") + labels
-        flat = 4 * trainer.layout.size
-        assert held["activations"] + held["gradients"] - flat == sum(planned.values())
-        trainer.close()
+@pytest.mark.parametrize("feed", FEEDS)
+@pytest.mark.parametrize("table", [TABLE, GRAPHED], ids=["naive", "graphed"])
+def test_the_plan_of_memory_is_what_is_taken(device: Device, table: KernelTable, feed: str) -> None:
+    """All but the segments' scratch memory, which depends on the kernels."""
+    for net in (SMALL, nets.autoencoder((1, 8, 8)), nets.mlp((1, 4, 4)), nets.mlp10((1, 4, 4))):
+        with built(device, case(net, CONFIG, seed=1, samples=9), feed, table=table) as trainer:
+            held = trainer.memory()
+            assert trainer.chain is not None
+            planned = trainer.chain.between.sizes(4, train=True)
+            labels = 0 if trainer.chain.arrays.labels is None else 4 * 4
+            assert held["input"] == planned.pop("input", 0) + labels
+            flat = 4 * trainer.layout.size
+            assert held["activations"] + held["gradients"] - flat == sum(planned.values())
 
 
 @pytest.mark.parametrize("net", [SMALL, nets.autoencoder((1, 4, 4)), nets.mlp10((1, 4, 4))], ids=lambda net: net.name)
@@ -128,7 +113,7 @@ def test_another_block_size_gives_nearly_the_same(device: Device) -> None:
 @pytest.mark.parametrize("net", [SMALL, nets.autoencoder((1, 4, 4))], ids=lambda net: net.name)
 def test_batches_larger_than_the_buffers(net: Net, feed: str, device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch in slices, the last one partial, is still one step with the whole batch's mean."""
-    monkeypatch.setattr(kernelwise, "SLICE_BYTES", 2 * sum(sizes(net, TABLE, 1, train=True).values()))
+    monkeypatch.setattr(kernelwise, "SLICE_BYTES", 2 * sum(between(net, FUSED, device).sizes(1, train=True).values()))
     config = TrainConfig(batch_size=5, learning_rate=1e-5, momentum=0.9, weight_decay=1e-2, clip_value=1.0)
     drawn = clear_of_switches(net, config, samples=8)
 
@@ -137,8 +122,8 @@ def test_batches_larger_than_the_buffers(net: Net, feed: str, device: Device, mo
 
     with build(net, config, drawn.state) as trainer:
         trainer.load(drawn.dataset)
-        assert isinstance(trainer, KernelTrainer) and trainer.network is not None
-        assert trainer.network.capacity == 2
+        assert isinstance(trainer, KernelTrainer) and trainer.chain is not None
+        assert trainer.chain.capacity == 2
     assert compare_epoch(Rung("sliced", "", "", build), drawn) == 2
 
 
@@ -205,65 +190,3 @@ def test_labels_beyond_the_batch_do_not_matter(device: Device) -> None:
     with built(device, drawn, "sync") as trainer:
         log = trainer.run(drawn.order, 0, 1)
         assert log.size.tolist() == [1] and np.isfinite(log.loss).all()
-
-
-class Told(Stream):
-    """A stream that tells what it is asked for."""
-
-    def __init__(self, name: str, told: list[str]) -> None:
-        self.name, self.told = name, told
-
-    def record(self) -> Any:
-        return self.name
-
-    def wait(self, event: Any) -> None:
-        self.told.append(f"{self.name} waits for {event}")
-
-    def synchronize(self) -> None:
-        raise AssertionError("nothing is waited for on the host")
-
-
-class Named(Call):
-    def __init__(self, name: str, aside: bool = False) -> None:
-        self.what, self.aside = name, aside
-
-    @property
-    def name(self) -> str:
-        return self.what
-
-    def send(self, stream: Stream | None = None) -> None:
-        assert isinstance(stream, Told)
-        stream.told.append(f"{self.what} on {stream.name}")
-
-
-def overlapped(*stages: Stage) -> list[str]:
-    """What is asked of which stream."""
-    told: list[str] = []
-    sides = iter(("first", "second"))
-    device = mock.Mock(new_stream=lambda: Told(next(sides), told))
-    Overlapped(device, list(stages)).send(Told("main", told))
-    return told
-
-
-def test_calls_that_may_run_aside_are_waited_for_at_the_end() -> None:
-    one, two, three = (
-        Stage("backward", range(i), [Named(f"dy{i}"), Named(f"dw{i}", aside=True), Named(f"dx{i}")]) for i in (1, 2, 3)
-    )  # fmt: skip
-    alone = ["dy1 on main", "first waits for main", "dw1 on first", "dx1 on main"]
-    assert overlapped(one) == [*alone, "main waits for first"]
-    assert overlapped(one, two, three) == [
-        *alone, "dy2 on main", "second waits for main", "dw2 on second", "dx2 on main", "dy3 on main", "first waits for main", "dw3 on first",
-        "dx3 on main", "main waits for first", "main waits for second",
-    ]  # fmt: skip
-    assert overlapped(Stage("backward", range(2), [Named("dy"), Named("dx")])) == ["dy on main", "dx on main"]
-
-
-def test_what_layers_prepare_is_waited_for_by_their_forward_pass() -> None:
-    first, second = range(1), range(1, 2)
-    assert overlapped(
-        Stage("prepare", second, [Named("pack")]), Stage("feed", range(0), [Named("gather")]), Stage("forward", first, [Named("y")]),
-        Stage("forward", second, [Named("z")]), Stage("backward", second, [Named("dz")]),
-    ) == [
-        "first waits for main", "pack on first", "gather on main", "y on main", "main waits for first", "z on main", "dz on main",
-        "main waits for first",
-    ]  # fmt: skip

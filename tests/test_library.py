@@ -22,11 +22,11 @@ from warpladder.errors import DeviceError
 from warpladder.gpu import library as gpu_library
 from warpladder.nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
 from warpladder.ops import library, resident
+from warpladder.ops.chain import Gather, whole
 from warpladder.ops.conv2d.library import LibraryConv2d
 from warpladder.ops.cross_entropy.library import LibraryCrossEntropy
 from warpladder.ops.linear.library import LibraryLinear
 from warpladder.rungs.library import OPERATIONS, RUNG
-from warpladder.trainers.kernelwise.feeds import Slice
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 from warpladder.verify import verify
 
@@ -42,10 +42,10 @@ def device() -> Iterable[Device]:
 
 def test_all_operations_are_the_libraries_unless_some_are_named() -> None:
     table = library.table(OPERATIONS)
-    assert table.layers[Linear,] is LibraryLinear
-    assert table.layers[Conv2d,] is table.layers[Conv2d, ReLU] is LibraryConv2d
-    assert table.losses[CrossEntropyLoss] is LibraryCrossEntropy
-    assert table.layers[MaxPool2d,] is resident.TABLE.layers[MaxPool2d,]
+    assert table.segments[Linear,] is LibraryLinear
+    assert table.segments[Conv2d,] is table.segments[Conv2d, ReLU] is LibraryConv2d
+    assert table.segments[CrossEntropyLoss,] is LibraryCrossEntropy
+    assert table.segments[MaxPool2d,] is resident.TABLE.segments[MaxPool2d,]
     assert library.table([]) == resident.TABLE
 
 
@@ -53,12 +53,12 @@ def test_all_operations_are_the_libraries_unless_some_are_named() -> None:
 def test_one_operation_at_a_time(one: str) -> None:
     """S5's rows: cuBLAS first, then cuDNN's softmax."""
     table, plain = library.table([one]), resident.TABLE
-    assert (table.layers[Linear,] is LibraryLinear) == (one == "linear")
-    assert ((Conv2d, ReLU) in table.layers) == (one == "conv2d")
-    assert (table.losses[CrossEntropyLoss] is LibraryCrossEntropy) == (one == "cross_entropy")
-    others = {key: op for key, op in table.layers.items() if op not in (LibraryLinear, LibraryConv2d)}
-    assert others.items() <= plain.layers.items()
-    assert (table.update, table.gather, table.accumulate) == (plain.update, plain.gather, plain.accumulate)
+    assert (table.segments[Linear,] is LibraryLinear) == (one == "linear")
+    assert ((Conv2d, ReLU) in table.segments) == (one == "conv2d")
+    assert (table.segments[CrossEntropyLoss,] is LibraryCrossEntropy) == (one == "cross_entropy")
+    others = {key: kind for key, kind in table.segments.items() if kind not in (LibraryLinear, LibraryConv2d, LibraryCrossEntropy)}
+    assert others.items() <= plain.segments.items() and table.segments.keys() >= plain.segments.keys()
+    assert (table.update, table.segments[Gather,], table.accumulate) == (plain.update, plain.segments[Gather,], plain.accumulate)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_missing_library_is_an_error_of_one_line(monkeypatch: pytest.MonkeyPat
 
 LAYER_CASES = [
     (f"{op.__name__} {'+'.join(kind.__name__ for kind in key)} {name}", run)
-    for key, op in library.table(OPERATIONS).layers.items()
+    for key, op in library.table(OPERATIONS).segments.items()
     if op in (LibraryLinear, LibraryConv2d)
     for name, run in layer_cases(key, op)
 ]
@@ -112,7 +112,7 @@ def test_layers(device: Device, run) -> None:
     run(device)
 
 
-LOSS_CASES = list(LOSSES[CrossEntropyLoss](library.table(OPERATIONS)))
+LOSS_CASES = list(LOSSES[CrossEntropyLoss](LibraryCrossEntropy))
 
 
 @emulated
@@ -185,7 +185,7 @@ def test_a_step_is_made_of_calls(device: Device) -> None:
     drawn = case(net, CONFIG, seed=1, samples=10)
     with KernelTrainer(net, CONFIG, drawn.state, device, library.table(OPERATIONS), "resident") as trainer:
         trainer.load(drawn.dataset)
-        calls = trainer.program(Slice(5, 5, 0))
+        calls = trainer.program(whole(5))
         theirs = [call.name for call in calls if not isinstance(call, Launch)]
         assert theirs == ["cublasLt y", "cublasLt y", "cudnn log-softmax", "cublasLt dw", "cublasLt dx", "cublasLt dw"]
         assert all(call.name in repr(call) for call in calls)

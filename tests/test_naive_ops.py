@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from segments_here import for_gather, for_layers, for_loss, stored
 from updates import OPTIMIZERS, drawn, named
 from warpladder.config import TrainConfig
 from warpladder.device import Array, Device
@@ -14,14 +15,16 @@ from warpladder.emulator import EmulatedDevice
 from warpladder.nets import Conv2d, CrossEntropyLoss, Layer, Linear, MaxPool2d, MSELoss, ReLU, Shape, Upsample2d
 from warpladder.ops import naive, resident
 from warpladder.ops.base import Buffers
+from warpladder.ops.chain import Gather, Slice, whole
 from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.cross_entropy import reference as cross_entropy
 from warpladder.ops.gather import reference as gather
-from warpladder.ops.kernels import KernelOp, KernelTable, Launches, Log
+from warpladder.ops.kernels import Launches, Log
 from warpladder.ops.linear import reference as linear
 from warpladder.ops.maxpool2d import reference as maxpool2d
 from warpladder.ops.mse import reference as mse
 from warpladder.ops.relu import reference as relu
+from warpladder.ops.segments import KernelTable, LossSegment, Segment
 from warpladder.ops.sums.cuda import SLAB, ColumnSums, RowSums
 from warpladder.ops.upsample2d import reference as upsample2d
 from warpladder.optimizers import NUMBERS, Optimizer
@@ -59,8 +62,13 @@ def close(found: np.ndarray, wanted: np.ndarray, terms: np.ndarray, length: int)
     assert error <= bound("float32", length) * scale, f"{error / scale:.1e} of the terms"
 
 
+def bound_to(device: Device, layer: Layer, buffers: Buffers, block: int) -> Segment:
+    """The table's segment for one layer."""
+    return for_layers(TABLE.segments[type(layer),], device, (layer,), buffers, block)
+
+
 class Case:
-    """An op on random inputs; all that it should write, and all rows that it should not read, are NaN."""
+    """A segment of one layer on random inputs; all that it should write, and all rows that it should not read, are NaN."""
 
     def __init__(self, device: Device, layer: Layer, in_shape: Shape, capacity: int, n: int, block: int = 64, want_dx: bool = True) -> None:
         shapes, out_shape = layer.param_shapes(in_shape), layer.out_shape(in_shape)
@@ -72,18 +80,16 @@ class Case:
             self.w, self.b = normal(3, *shapes["weight"]), normal(4, *shapes["bias"])
             self.dw, self.db = nan(device, *self.w.shape), nan(device, *self.b.shape)
 
-    def op(self) -> KernelOp:
+    def op(self) -> Segment:
         up = self.device.array
         weights = (up(self.w), up(self.b), self.dw, self.db) if hasattr(self, "w") else ()
-        return TABLE.layers[(type(self.layer),)](
-            self.device, (self.layer,), Buffers(up(self.x), self.y, self.dx, up(self.dy), *weights), self.block
-        )
+        return bound_to(self.device, self.layer, Buffers(up(self.x), self.y, self.dx, up(self.dy), *weights), self.block)
 
     def run(self) -> tuple[np.ndarray, np.ndarray | None]:
         """y and dx of the samples in use; no other row was written."""
         op = self.op()
-        send(op.forward(self.n))
-        send(op.backward(self.n))
+        send(op.forward(whole(self.n)))
+        send(op.backward(whole(self.n)))
         y, dx = self.y.download(), None if self.dx is None else self.dx.download()
         assert np.isnan(y[self.n :]).all()
         assert dx is None or np.isnan(dx[self.n :]).all()
@@ -167,8 +173,8 @@ def test_again_after_a_larger_batch(device: Device, layer: Layer) -> None:
     op = case.op()
 
     def gradients(n: int) -> bytes:
-        send(op.forward(n))
-        send(op.backward(n))
+        send(op.forward(whole(n)))
+        send(op.backward(whole(n)))
         return case.dw.download().tobytes() + case.db.download().tobytes()
 
     first = {n: gradients(n) for n in (1, 3, 67, 130)}
@@ -186,11 +192,11 @@ def test_relu(device: Device, block: int, in_shape: Shape, capacity: int, n: int
     x[n:] = dy[n:] = np.nan
     on_x, on_dy = device.array(x), device.array(dy)
     t = Buffers(on_x, on_x, on_dy, on_dy) if in_place else Buffers(on_x, nan(device, *x.shape), nan(device, *x.shape), on_dy)
-    op = TABLE.layers[(ReLU,)](device, (ReLU(),), t, block)
-    send(op.forward(n))
+    op = bound_to(device, ReLU(), t, block)
+    send(op.forward(whole(n)))
     y = t.y.download()
     assert np.array_equal(y[:n], relu.forward(x[:n]))
-    send(op.backward(n))
+    send(op.backward(whole(n)))
     dx = t.dx.download()
     assert np.array_equal(dx[:n], relu.backward(x[:n], dy[:n]))
     assert np.isnan(y[n:]).all()
@@ -246,8 +252,8 @@ def test_maxpool2d_passes_nan_on(device: Device, positions: list[int]) -> None:
 def test_maxpool2d_that_only_predicts(device: Device) -> None:
     x = normal(1, 3, 2, 5, 4)
     y = nan(device, 3, 2, 2, 2)
-    op = TABLE.layers[(MaxPool2d,)](device, (MaxPool2d(2),), Buffers(device.array(x), y), 64)
-    send(op.forward(3))
+    op = bound_to(device, MaxPool2d(2), Buffers(device.array(x), y), 64)
+    send(op.forward(whole(3)))
     assert np.array_equal(y.download(), maxpool2d.forward(x, 2, 2))
     assert op.workspace == 0
 
@@ -273,7 +279,7 @@ def test_more_samples_than_a_grid_is_high(device: Device) -> None:
     assert dx is not None
     close(dx, upsample2d.backward(2, case.dy.astype(float)), upsample2d.backward(2, abs(case.dy.astype(float))), 4)
     x, y_pool = normal(5, n, 1, 1, 2), nan(device, n, 1, 1, 1)
-    send(TABLE.layers[(MaxPool2d,)](device, (MaxPool2d(1, 2),), Buffers(device.array(x), y_pool), 32).forward(n))
+    send(bound_to(device, MaxPool2d(1, 2), Buffers(device.array(x), y_pool), 32).forward(whole(n)))
     assert np.array_equal(y_pool.download(), x[..., :1])
 
 
@@ -295,6 +301,15 @@ def entry(log: Log, step: int) -> tuple[float, int]:
     return float(loss[step]), int(correct[step])
 
 
+def cross_entropy_of(device: Device, table: KernelTable, x: np.ndarray, label: np.ndarray, log: Log, block: int) -> LossSegment:
+    on_x, on_label, dx = device.array(x), device.array(label), nan(device, *x.shape)
+    return for_loss(table.segments[CrossEntropyLoss,], device, CrossEntropyLoss(), on_x, on_label, dx, log, block)
+
+
+def mse_of(device: Device, x: np.ndarray, target: np.ndarray, log: Log, block: int) -> LossSegment:
+    return for_loss(TABLE.segments[MSELoss,], device, MSELoss(), device.array(x), device.array(target), nan(device, *x.shape), log, block)
+
+
 tables = pytest.mark.parametrize("table", [naive.TABLE, resident.TABLE], ids=["naive", "resident"])
 
 
@@ -311,9 +326,9 @@ def test_cross_entropy(device: Device, table: KernelTable, block: int, capacity:
     label[0] = 0
     x[n:], label[n:] = np.nan, -1
     batch, step = slices * n, log(device, 4)
-    op = table.losses[CrossEntropyLoss](device, device.array(x), device.array(label), nan(device, *x.shape), step, block)
+    op = cross_entropy_of(device, table, x, label, step, block)
     for part in range(slices):
-        send(op.launches(n, batch, part == 0, part == slices - 1))
+        send(op.forward(Slice(n, batch, part * n)))
     loss, correct = entry(step, 4)
     x64 = x[:n].astype(float)
     assert abs(loss - cross_entropy.forward(x64, label[:n])) <= bound("float32", classes + n) * (1 + 2 * abs(x64).max())
@@ -330,8 +345,8 @@ def test_cross_entropy(device: Device, table: KernelTable, block: int, capacity:
 def test_cross_entropy_of_huge_logits(device: Device, table: KernelTable) -> None:
     x = np.array([[1e30, 0, -1e30], [-1e30, 0, 1e4]], np.float32)
     step = log(device)
-    op = table.losses[CrossEntropyLoss](device, device.array(x), device.array(np.array([0, 1], np.int32)), nan(device, 2, 3), step, 32)
-    send(op.launches(2, 2, True, True))
+    op = cross_entropy_of(device, table, x, np.array([0, 1], np.int32), step, 32)
+    send(op.forward(whole(2)))
     assert entry(step, 0) == (5e3, 1)
     assert op.dx.download().tolist() == [[0, 0, 0], [0, -0.5, 0.5]]
 
@@ -342,8 +357,8 @@ def test_cross_entropy_shows_nan(device: Device, table: KernelTable, place: int)
     x = np.array([[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]], np.float32)
     x[0, place] = np.nan
     step = log(device)
-    op = table.losses[CrossEntropyLoss](device, device.array(x), device.array(np.array([1, 1], np.int32)), nan(device, 2, 3), step, 32)
-    send(op.launches(2, 2, True, True))
+    op = cross_entropy_of(device, table, x, np.array([1, 1], np.int32), step, 32)
+    send(op.forward(whole(2)))
     assert np.isnan(entry(step, 0)[0])
     assert np.isnan(op.dx.download()).tolist() == [[True] * 3, [False] * 3]
 
@@ -356,9 +371,9 @@ def test_mse(device: Device, block: int, capacity: int, n: int, slices: int) -> 
     x, target = normal(1, capacity, 60), normal(2, capacity, 3, 4, 5)
     x[n:] = target[n:] = np.nan
     step = log(device, 1)
-    op = TABLE.losses[MSELoss](device, device.array(x), device.array(target), nan(device, capacity, 60), step, block)
+    op = mse_of(device, x, target, step, block)
     for part in range(slices):
-        send(op.launches(n, slices * n, part == 0, part == slices - 1))
+        send(op.forward(Slice(n, slices * n, part * n)))
     loss, correct = entry(step, 1)
     x64, target64 = x[:n].astype(float), target[:n].reshape(n, 60).astype(float)
     wanted = mse.forward(x64, target64)
@@ -372,8 +387,7 @@ def test_mse(device: Device, block: int, capacity: int, n: int, slices: int) -> 
 def test_mse_of_more_numbers_than_threads(device: Device) -> None:
     x, target = normal(1, 3, 50_000), normal(2, 3, 50_000)
     step = log(device)
-    op = TABLE.losses[MSELoss](device, device.array(x), device.array(target), nan(device, 3, 50_000), step, 32)
-    send(op.launches(3, 3, True, True))
+    send(mse_of(device, x, target, step, 32).forward(whole(3)))
     wanted = mse.forward(x.astype(float), target.astype(float))
     assert abs(entry(step, 0)[0] - wanted) <= bound("float32", 150_000) * wanted
 
@@ -419,11 +433,9 @@ def test_gather(
     labels = random.integers(0, 10, 40).astype(np.int32)
     order = Order(7, 1, 40, bool(shuffle))
     x, target = nan(device, n + 1, *shape), device.array(np.full(n + 1, -1, np.int32))
-    op = TABLE.gather(
-        device, device.array(source), 1 / 255, x, device.array(labels) if labelled else None, target if labelled else None,
-        None if shuffle is None else device.array(order.words), device.array(np.array([step], np.int32)), 64,
-    )  # fmt: skip
-    send(op.launches(n, batch, offset))
+    samples = stored(device, source, 1 / 255, labels if labelled else None, None if shuffle is None else order.words, step)
+    op = for_gather(TABLE.segments[Gather,], device, samples, x, target if labelled else None, batch, 64)
+    send(op.forward(Slice(n, batch, offset)))
     first = step * batch + offset
     rows = np.arange(n) if shuffle is None else order.indices(first, first + n)
     found = x.download()
@@ -440,9 +452,8 @@ def test_the_order_is_the_hosts(device: Device, seed: int, epoch: int, n: int) -
     order = Order(seed, epoch, n)
     source = np.zeros((n, 1), np.uint8)
     x, target = device.empty((n, 1)), device.empty((n,), np.int32)
-    labels = device.array(np.arange(n, dtype=np.int32))
-    op = TABLE.gather(device, device.array(source), 1.0, x, labels, target, device.array(order.words), device.zeros((1,), np.int32), 256)
-    send(op.launches(n, n, 0))
+    samples = stored(device, source, 1.0, np.arange(n), order.words)
+    send(for_gather(TABLE.segments[Gather,], device, samples, x, target, n).forward(whole(n)))
     assert np.array_equal(target.download(), order.indices(0, n))
 
 
@@ -490,13 +501,13 @@ def test_long_sums_round_little(device: Device) -> None:
     x, dy = np.full((n, 1), terms), np.ones((n, 1), np.float32)
     dw, db = nan(device, 1, 1), nan(device, 1)
     y, w, b = device.empty((n, 1)), device.zeros((1, 1)), device.zeros((1,))
-    op = TABLE.layers[(Linear,)](device, (Linear(out_features=1),), Buffers(device.array(x), y, None, device.array(dy), w, b, dw, db), 256)
-    send(op.backward(n))
+    one = Linear(out_features=1)
+    op = bound_to(device, one, Buffers(device.array(x), y, None, device.array(dy), w, b, dw, db), 256)
+    send(op.backward(whole(n)))
     assert abs(dw.download()[0, 0] / (float(terms) * n) - 1) <= bound("float32", SLAB)
     assert db.download()[0] == n
-    one = Linear(out_features=1)
     wide = Buffers(device.array(x.reshape(1, n)), nan(device, 1, 1), None, None, device.array(dy.reshape(1, n)), b)
-    send(TABLE.layers[(Linear,)](device, (one,), wide, 256).forward(1))
+    send(bound_to(device, one, wide, 256).forward(whole(1)))
     assert abs(wide.y.download()[0, 0] / (float(terms) * n) - 1) <= bound("float32", 1024)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from kernel_layers import _layers as check
 from kernel_tools import nan, send
+from segments_here import for_gather, kinds, step_of, stored
 from strategies import case
 from test_steps import bits, clear_of_switches, compare_epoch
 from warpladder.config import TrainConfig
@@ -16,11 +17,15 @@ from warpladder.device import Array
 from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, MSELoss, Net, ReLU
 from warpladder.ops.base import Buffers
+from warpladder.ops.chain import Slice
 from warpladder.ops.gather.wide import WideGather
 from warpladder.ops.graphed import TABLE
 from warpladder.ops.linear import short
 from warpladder.ops.linear.gemm import GemmLinear
 from warpladder.ops.linear.stem import ShortStem
+from warpladder.ops.segments import Operands
+from warpladder.ops.thin_chain.chain import ThinChain
+from warpladder.ops.thin_chain.head import ThinHead
 from warpladder.order import Order
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, Trainer
@@ -50,19 +55,23 @@ def test_both_passes(on: EmulatedDevice, inputs: int, outputs: int, n: int) -> N
 def gathered(on: EmulatedDevice, inputs: int, dtype: type, labelled: bool) -> list[np.ndarray]:
     """x, target and y of 21 samples from the 9th position of step 2 on, by the stem; and by the gather and the layer."""
     random, order, n, batch, offset, outputs = np.random.default_rng(7), Order(3, 2, 153), 21, 50, 9, 19
-    source = on.array(random.integers(0, 256, (153, inputs)).astype(dtype))
-    labels, words, step = (on.array(host) for host in (random.integers(0, 10, 153).astype(np.int32), order.words, np.array([2], np.int32)))
+    source: np.ndarray = random.integers(0, 256, (153, inputs)).astype(dtype)
+    labels = random.integers(0, 10, 153)
+    samples = stored(on, source, 1 / 255, labels if labelled else None, order.words, step=2)
     w, b = (on.array(random.normal(size=size).astype(np.float32)) for size in ((outputs, inputs), outputs))
     found: list[np.ndarray] = []
     for fused in (True, False):
         x, y = on.array(nan(n + 2, inputs)), on.array(nan(n + 2, outputs))
         target: Array = on.array(np.full(n + 2, -7, np.int32))
-        buffers = Buffers(x, y, w=w, b=b)
-        gather = WideGather(on, source, 1 / 255, x, labels if labelled else None, target if labelled else None, words, step, 256)
+        buffers, part = Buffers(x, y, w=w, b=b), Slice(n, batch, offset)
+        layers = Linear(out_features=outputs), ReLU()
         if fused:
-            send(ShortStem(on, (Linear(out_features=outputs), ReLU()), buffers, gather, 256).launches(n, batch, offset))
+            nodes = step_of(layers, (inputs,), on.limits, n + 2, batch, gathers=True).part(0, 3)
+            operands = Operands(buffers, (w, b), samples=samples, target=target if labelled else None)
+            send(ShortStem(on, nodes, operands, 256).forward(part))
         else:
-            send([*gather.launches(n, batch, offset), short.forward(buffers, n, True)])
+            gather = for_gather(WideGather, on, samples, x, target if labelled else None, batch)
+            send([*gather.forward(part), short.forward(buffers, n, True)])
         found += [x.download(), target.download(), y.download()]
     return found
 
@@ -101,17 +110,22 @@ def test_steps(net: Net) -> None:
     assert compare_epoch(RUNG, drawn) > 0
     with build(net, CONFIG, drawn.state) as trainer:
         trainer.load(drawn.dataset)
-        assert isinstance(trainer, KernelTrainer) and isinstance(trainer.stem, ShortStem)
+        assert isinstance(trainer, KernelTrainer) and kinds(trainer)[0] is ShortStem
 
 
 def test_where_there_is_no_stem() -> None:
-    """Samples that are not on the device; a first layer that the head computes; a batch that is too large."""
+    """Samples that are not on the device; a first layer that is computed with the loss; a batch that is too large."""
     thin = Net("thin", (1, 9, 1), (Flatten(), Linear(out_features=3)), CrossEntropyLoss())
-    for net, config, feed in ((NETS[0], CONFIG, "sync"), (thin, CONFIG, "resident"), (NETS[0], CONFIG.but(batch_size=2000), "resident")):
+    for net, config, feed, wanted in (
+        (NETS[0], CONFIG, "sync", [GemmLinear, ThinHead]),
+        (thin, CONFIG, "resident", [ThinChain]),
+        (thin, CONFIG, "sync", [ThinHead]),
+        (NETS[0], CONFIG.but(batch_size=2000), "resident", [WideGather, GemmLinear, ThinHead]),
+    ):
         drawn = case(net, config, seed=1, samples=2001)
         with KernelTrainer(net, config, drawn.state, DEVICE, TABLE, feed) as trainer:
             trainer.load(drawn.dataset)
-            assert isinstance(trainer, KernelTrainer) and trainer.stem is None
+            assert isinstance(trainer, KernelTrainer) and kinds(trainer) == wanted
 
 
 def test_the_feeds_end_in_the_same_bits() -> None:

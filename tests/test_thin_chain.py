@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from segments_here import between, kinds
 from strategies import Case, case
 from test_steps import bits, clear_of_switches, compare_epoch
 from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.emulator import EmulatedDevice
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, MSELoss, Net, ReLU
+from warpladder.ops.chain import whole
 from warpladder.ops.graphed import TABLE
 from warpladder.ops.thin_chain import launches, many
 from warpladder.ops.thin_chain.chain import ThinChain
@@ -22,7 +24,7 @@ from warpladder.order import Order
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.kernelwise import trainer as kernelwise
-from warpladder.trainers.kernelwise.feeds import ResidentFeed, Slice
+from warpladder.trainers.kernelwise.feeds import ResidentFeed
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 
 
@@ -52,8 +54,8 @@ def test_steps(net: Net, batch: int | None) -> None:
     assert compare_epoch(RUNG, drawn) > 0
     with build(net, CONFIG, drawn.state) as trainer:
         trainer.load(drawn.dataset)
-        assert isinstance(trainer, KernelTrainer) and isinstance(trainer.whole, ThinChain)
-        assert [stage.phase for stage in trainer.stages(Slice(trainer.batch, trainer.batch, 0))] == ["step"]  # the update is part of it
+        assert isinstance(trainer, KernelTrainer) and kinds(trainer) == [ThinChain]
+        assert [stage.phase for stage in trainer.stages(whole(trainer.batch))] == ["step"]  # the update is part of it
 
 
 #: More inputs than a stage of the forward pass has, in rows that begin on a boundary of 16 bytes or not, and more than a block of the gradient has.
@@ -88,8 +90,8 @@ def test_samples_are_packed_where_all_of_them_are_the_batch(
     drawn = case(net, CONFIG.but(batch_size=batch), seed=3, samples=30, as_bytes=as_bytes)
     with build(net, drawn.config, drawn.state) as trainer:
         trainer.load(drawn.dataset)
-        assert isinstance(trainer, KernelTrainer)
-        owner = trainer.whole or trainer.head
+        assert isinstance(trainer, KernelTrainer) and trainer.chain is not None
+        owner = trainer.chain.segments[-1]
         assert isinstance(owner, ThinChain | ThinHead)
         kernels = owner.kernels.many
         assert kernels is not None
@@ -148,7 +150,7 @@ def test_the_last_thin_layer_with_its_loss(net: Net, few: int, monkeypatch: pyte
     assert compare_epoch(RUNG, drawn) > 0
     with build(net, CONFIG, drawn.state) as trainer:
         trainer.load(drawn.dataset)
-        assert isinstance(trainer, KernelTrainer) and isinstance(trainer.head, ThinHead) and trainer.whole is None
+        assert isinstance(trainer, KernelTrainer) and kinds(trainer)[-1] is ThinHead and len(kinds(trainer)) > 1
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ def test_the_last_thin_layer_with_its_loss(net: Net, few: int, monkeypatch: pyte
     ids=str,
 )
 def test_other_nets_are_left_to_the_layers(net: Net) -> None:
-    assert not ThinChain.takes(net)
+    assert ThinChain not in [kind for _, kind in between(net, TABLE, DEVICE).cut]
 
 
 def _trained(drawn: Case, device: EmulatedDevice) -> bytes:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from kernel_cases import KernelCase, every_case
 from kernel_tools import close, nan, send
-from strategies import ZOO
+from segments_here import for_layers, for_loss
+from strategies import ZOO, case
 from test_steps import clear_of_switches, compare_epoch
 from updates import OPTIMIZERS, drawn, named
 from warpladder import nets
@@ -21,21 +22,22 @@ from warpladder.config import TrainConfig
 from warpladder.device import Device, Limits
 from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.gpu.offline import LIMITS, OfflineDevice
-from warpladder.nets import Conv2d, CrossEntropyLoss, Layer, Linear, MSELoss, Net, ReLU, Shape
+from warpladder.nets import Conv2d, CrossEntropyLoss, Layer, Linear, Loss, MSELoss, Net, ReLU, Shape
 from warpladder.ops.base import Buffers
 from warpladder.ops.busy import cycles, parts
+from warpladder.ops.chain import whole
 from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.conv2d.tiled import THREADS, Plan, fit
 from warpladder.ops.conv2d.tiled import Shape as Correlated
 from warpladder.ops.conv2d.tiles import cut, pitch
 from warpladder.ops.cross_entropy import reference as cross_entropy
-from warpladder.ops.kernels import KernelLoss, Log
+from warpladder.ops.kernels import Log
 from warpladder.ops.linear import reference as linear
 from warpladder.ops.linear.tiled import side
 from warpladder.ops.mse import reference as mse
+from warpladder.ops.segments import LossSegment
 from warpladder.ops.tiled import TABLE
 from warpladder.optimizers import Optimizer
-from warpladder.params import initial
 from warpladder.rungs.base import Rung
 from warpladder.tolerance import bound
 from warpladder.trainers.base import State
@@ -77,16 +79,16 @@ def test_work_divided_as_on_a_large_gpu(orders: list[Device], case: KernelCase) 
 
 
 def run(device: Device, layer: Layer, in_shape: Shape, capacity: int, n: int, block: int, rectify: bool) -> dict[str, np.ndarray]:
-    """All that an op writes, from random inputs; rows that it must not read are NaN, and so is all that it should write."""
+    """All that a segment writes, from random inputs; rows that it must not read are NaN, and so is all that it should write."""
     layers: tuple[Layer, ...] = (layer, ReLU()) if rectify else (layer,)
     shapes = layer.param_shapes(in_shape)
     x, dy = normal(1, capacity, *in_shape), normal(2, capacity, *layer.out_shape(in_shape))
     x[n:] = dy[n:] = np.nan
     w, b = normal(3, *shapes["weight"]), normal(4, *shapes["bias"])
     t = Buffers(*map(device.array, (x, nan(*dy.shape), nan(*x.shape), dy, w, b, nan(*w.shape), nan(*b.shape))))
-    op = TABLE.layers[tuple(type(each) for each in layers)](device, layers, t, block)
-    send(op.forward(n))
-    send(op.backward(n))
+    op = for_layers(TABLE.segments[tuple(type(each) for each in layers)], device, layers, t, block)
+    send(op.forward(whole(n)))
+    send(op.backward(whole(n)))
     device.synchronize()
     return {"x": x, "gradient": dy, "w": w, "b": b} | {name: getattr(t, name).download() for name in ("y", "dx", "dw", "db")}
 
@@ -188,7 +190,7 @@ def test_relu_passes_nan_on(multiprocessors: int, layer: Layer, in_shape: Shape)
     shapes = layer.param_shapes(in_shape)
     w, b = normal(2, *shapes["weight"]), normal(3, *shapes["bias"])
     t = Buffers(device.array(x), device.array(nan(2, *out)), w=device.array(w), b=device.array(b))
-    send(TABLE.layers[(type(layer), ReLU)](device, (layer, ReLU()), t, 64).forward(2))
+    send(for_layers(TABLE.segments[type(layer), ReLU], device, (layer, ReLU()), t, 64).forward(whole(2)))
     y = t.y.download()
     assert not np.isnan(y[0]).any() and np.isnan(y[1].reshape(out[0], -1)[:, 0]).all()
 
@@ -275,17 +277,14 @@ def test_kernels_of_the_five_nets_fit_every_architecture(arch: str) -> None:
     device = OfflineDevice(arch)
     for net in (make() for make in nets.ZOO):
         for batch, block in ((1, 256), (64, 256), (64, 32), (64, 1024)):
-            trainer = KernelTrainer(net, TrainConfig(batch_size=batch), fresh(net), device, TABLE, "resident", block)
-            network = trainer._bind(batch, train=True)
-            assert network.forward(batch) and network.backward(batch)  # each launch was held to the device's limits
+            drawn = case(net, TrainConfig(batch_size=batch), seed=1, samples=batch)
+            with KernelTrainer(net, drawn.config, drawn.state, device, TABLE, "resident", block) as trainer:
+                trainer.load(drawn.dataset)
+                assert trainer.chain is not None
+                assert trainer.chain.forward(whole(batch)) and trainer.chain.backward(whole(batch))  # each was held to the device's limits
     for (path, name), kernel in device.kernels.items():
         found = kernel.resources
         assert (found.spill_stores, found.spill_loads, found.local) == (0, 0, 0), f"{path.name} {name}: {found}"
-
-
-def fresh(net: Net) -> State:
-    start = initial(net, 0)
-    return State(start)
 
 
 # Losses, the update
@@ -295,10 +294,11 @@ def log(device: Device) -> Log:
     return Log(*map(device.array, (np.array([1], np.int32), np.full(3, np.nan), np.full(3, -1, np.int64))))
 
 
-def losses(device: Device, kind: type, x: np.ndarray, target: np.ndarray, block: int) -> tuple[KernelLoss, Log]:
+def losses(device: Device, loss: Loss, x: np.ndarray, target: np.ndarray, block: int) -> tuple[LossSegment, Log]:
     step = log(device)
-    op = TABLE.losses[kind](device, device.array(x), device.array(target), device.array(nan(*x.shape)), step, block)
-    send(op.launches(len(x), len(x), True, True))
+    arrays = device.array(x), device.array(target), device.array(nan(*x.shape))
+    op = for_loss(TABLE.segments[type(loss),], device, loss, *arrays, step, block)
+    send(op.forward(whole(len(x))))
     device.synchronize()
     assert step.step.download().tolist() == [2] and np.isnan(step.loss.download()[[0, 2]]).all()
     return op, step
@@ -311,7 +311,7 @@ def test_cross_entropy(orders: list[Device], n: int, classes: int, block: int) -
     label = np.random.default_rng(2).integers(0, classes, n).astype(np.int32)
     bits = set()
     for device in orders:
-        op, step = losses(device, CrossEntropyLoss, x, label, block)
+        op, step = losses(device, CrossEntropyLoss(), x, label, block)
         dx, loss, x64 = op.dx.download(), step.loss.download()[1], x.astype(float)
         assert step.correct.download()[1] == cross_entropy.correct(x64, label)
         assert abs(loss - cross_entropy.forward(x64, label)) <= bound("float32", classes + n) * (1 + 2 * abs(x64).max())
@@ -323,13 +323,13 @@ def test_cross_entropy(orders: list[Device], n: int, classes: int, block: int) -
 
 def test_cross_entropy_of_huge_logits_and_of_nan(device: Device) -> None:
     x = np.array([[1e30, 0, -1e30], [-1e30, 0, 1e4]], np.float32)
-    op, step = losses(device, CrossEntropyLoss, x, np.array([0, 1], np.int32), 32)
+    op, step = losses(device, CrossEntropyLoss(), x, np.array([0, 1], np.int32), 32)
     assert (step.loss.download()[1], step.correct.download()[1]) == (5e3, 1)
     assert op.dx.download().tolist() == [[0, 0, 0], [0, -0.5, 0.5]]
     for place in range(3):
         x = np.array([[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]], np.float32)
         x[0, place] = np.nan
-        op, step = losses(device, CrossEntropyLoss, x, np.array([1, 1], np.int32), 64)
+        op, step = losses(device, CrossEntropyLoss(), x, np.array([1, 1], np.int32), 64)
         assert np.isnan(step.loss.download()[1])
         assert np.isnan(op.dx.download()).tolist() == [[True] * 3, [False] * 3]
 
@@ -340,7 +340,7 @@ def test_mse(orders: list[Device], shape: tuple[int, ...], block: int) -> None:
     x, target = normal(1, *shape), normal(2, *shape)
     bits = set()
     for device in orders:
-        op, step = losses(device, MSELoss, x, target, block)
+        op, step = losses(device, MSELoss(), x, target, block)
         wanted = mse.forward(x.astype(float), target.astype(float))
         loss, dx = step.loss.download()[1], op.dx.download()
         assert abs(loss - wanted) <= bound("float32", x.size) * wanted

@@ -77,8 +77,8 @@ def loaded(
 
 
 def of(trainer: GraphedTrainer) -> list[Tiles]:
-    assert trainer.network is not None
-    return products(trainer.network, range(len(trainer.network.ops) - (trainer.head is not None)))
+    assert trainer.chain is not None
+    return products(trainer.chain, trainer.chain.layered)
 
 
 def plan_of(trainer: GraphedTrainer) -> NetPlan:
@@ -272,8 +272,8 @@ def tiled_is(seconds: float) -> Cost:
 
 
 def ops_of(trainer: GraphedTrainer) -> list[str]:
-    assert trainer.network is not None
-    return [type(op).__name__ for _, op in trainer.network.ops]
+    assert trainer.chain is not None
+    return [type(trainer.chain.segments[number]).__name__ for number in trainer.chain.layered]
 
 
 def test_an_op_that_is_faster_with_all_that_it_does_takes_the_place_of_the_tables_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from warpladder.gpu import GpuDevice
 from warpladder.gpu.program import program
 from warpladder.nets import Net
 from warpladder.ops import gemm
+from warpladder.ops.chain import whole
 from warpladder.ops.conv2d.gradients import WeightGradient
 from warpladder.ops.conv2d.products import Convolution, Geometry
 from warpladder.ops.kernels import OnDevice
@@ -34,7 +35,6 @@ from warpladder.ops.linear.products import Product
 from warpladder.ops.tiles import Plan, Planned
 from warpladder.order import Order
 from warpladder.trainers.base import State
-from warpladder.trainers.kernelwise.feeds import Slice
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 
 PEAK = 66.9e12  # FLOP/s of an H200 in fp32
@@ -278,7 +278,7 @@ def steps() -> None:
         if late():
             return
         trainer = prepared(net, batch, count)
-        calls = trainer.program(Slice(batch, batch, 0))
+        calls = trainer.program(whole(batch))
         graph = DEVICE.graph(calls * count)
         taken = []
         for _ in range(6):

@@ -36,9 +36,10 @@ from warpladder.data.dataset import Dataset
 from warpladder.errors import WarpladderError
 from warpladder.ladder import find
 from warpladder.nets import Net
+from warpladder.ops.chain import Slice
 from warpladder.order import Order
 from warpladder.trainers.base import State, StepLog, Trainer
-from warpladder.trainers.kernelwise.feeds import Slice, StreamedFeed, SyncFeed
+from warpladder.trainers.kernelwise.feeds import StreamedFeed, SyncFeed
 from warpladder.trainers.kernelwise.timeline import Timeline, overlap
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 
@@ -99,7 +100,7 @@ def parts(case: Case, images: Dataset) -> dict[str, float]:
         order, batch = Order(0, 0, len(images.train_x)), trainer.batch
         feed.begin(order, 0, min(case.steps, 50))
         n = min(len(feed.x), batch)
-        part = Slice(n, batch, 0)
+        part = Slice(n, batch)
         trainer.run(order, 0, 1)
         work = trainer.program(part)
         slices = -(-batch // n)

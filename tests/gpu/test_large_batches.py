@@ -7,10 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from segments_here import for_layers
 from warpladder import gpu
 from warpladder.device import Array, Device
 from warpladder.nets import Conv2d, Layer, Linear, MaxPool2d, ReLU, Shape, Upsample2d
 from warpladder.ops.base import Buffers
+from warpladder.ops.chain import whole
 from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.linear import reference as linear
 from warpladder.ops.maxpool2d import reference as maxpool2d
@@ -64,8 +66,8 @@ def check(device: Device, layer: Layer, in_shape: Shape, n: int) -> None:
         host = [np.random.default_rng(3).normal(size=shape).astype(np.float32) for shape in shapes.values()]
         weights = [*map(device.array, host), *(device.empty(a.shape) for a in host)]
         buffers = Buffers(on_x, device.empty((n, *out_shape)), device.empty((n, *in_shape)), on_dy, *weights)
-    op = TABLE.layers[(type(layer),)](device, (layer,), buffers, 256)
-    for launch in [*op.forward(n), *op.backward(n)]:
+    op, part = for_layers(TABLE.segments[type(layer),], device, (layer,), buffers), whole(n)
+    for launch in [*op.forward(part), *op.backward(part)]:
         launch.send()
     y, dx = at_the_ends(buffers.y), at_the_ends(buffers.dx)
     x, dy = x.astype(float), dy.astype(float)

@@ -15,6 +15,7 @@ import pytest
 from kernel_layers import layer_cases
 from kernel_losses import LOSSES
 from kernel_tools import close, nan, untouched
+from segments_here import for_layers, for_loss
 from strategies import case
 from warpladder import gpu, nets
 from warpladder.config import TrainConfig
@@ -22,12 +23,15 @@ from warpladder.device import Array, Call, Device, Launch
 from warpladder.nets import ZOO, Conv2d, CrossEntropyLoss, Layer, Linear, Net, ReLU, Shape
 from warpladder.ops import library, naive
 from warpladder.ops.base import Buffers
+from warpladder.ops.chain import whole
 from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.conv2d.library import LibraryConv2d
-from warpladder.ops.kernels import KernelOp, KernelTable, Launches, Log
+from warpladder.ops.cross_entropy.library import LibraryCrossEntropy
+from warpladder.ops.kernels import Launches, Log
 from warpladder.ops.linear import reference as linear
 from warpladder.ops.linear.library import LibraryLinear
 from warpladder.ops.planned import PlannedOp
+from warpladder.ops.segments import KernelTable, Segment
 from warpladder.rungs.library import OPERATIONS, RUNG
 from warpladder.tolerance import bound
 from warpladder.trainers.graphed import GraphedTrainer
@@ -57,7 +61,7 @@ def test_the_libraries_start_and_say_their_versions(device: Device) -> None:
 
 LAYER_CASES = [
     (f"{op.__name__} {'+'.join(kind.__name__ for kind in key)} {name}", run)
-    for key, op in TABLE.layers.items()
+    for key, op in TABLE.segments.items()
     if op in (LibraryLinear, LibraryConv2d)
     for name, run in layer_cases(key, op)
 ]
@@ -68,7 +72,7 @@ def test_odd_layers(device: Device, run: Any) -> None:
     run(device)
 
 
-LOSS_CASES = list(LOSSES[CrossEntropyLoss](TABLE))
+LOSS_CASES = list(LOSSES[CrossEntropyLoss](LibraryCrossEntropy))
 
 
 @pytest.mark.parametrize("run", [run for _, run in LOSS_CASES], ids=[name for name, _ in LOSS_CASES])
@@ -102,11 +106,12 @@ class Bound:
         self.host["x"][n:] = self.host["dy"][n:] = np.nan
         self.arrays: dict[str, Array] = {name: device.array(host, name) for name, host in self.host.items()}
         layers = (layer, ReLU()) if relu else (layer,)
-        self.op: KernelOp = table.layers[tuple(map(type, layers))](device, layers, Buffers(**self.arrays), 256)
+        self.op: Segment = for_layers(table.segments[tuple(map(type, layers))], device, layers, Buffers(**self.arrays))
         self.device = device
 
     def run(self) -> dict[str, np.ndarray]:
-        for call in (*self.op.forward(self.n), *self.op.backward(self.n)):
+        part = whole(self.n)
+        for call in (*self.op.forward(part), *self.op.backward(part)):
             call.send()
         self.device.synchronize()
         return {name: self.arrays[name].download() for name in ("y", "dx", "dw", "db")}
@@ -126,7 +131,7 @@ def microseconds(device: Device, calls: Launches) -> float:
     return 1e6 * statistics.median(taken)
 
 
-def told(op: KernelOp) -> str:
+def told(op: Segment) -> str:
     """What cuBLASLt chose, and the workspaces."""
     assert isinstance(op, PlannedOp)
     return "; ".join(
@@ -175,7 +180,7 @@ def test_times_beside_the_naive_kernels(device: Device, name: str, layer: Layer,
         assert all(np.isfinite(found).all() for found in bound_layer.run().values())
     line = [f"\n{name} {n}:"]
     for phase in ("forward", "backward"):
-        naive_calls, library_calls = getattr(ours.op, phase)(n), getattr(theirs.op, phase)(n)
+        naive_calls, library_calls = getattr(ours.op, phase)(whole(n)), getattr(theirs.op, phase)(whole(n))
         line.append(f"{phase} naive {microseconds(device, naive_calls):.1f} us, library {microseconds(device, library_calls):.1f} us")
         line.append("(" + ", ".join(f"{call.name} {microseconds(device, [call]):.1f}" for call in library_calls) + ")")
     print(" ".join(line))
@@ -245,11 +250,12 @@ def test_the_loss_beside_ours(device: Device) -> None:
         for name, loss in (("library", TABLE), ("naive", naive.TABLE), ("fused", library.table(["linear"]))):
             log = Log(device.zeros((1,), np.int32), device.zeros((400,), np.float64), device.zeros((400,), np.int64))
             dx = device.array(nan(n, 10), "dx")
-            op = loss.losses[CrossEntropyLoss](device, device.array(x), device.array(label), dx, log, 256)
-            for call in op.launches(n, n, True, True):
+            kind = loss.segments[CrossEntropyLoss,]
+            op = for_loss(kind, device, CrossEntropyLoss(), device.array(x), device.array(label), dx, log)
+            for call in op.forward(whole(n)):
                 call.send()
             gradients.append(dx.download())
-            taken[name] = microseconds(device, op.launches(n, n, True, True))
+            taken[name] = microseconds(device, op.forward(whole(n)))
         print(f"\ncross-entropy of {n}:", ", ".join(f"{name} {time:.1f} us" for name, time in taken.items()), end="")
         assert all(np.allclose(gradient, gradients[0], rtol=1e-4, atol=1e-6 / n) for gradient in gradients)
 

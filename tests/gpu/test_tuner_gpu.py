@@ -44,8 +44,8 @@ def test_tuned_once_and_never_slower(net: Net, batch: int, tmp_path: Path, monke
             ends.append(log.loss.tobytes() + state.bits())
             if turn == 0:
                 plan_cache.found.clear()  # the next one reads the files
-                assert trainer.network is not None
-                for choice in products(trainer.network, range(len(trainer.network.ops) - (trainer.head is not None))):
+                assert trainer.chain is not None
+                for choice in products(trainer.chain, trainer.chain.layered):
                     tuned, model = choice.now, choice.ways()[0]
                     if choice.work >= WORTH and tuned != model:
                         ours, its = in_turn(trainer.device, [choice.calls(tuned), choice.calls(model)])

@@ -193,9 +193,12 @@ class KernelTable:
     def cut(self, chain: Subgraph) -> Cut | None:
         """The cheapest way to cut a chain into segments, in order; None where there is none. Of equal ones that with the longer first segments.
 
-        Two layers with a Flatten between that changes shapes are never in one segment.
+        Two layers with a Flatten between that changes shapes are never in one segment. What leaves a chain without a loss is float32.
         """
-        return min((cut for cut in self._cuts(chain)[len(chain.nodes)].values()), key=_rank, default=None)
+        ends = self._cuts(chain)[len(chain.nodes)]
+        if not chain.turns:
+            return ends.get("float32")
+        return min(ends.values(), key=_rank, default=None)
 
     def cut_net(self, chain: Subgraph, net: Net) -> Cut:
         """As `cut`, of a net's chain; `RungError` names the first node that no segment takes."""
