@@ -1,4 +1,4 @@
-"""Data sets: `load` by name, `arrays` from memory. A data set is one file here and one line in `SOURCES`."""
+"""Data sets: `load` by name or from a file, `arrays` from memory. A data set is one file here and one line in `SOURCES`, or a file of a user's."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from .csv import write_submission
 from .dataset import Dataset, pixels
 from .fetch import fetch_all
 from .local import root
+from .own import source as own_source
 from .source import Request, Source
 from .standard import Standard
 from .subset import split
@@ -21,7 +22,7 @@ SOURCES: tuple[Source, ...] = (digits.SOURCE, mnist.SOURCE, fashion.SOURCE, cifa
 NAMES: tuple[str, ...] = tuple(source.name for source in SOURCES)
 
 __all__ = [
-    "NAMES", "SOURCES", "Dataset", "Source", "Standard", "arrays", "download", "load", "pixels", "split", "write_submission",
+    "NAMES", "SOURCES", "Dataset", "Request", "Source", "Standard", "arrays", "download", "load", "pixels", "split", "write_submission",
 ]  # fmt: skip
 
 
@@ -41,7 +42,7 @@ def load(
     Parameters
     ----------
     name : str
-        One of `NAMES`.
+        One of `NAMES`, or a Python file of one's own that defines a `SOURCE`, as "./mine.py".
     data_dir : path or None
         A folder that holds the files, gzipped or not, in any usual layout; it is an error if they are not
         there. None looks into the folder that WARPLADDER_DATA names, if any, before it downloads.
@@ -63,10 +64,12 @@ def load(
     DataError
         Where files are missing, damaged or of the wrong kind; one line that says what to do.
     """
-    source = next((source for source in SOURCES if source.name == name), None)
+    source = _source(name)
     if source is None:
         near = get_close_matches(str(name).lower(), NAMES)
         meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
+        if os.path.isfile(f"{name}.py"):
+            meant = f": did you mean the file, ./{name}.py?"
         raise DataError(f"there is no data set {str(name)[:40]!r}{meant}; there are {', '.join(NAMES)}")
     if shape is not None and not (isinstance(shape, (tuple, list)) and all(isinstance(side, int) for side in shape)):
         raise DataError(f"{name}: shape wants whole numbers such as (3, 32, 32), got {shape!r:.40}")
@@ -100,7 +103,7 @@ def download(name: str, data_dir: str | os.PathLike[str] | None = None, *, progr
     DataError
         The set needs no download; or no mirror serves a file; or the folder cannot be written.
     """
-    source = next((source for source in SOURCES if source.name == name), None)
+    source = _source(name)
     if source is None:
         served = ", ".join(source.name for source in SOURCES if source.remotes)
         raise DataError(f"there is no data set {name!r} to fetch; there are {served}")
@@ -108,4 +111,12 @@ def download(name: str, data_dir: str | os.PathLike[str] | None = None, *, progr
         raise DataError(
             f"{name}: {'comes with scikit-learn' if name == 'digits' else 'these are files of your own'}: there is nothing to fetch"
         )
-    return fetch_all(name, source.remotes, folder=None if data_dir is None else Path(data_dir).expanduser() / name, progress=progress)
+    folder = None if data_dir is None else Path(data_dir).expanduser() / source.name
+    return fetch_all(source.name, source.remotes, folder=folder, progress=progress)
+
+
+def _source(name: str | os.PathLike[str]) -> Source | None:
+    """The data set of a name, or that of a file; None where there is none."""
+    if str(name).endswith(".py"):
+        return own_source(name, NAMES)
+    return next((source for source in SOURCES if source.name == name), None)
