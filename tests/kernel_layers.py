@@ -16,9 +16,10 @@ from warpladder.errors import NetError
 from warpladder.nets import Conv2d, Layer, Linear, MaxPool2d, ReLU, Shape, Upsample2d
 from warpladder.ops.base import Buffers
 from warpladder.ops.chain import subgraph, whole
+from warpladder.ops.reference import backward as _backward
+from warpladder.ops.reference import forward as _forward
 from warpladder.ops.segments import Segment
 from warpladder.tolerance import bound
-from warpladder.trainers.reference import _backward, _forward
 
 #: For each kind of layer, some with the shape of what enters them: odd sizes, windows that overlap or leave pixels out, one pixel.
 LAYERS: dict[type[Layer], list[tuple[Layer, Shape]]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from .errors import ArgumentError
@@ -24,6 +24,8 @@ class ByName(type):
             return own.replace(parameters=list(own.parameters.values())[1:])
 
         def __call__(cls, *places: Any, **settings: Any) -> Any:
+            if not is_dataclass(cls):
+                raise ArgumentError(f"{cls.__name__} has no settings yet: put @dataclass(frozen=True) above class {cls.__name__}")
             known = {field.name: field.default is MISSING for field in fields(cls)}
             needed = [name for name, must in known.items() if must]
             form = f"write {cls.__name__}({', '.join(f'{name}=...' for name in needed or list(known)[:1])})"

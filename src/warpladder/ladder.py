@@ -170,7 +170,7 @@ def spelled(rung: Rung) -> str | None:
 
 def is_peer(rung: Rung) -> bool:
     """Whether a rung is the program of others, with options or without."""
-    return any(rung.base is peer.base for peer in PEERS)
+    return rung.peer
 
 
 def outside(rung: Rung) -> bool:

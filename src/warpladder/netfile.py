@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .checkpoint.describe import LAYERS, LOSSES
+from .checkpoint.describe import LOSSES
 from .errors import NetError
 from .nets import ZOO, Layer, Loss, Net, Shape, is_named
 from .pyfile import call, run_file
@@ -122,10 +122,10 @@ def _layer(index: int, told: Any) -> Layer:
     kind = told.get("type") if isinstance(told, dict) else None
     if kind is None:
         raise NetError(f'layer {index}: has no type: add, for example, type = "Linear"')
-    if not isinstance(kind, str) or kind not in LAYERS:
-        raise NetError(f"layer {index}: there is no layer {kind!r:.80}{_meant(kind, LAYERS)}: there are {', '.join(LAYERS)}")
+    if not isinstance(kind, str) or kind not in Layer.known:
+        raise NetError(f"layer {index}: there is no layer {kind!r:.80}{_meant(kind, Layer.known)}: there are {', '.join(Layer.known)}")
     settings = {key: value for key, value in told.items() if key != "type"}
-    known = {field.name: field for field in fields(LAYERS[kind])}  # type: ignore[arg-type]
+    known = {field.name: field for field in fields(Layer.known[kind])}  # type: ignore[arg-type]
     for key in settings:
         if key in _INFERRED and key not in known:
             raise NetError(f"layer {index}: {kind} infers {key} from what enters it: leave it out")
@@ -134,7 +134,7 @@ def _layer(index: int, told: Any) -> Layer:
         if field.default is MISSING and key not in settings:
             raise NetError(f"layer {index}: {kind} wants {key}")
     try:
-        return LAYERS[kind](**settings)
+        return Layer.known[kind](**settings)
     except NetError as error:
         raise NetError(f"layer {index}: {error}") from None
 

@@ -28,17 +28,38 @@ def _image(layer: str, in_shape: Shape) -> tuple[int, int, int]:
 
 
 class Layer(metaclass=ByName):
-    """What every layer can say about itself; a layer is data and holds no weights."""
+    """What every layer can say about itself; a layer is data and holds no weights.
+
+    A frozen dataclass derived from it is a layer that nets, their files and checkpoints know, by the name of the class; CONTRIBUTING.md says which files
+    beside the class compute the layer. Settings are whole numbers, other numbers, truth values or texts.
+    """
 
     #: Settings that may be given by place, because they stand in the same places in PyTorch.
     by_place: ClassVar[tuple[str, ...]] = ()
+    known: ClassVar[dict[str, type[Layer]]] = {}
+    #: Whether sums of multiples of a power of two come out without rounding, so that a proof may use data on which nothing rounds.
+    exact: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        if any(base.__module__ == __name__ for base in cls.__mro__[1:] if issubclass(base, Layer) and base is not Layer):
+            raise NetError(f"{cls.__name__} derives from a layer of warpladder's and would be computed as that one: derive it from Layer")
+        if cls.__module__ != __name__ and (taken := Layer.known.get(cls.__name__)) and taken.__module__ == __name__:
+            raise NetError(f"{cls.__module__}: warpladder has a layer {cls.__name__}: give this one its own name")
+        Layer.known[cls.__name__] = cls
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
+            value, kind = getattr(self, field.name), str(getattr(field.type, "__name__", field.type))
             least = 0 if field.name == "padding" else 1
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise NetError(f"{type(self).__name__}({field.name}={value!r}): wants a whole number of at least {least}")
+            told = f"{type(self).__name__}({field.name}={value!r:.40}): wants"
+            if value is None and "None" in kind:
+                continue
+            if kind.startswith("int") and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+                raise NetError(f"{told} a whole number of at least {least}")
+            if kind.startswith("float") and (isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)):
+                raise NetError(f"{told} a finite number")
+            if not isinstance(value, (bool, int, float, str, type(None))):
+                raise NetError(f"{told} a number, a truth value or a text, which a checkpoint can keep")
 
     def __str__(self) -> str:
         """As a reader would write it: the settings that are not the default."""
@@ -50,11 +71,15 @@ class Layer(metaclass=ByName):
         return in_shape
 
     def param_shapes(self, in_shape: Shape) -> dict[str, Shape]:
-        """Shapes of the layer's parameters in PyTorch's order: weight, bias; empty for none."""
+        """Shapes of the layer's parameters in PyTorch's order: weight (outputs, inputs, ...) and bias (outputs,); empty for none."""
         return {}
 
     def flops(self, in_shape: Shape) -> int:
-        """FLOPs of one sample's forward pass."""
+        """FLOPs of one sample's forward pass, no more than any way to compute it needs; comparisons and copies count as none."""
+        return 0
+
+    def roundings(self, in_shape: Shape) -> int:
+        """Roundings on the longest way from a number that enters to one that leaves, those of sums over a weight aside: what the bounds of a proof count."""
         return 0
 
 
@@ -62,6 +87,7 @@ class Layer(metaclass=ByName):
 class Linear(Layer):
     """y = W x + b with W (out_features, in_features), as `torch.nn.Linear`."""
 
+    exact: ClassVar = True
     out_features: int
 
     def out_shape(self, in_shape: Shape) -> Shape:
@@ -80,6 +106,7 @@ class Linear(Layer):
 class Conv2d(Layer):
     """Cross-correlation with W (out_channels, in_channels, k, k), as `torch.nn.Conv2d`; zero padding, square kernel."""
 
+    exact: ClassVar = True
     out_channels: int
     kernel_size: int
     stride: int = 1
@@ -104,12 +131,15 @@ class Conv2d(Layer):
 class ReLU(Layer):
     """y = max(x, 0); the derivative at 0 is 0."""
 
+    exact: ClassVar = True
+
 
 @dataclass(frozen=True)
 class MaxPool2d(Layer):
     """Maximum over windows, as `torch.nn.MaxPool2d`: incomplete windows at the far edges are dropped; among equals the first wins."""
 
     by_place: ClassVar = ("kernel_size", "stride")
+    exact: ClassVar = True
     kernel_size: int
     stride: int | None = None
 
@@ -130,6 +160,7 @@ class MaxPool2d(Layer):
 class Upsample2d(Layer):
     """Nearest-neighbour enlargement by a whole factor, as `torch.nn.Upsample(scale_factor=...)`."""
 
+    exact: ClassVar = True
     scale_factor: int = 2
 
     def out_shape(self, in_shape: Shape) -> Shape:
@@ -140,6 +171,8 @@ class Upsample2d(Layer):
 @dataclass(frozen=True)
 class Flatten(Layer):
     """(channels, height, width) to (features,), channel by channel, as `torch.nn.Flatten`."""
+
+    exact: ClassVar = True
 
     def out_shape(self, in_shape: Shape) -> Shape:
         return (math.prod(in_shape),)
@@ -203,6 +236,18 @@ class Net:
         if not isinstance(self.loss, (CrossEntropyLoss, MSELoss)):
             raise NetError(f"net {self.name!r}: {self.loss!r} is not a loss")
         shapes = self.shapes
+        for index, layer in enumerate(self.layers):
+            params = layer.param_shapes(shapes[index])
+            weight, bias = params.get("weight", ()), params.get("bias", ())
+            if params and not (list(params) == ["weight", "bias"] and len(weight) > 1 and bias == weight[:1]):
+                raise NetError(
+                    f"net {self.name!r}, layer {index}: {type(layer).__name__} has parameters {params}: "
+                    "a layer has none, or a weight (outputs, ...) and a bias (outputs,)"
+                )
+            if params and not layer.flops(shapes[index]) > 0:
+                raise NetError(
+                    f"net {self.name!r}, layer {index}: {type(layer).__name__} has parameters, but its flops() says that it computes nothing"
+                )
         if not any(layer.param_shapes(s) for layer, s in zip(self.layers, shapes, strict=False)):
             raise NetError(f"net {self.name!r} has no layer with parameters: there is nothing to train")
         if isinstance(self.loss, CrossEntropyLoss) and len(self.out_shape) != 1:
@@ -265,7 +310,7 @@ class Net:
         """FLOPs of one sample's training: forward, weight gradients, and input gradients where one is needed."""
         total = 0
         for index, (layer, s) in enumerate(zip(self.layers, self.shapes, strict=False)):
-            total += layer.flops(s) * (2 if index <= self.first_trained else 3)
+            total += layer.flops(s) * (1 + bool(layer.param_shapes(s)) + (index > self.first_trained))
         return total
 
 

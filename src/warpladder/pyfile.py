@@ -6,11 +6,12 @@ import hashlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .errors import WarpladderError
 
@@ -80,3 +81,40 @@ def told(name: str, at: Path, error: type[WarpladderError]) -> Iterator[None]:
         where = f", line {lines[-1]}" if lines else ""
         kind = "" if isinstance(trouble, WarpladderError) else f"{type(trouble).__name__}: "
         raise error(f"{name}{where}: {kind}{' '.join(str(trouble).split())}") from trouble
+
+
+#: What the names of warpladder's own modules begin with.
+OURS = f"{__name__.partition('.')[0]}."
+
+
+def home(kind: type) -> str:
+    """Where a class comes from, as its user would name it: the file that was run, else the module."""
+    ran = next((at.name for at, (_, module) in _known.items() if module.__name__ == kind.__module__), None)
+    return ran or kind.__module__
+
+
+def origins(kinds: Iterable[type]) -> dict[str, Any]:
+    """What another process, given it by `bring`, needs to know those of these classes that are not warpladder's: as `json` can write it, empty for none.
+
+    Raises
+    ------
+    ImportError
+        A class stands in the program itself, which no other process can import.
+    """
+    modules = dict.fromkeys(kind.__module__ for kind in kinds if not kind.__module__.startswith(OURS))
+    if "__main__" in modules:
+        raise ImportError(
+            "a layer, optimizer or schedule stands in the program itself, which no other process can import: put it into a file of its own"
+        )
+    files = {module.__name__: str(at) for at, (_, module) in _known.items()}
+    return {"path": sys.path, "files": [files.get(name) or name for name in modules]} if modules else {}
+
+
+def bring(told: Mapping[str, Any]) -> None:
+    """Import what `origins` names, in the order of that process's imports."""
+    sys.path.extend(place for place in told.get("path", ()) if place not in sys.path)
+    for name in told.get("files", ()):
+        if name.endswith(".py"):
+            run_file(name, WarpladderError)
+        else:
+            import_module(name)

@@ -15,20 +15,20 @@ from ..optimizers import Optimizer
 from ..rungs.base import Rung
 from ..schedules import Schedule
 from ..spelling import OWN, changes, write
-from .task import Task
+from .task import Task, outsiders
 
 #: Training samples of the data sets that have a name: of a part of one, its arrays do not say how it was chosen.
 WHOLE = {"digits": 1437, "mnist": 60_000, "fashion": 60_000, "cifar10": 50_000}
 
 
 def again(task: Task, rungs: Sequence[Rung], *, quick: bool = False, standardize: bool = False) -> str:
-    """A command that repeats the climb, or an empty text where none can: data, rungs or an optimizer that are the program's own have no name.
+    """A command that repeats the climb, or an empty text where none can: data, rungs, layers or an optimizer that are the program's own have no name.
 
     standardize : whether the task's data were standardised for the climb.
     """
     stored = standardize or task.data.train_x.dtype == np.uint8  # all data sets that have a name are bytes
-    foreign = any(not type(thing).__module__.startswith("warpladder.") for thing in (task.config.optimizer, task.config.schedule))
-    if WHOLE.get(task.data.name) != task.n or not stored or foreign or any(map(outside, rungs)):
+    foreign = bool(outsiders(task.net, task.config)) or any(map(outside, rungs))
+    if WHOLE.get(task.data.name) != task.n or not stored or foreign:
         return ""
     names = [rung.name for rung in rungs]
     recipe = RECIPES.get(task.net.name)

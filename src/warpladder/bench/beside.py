@@ -24,11 +24,12 @@ from ..checkpoint import net_from_json, net_to_json
 from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..errors import ResultsError
+from ..pyfile import bring, origins
 from ..results import Checked
 from ..results.reader import read, read_json
 from ..rungs.base import Rung
 from ..verify import verify
-from .task import Task, proven_with
+from .task import Task, kinds, proven_with
 
 LIMIT = 180.0  # seconds that a process may take
 MOST = 16  # processes side by side: each holds a copy of the data, and those of GPU rungs a context
@@ -65,7 +66,11 @@ def passed_beside(rungs: Sequence[Rung], task: Task, at_a_time: int, until: floa
 def _ask(rung: Rung, task: Task, path: Path, until: float, children: set[subprocess.Popen[str]]) -> Checked | None:
     """What a process of its own says of a rung; None where it says nothing."""
     config, cut = proven_with(rung, task)
-    order = {"rung": rung.name, "net": net_to_json(task.net), "config": config.as_dict(), "data": str(path)}
+    try:
+        outside = origins(kinds(task.net, config))
+    except ImportError:
+        return None
+    order = {"rung": rung.name, "net": net_to_json(task.net), "config": config.as_dict(), "data": str(path), "outside": outside}
     package = str(Path(__file__).parents[2])
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); from warpladder.bench.beside import child; child()"]
     if perf_counter() > until:
@@ -87,6 +92,7 @@ def _ask(rung: Rung, task: Task, path: Path, until: float, children: set[subproc
 def child() -> None:
     """Prove as standard input says, and print the verdict."""
     told = json.load(sys.stdin)
+    bring(told["outside"])
     rung, config = ladder.find(told["rung"]), TrainConfig.from_dict(told["config"])
     with np.load(told["data"], allow_pickle=False) as arrays:
         x, y, scale = arrays["x"], arrays.get("y"), float(arrays["scale"])

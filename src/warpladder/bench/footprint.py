@@ -24,9 +24,11 @@ from ..data.dataset import Dataset
 from ..nets import CrossEntropyLoss, Net
 from ..order import Order
 from ..params import initial
+from ..pyfile import bring, origins
 from ..rungs.base import Rung
 from ..train import score
 from ..trainers.base import State
+from .task import kinds
 
 LIMIT = 300  # seconds that a child may take
 PATIENCE = 3  # seconds of evaluation, after which the rest of the test set is left out
@@ -68,6 +70,10 @@ def peak_rss(
     name = ladder.spelled(rung)
     if name is None:
         return None, "only a rung of warpladder's ladder, or one from a file, can be built in a process of its own"
+    try:
+        outside = origins(kinds(net, config))
+    except ImportError as error:
+        return None, str(error)
     order = {
         "rung": name,
         "net": net_to_json(net),
@@ -75,6 +81,7 @@ def peak_rss(
         "train": [list(data.train_x.shape), str(data.train_x.dtype)],
         "test": [list(data.test_x.shape), str(data.test_x.dtype)],
         "scale": data.scale,
+        "outside": outside,
     }
     package = str(Path(__file__).parents[2])
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); from warpladder.bench.footprint import child; child()"]
@@ -102,6 +109,7 @@ def peak_rss(
 def child() -> None:
     """Train as standard input says, and print the peak in bytes."""
     told = json.load(sys.stdin)
+    bring(told["outside"])
     net, config = net_from_json(told["net"]), TrainConfig.from_dict(told["config"])
     classes = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else None
     train_x, train_y = _random(told["train"], classes)

@@ -1,7 +1,8 @@
 """Proofs kept between climbs: what was proven need not be proven again while nothing that bears on it has changed.
 
 A proof is kept in the user's cache folder under a hash of the sources, net, data, settings, plans of the tuner, threads, libraries and their
-BLAS, the processor's features, driver and GPU. A rung from outside the package is proven every time: what its code reaches is not known.
+BLAS, the processor's features, driver and GPU. A rung, layer, optimizer or schedule from outside the package is proven every time: what its code
+reaches is not known.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ..errors import ResultsError, WarpladderError
 from ..results import Checked
 from ..results.reader import read, read_json
 from ..rungs.base import Rung
-from .task import Task
+from .task import Task, outsiders
 
 PACKAGE = Path(__file__).resolve().parent.parent
 SOURCES = (".py", ".cu", ".cuh", ".h", ".hpp", ".cpp")
@@ -70,11 +71,12 @@ class Kept:
     def __init__(self, task: Task) -> None:
         device = _gpu()
         self.gpu_known = not isinstance(device, str)
+        self.foreign = bool(outsiders(task.net, task.config))
         self.ground = _digest([_sources(), _task(task), _libraries(), _processor(), device])
 
     def find(self, rung: Rung) -> Checked | None:
         """The proof that this rung passed, or None where there is none or its file is damaged."""
-        if not ours(rung):
+        if self.foreign or not ours(rung):
             return None
         try:
             checked: Checked = read(Checked, read_json(self._path(rung).read_bytes()), "")
@@ -85,7 +87,7 @@ class Kept:
 
     def keep(self, rung: Rung, checked: Checked, on_gpu: bool) -> None:
         """Keep a proof that was passed, not on a GPU that could not be told; a folder that cannot be written is told in a warning."""
-        if not (checked.passed and ours(rung)) or (on_gpu and not self.gpu_known):
+        if self.foreign or not (checked.passed and ours(rung)) or (on_gpu and not self.gpu_known):
             return
         path = self._path(rung)
         try:

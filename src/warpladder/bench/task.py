@@ -10,6 +10,7 @@ from ..data.dataset import Dataset
 from ..nets import Net
 from ..order import Order
 from ..params import initial
+from ..pyfile import OURS
 from ..rungs.base import Rung
 from ..trainers.base import State
 from ..verify import Shared
@@ -17,6 +18,16 @@ from ..verify import Shared
 LEAST_PROVEN = 8  # samples in a batch that a proof cuts, at least
 PROBE = 0.2  # seconds: steps are probed, and short epochs repeated, until they take this long
 TRAINING = 10  # training for the test accuracy may take this many times the budget of one repetition
+
+
+def kinds(net: Net, config: TrainConfig) -> list[type]:
+    """The classes of a net's layers, of the optimizer and of the schedule: any of them may come from outside of warpladder."""
+    return [type(thing) for thing in (*net.layers, config.optimizer, config.schedule)]
+
+
+def outsiders(net: Net, config: TrainConfig) -> list[type]:
+    """Those of the `kinds` that come from outside: of their code nothing can be taken from an earlier run, and no command names them."""
+    return [kind for kind in kinds(net, config) if not kind.__module__.startswith(OURS)]
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ from dataclasses import asdict
 from typing import Any
 
 from ..errors import NetError
-from ..nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
+from ..nets import CrossEntropyLoss, Layer, MSELoss, Net
+from ..pyfile import OURS, home
 
-LAYERS: dict[str, type[Layer]] = {kind.__name__: kind for kind in (Linear, Conv2d, ReLU, MaxPool2d, Upsample2d, Flatten)}
 LOSSES: dict[str, type[CrossEntropyLoss] | type[MSELoss]] = {kind.__name__: kind for kind in (CrossEntropyLoss, MSELoss)}
 
 
 def net_to_json(net: Net) -> dict[str, Any]:
     """Everything that makes a net, as what `json` can write: {"name", "in_shape", "layers", "loss"}."""
-    layers = [{"type": type(layer).__name__, **asdict(layer)} for layer in net.layers]  # type: ignore[call-overload]
+    layers = [{"type": type(layer).__name__, **_from(layer), **asdict(layer)} for layer in net.layers]  # type: ignore[call-overload]
     return {"name": net.name, "in_shape": list(net.in_shape), "layers": layers, "loss": type(net.loss).__name__}
 
 
@@ -36,12 +36,22 @@ def net_from_json(value: Any) -> Net:
     return Net(name, tuple(in_shape), tuple(map(_layer, range(len(layers)), layers)), LOSSES[loss]())
 
 
+def _from(layer: Layer) -> dict[str, str]:
+    """Where a layer that is not warpladder's comes from."""
+    return {} if type(layer).__module__.startswith(OURS) else {"from": home(type(layer))}
+
+
 def _layer(index: int, value: Any) -> Layer:
     kind = value.get("type") if isinstance(value, dict) else None
-    if not isinstance(kind, str) or kind not in LAYERS:
-        raise NetError(f"layer {index}: there is no layer type {kind!r:.80}; there are {', '.join(LAYERS)}")
-    arguments = {key: argument for key, argument in value.items() if key != "type"}
+    if isinstance(kind, str) and kind not in Layer.known and isinstance(value.get("from"), str):
+        raise NetError(
+            f"layer {index}: {kind:.80} is not a layer of warpladder's but comes from {value['from']:.80}: import that first, "
+            "or name the Python file of the net, as --net FILE.py"
+        )
+    if not isinstance(kind, str) or kind not in Layer.known:
+        raise NetError(f"layer {index}: there is no layer type {kind!r:.80}; there are {', '.join(Layer.known)}")
+    arguments = {key: argument for key, argument in value.items() if key not in ("type", "from")}
     try:
-        return LAYERS[kind](**arguments)
+        return Layer.known[kind](**arguments)
     except TypeError:
         raise NetError(f"layer {index}: {kind} does not take {', '.join(arguments) or 'nothing'!r:.80}") from None

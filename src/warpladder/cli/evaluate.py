@@ -8,14 +8,15 @@ from typing import Any
 
 import click
 
-from .options import chosen_data, data_options, percent
+from .options import bring, chosen_data, data_options, net_file_option, percent
 
 
 @click.command()
 @click.argument("checkpoint", type=click.Path(path_type=Path))
 @data_options
 @click.option("--rung", metavar="R", help="Rung or peer that computes; the one that trained if not given.")
-def evaluate(checkpoint: Path, rung: str | None, **options: Any) -> None:
+@net_file_option
+def evaluate(checkpoint: Path, rung: str | None, net_file: str | None, **options: Any) -> None:
     """Score the net in CHECKPOINT on a data set's test samples.
 
     \b
@@ -26,6 +27,7 @@ def evaluate(checkpoint: Path, rung: str | None, **options: Any) -> None:
     from ..train import Run, restore, score
     from ..trainers.base import check_fit
 
+    bring(net_file)
     trained = load(checkpoint)
     data = Run(trained).fit_to(chosen_data(options, standardize=bool(trained.data.mean)))
     check_fit(trained.net, data)

@@ -15,6 +15,7 @@ from ..config import RECIPES, TrainConfig
 from ..errors import NetError, RungError
 from ..nets import ZOO, Net, Shape, named
 from ..optimizers import Optimizer
+from ..pyfile import run_file
 from ..rungs.options import DEVICES
 from ..schedules import Schedule
 from ..spelling import OWN, read
@@ -106,6 +107,7 @@ def net_argument(required: bool = True) -> Decorator:
                 raise NetError(
                     f"{name}: {'is a folder' if Path(name).is_dir() else 'there is no such file'}: --net wants a .toml or .py file"
                 )
+            bring(name)
             return command(*arguments, **options)
 
         return cast(Command, with_file)
@@ -123,6 +125,16 @@ def net_argument(required: bool = True) -> Decorator:
 _OWN = "warpladder.own net"
 
 
+def bring(net_file: str | None) -> None:
+    """Run a net's Python file: layers, optimizers and schedules of the user's own that it imports are known from then on, to checkpoints too."""
+    if net_file is not None and net_file.endswith(".py"):
+        run_file(net_file, NetError)
+
+
+#: The file of a trained net: a checkpoint says which layers the net has, and not how they are computed.
+net_file_option = click.option("--net", "net_file", metavar="FILE", help="The .py file of its net, where that has layers of your own.")
+
+
 def _together(*options: Decorator) -> Decorator:
     def decorate(command: Command) -> Command:
         for option in reversed(options):
@@ -134,7 +146,9 @@ def _together(*options: Decorator) -> Decorator:
 
 #: Which data set, and where its files are.
 data_options = _together(
-    click.option("--data", "data_name", metavar="D", required=True, help="Data set: digits, mnist, fashion, cifar10 or csv."),
+    click.option(
+        "--data", "data_name", metavar="D", required=True, help="Data set: digits, mnist, fashion, cifar10, csv, or a .py file of your own."
+    ),
     click.option(
         "--data-dir",
         metavar="DIR",

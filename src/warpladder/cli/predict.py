@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from .keeping import check_place, overwrite_option, write
+from .options import bring, net_file_option
 
 
 @click.command()
@@ -22,7 +23,16 @@ from .keeping import check_place, overwrite_option, write
 )
 @overwrite_option
 @click.option("--rung", metavar="R", help="Rung or peer that computes; the one that trained if not given.")
-def predict(checkpoint: Path, input_file: Path, submission: Path | None, save: Path | None, overwrite: bool, rung: str | None) -> None:
+@net_file_option
+def predict(
+    checkpoint: Path,
+    input_file: Path,
+    submission: Path | None,
+    save: Path | None,
+    overwrite: bool,
+    rung: str | None,
+    net_file: str | None,
+) -> None:
     """Predict the samples in INPUT: a CSV table with or without labels, IDX images or a CIFAR-10 batch, gzipped or not.
 
     Without --submission or --save the labels are printed, one a line: by name, where the training table had names. Features are
@@ -46,6 +56,7 @@ def predict(checkpoint: Path, input_file: Path, submission: Path | None, save: P
         check_place(save, overwrite, checkpoint, input_file)
     if submission is not None:
         check_place(submission, overwrite, checkpoint, input_file, *([] if save is None else [save]))
+    bring(net_file)
     trained = load(checkpoint)
     labels_wanted = isinstance(trained.net.loss, CrossEntropyLoss)
     if not labels_wanted and (submission is not None or save is None):

@@ -25,4 +25,5 @@ TABLE = OpTable(
     losses={CrossEntropyLoss: ArrayCrossEntropy, MSELoss: ArrayMSE},
     update=ArrayUpdate,
     gather=ArrayGather,
+    file="array.py",
 )

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..nets import CrossEntropyLoss, Layer, MSELoss, Shape
+from .forms import form
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 
@@ -72,7 +73,7 @@ class Op(Bound, ABC):
     """One layer's arithmetic on bound buffers."""
 
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
-        self.layer = layer
+        self.layer: Any = layer  # of the kind that the op computes
         self.buffers = buffers
 
     @abstractmethod
@@ -138,10 +139,18 @@ class GatherOp(Bound, ABC):
 class OpTable:
     """One implementation of everything that a layer-by-layer training step needs.
 
-    Flatten is missing from `layers`: it is a reshaped view.
+    layers : Flatten is missing: it is a reshaped view.
+    file : beside the class of a layer that is missing too, what names the layer's implementation as `OP`.
     """
 
     layers: Mapping[type[Layer], type[Op]]
     losses: Mapping[type[CrossEntropyLoss] | type[MSELoss], type[LossOp]]
     update: type[UpdateOp]
     gather: type[GatherOp]
+    file: str = "array.py"
+
+    def op(self, layer: Layer) -> type[Op]:
+        """The implementation of a layer; `RungError` where there is none."""
+        kind = type(layer)
+        found: type[Op] = self.layers[kind] if kind in self.layers else form(kind, self.file).OP
+        return found

@@ -25,4 +25,5 @@ TABLE = OpTable(
     losses={CrossEntropyLoss: LoopsCrossEntropy, MSELoss: LoopsMSE},
     update=LoopsUpdate,
     gather=LoopsGather,
+    file="loops.py",
 )

@@ -40,7 +40,7 @@ def build(net: Net, config: TrainConfig, state: State, options: JaxOptions = Jax
 
 def unsupported(net: Net, config: TrainConfig, options: JaxOptions = JaxOptions()) -> str | None:
     """A line that says what JAX lacks here for these options, or None; XLA chooses its threads when it starts."""
-    if reason := config.optimizer.lacks("jax.py"):
+    if reason := _layers(net) or config.optimizer.lacks("jax.py"):
         return reason
     if options.device is None:
         if options.precision is not None:
@@ -57,6 +57,18 @@ def unsupported(net: Net, config: TrainConfig, options: JaxOptions = JaxOptions(
     if not (find_spec("jax_cuda13_plugin") or find_spec("jax_cuda12_plugin")):
         return "jax is installed without its CUDA plugin: pip install 'jax[cuda13]'"
     return driver.no_gpu()
+
+
+def _layers(net: Net) -> str | None:
+    """Why a layer from outside of warpladder cannot be trained, or None."""
+    from ..ops.forms import missing, others
+
+    trained = [
+        type(layer).__name__
+        for layer, shape in zip(net.layers, net.shapes, strict=False)
+        if type(layer) in others(net) and layer.param_shapes(shape)
+    ]
+    return f"JAX's peer knows parameters of Linear and Conv2d alone, not those of {trained[0]}" if trained else missing(net, "jax.py")
 
 
 #: What an idea says of products on the GPU, by their precision.
@@ -90,6 +102,7 @@ PEER = Rung(
     title="JAX on the CPU",
     idea="An epoch compiled by XLA as one program, a scan over gathered batches with the weights donated; the data set and its order stay on the device.",
     build=build,
+    peer=True,
     unsupported=unsupported,
     options=JaxOptions(),
     vary=vary,

@@ -18,8 +18,8 @@ import numpy as np
 from jax import lax
 
 from ..config import TrainConfig
-from ..errors import RungError
 from ..nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Upsample2d
+from ..ops.forms import form
 from ..optimizers import NUMBERS, Optimizer
 from .jax_order import shuffled
 from .layout import pooled_first, spatial
@@ -128,7 +128,7 @@ def forward(net: Net, params: Tree, x: jax.Array, precision: str) -> jax.Array:
                 image = shape if len(shape) == 3 and spatial(net) else image
                 x = x.reshape(len(x), -1)
             case _:
-                raise RungError(f"JAX's peer has no {type(layer).__name__}")
+                x = form(type(layer), "jax.py").forward(layer, x)
     return first(x, net, image).astype(jnp.float32)
 
 

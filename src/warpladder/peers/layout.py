@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..nets import Conv2d, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape, Upsample2d
+from ..nets import Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape
 
 
 def spatial(net: Net) -> bool:
     """Whether the net looks at its input as an image; otherwise it is a flat vector to all layers."""
-    return any(isinstance(layer, Conv2d | MaxPool2d | Upsample2d) for layer in net.layers)
+    shaped = zip(net.layers, net.shapes, strict=False)
+    return any(len(shape) == 3 and not isinstance(layer, Flatten | ReLU) for layer, shape in shaped)
 
 
 def stored(x: np.ndarray, image: bool) -> np.ndarray:

@@ -42,6 +42,7 @@ PEER = Rung(
     title="scikit-learn's MLPClassifier",
     idea="MLPClassifier.partial_fit in float32 on rows gathered in our order: NumPy on BLAS, one batch after another.",
     build=build,
+    peer=True,
     unsupported=unsupported,
     options=ThreadOptions(),
     deviations=(

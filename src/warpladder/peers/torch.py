@@ -76,7 +76,7 @@ def unsupported(net: Net, config: TrainConfig, options: TorchOptions = TorchOpti
         return reason
     if not find_spec("torch"):
         return "torch is not installed: pip install 'warpladder[torch]'"
-    if reason := _optimizer(config, options):
+    if reason := _layers(net) or _optimizer(config, options):
         return reason
     if options.device is None:
         return too_few_cores(net, config, options)
@@ -140,6 +140,18 @@ def _optimizer(config: TrainConfig, options: TorchOptions) -> str | None:
     return lacking(config.optimizer)
 
 
+def _layers(net: Net) -> str | None:
+    """Which layer from outside of warpladder PyTorch does not have, or None; torch is loaded only for a net that has some."""
+    from ..ops.forms import others
+
+    found = others(net)
+    if not found:
+        return None
+    from .torch_net import lacking
+
+    return next((told for kind in found if (told := lacking(kind))), None)
+
+
 def _no_compiler() -> str | None:
     """Inductor needs Triton, which needs a C compiler."""
     if not find_spec("triton"):
@@ -196,6 +208,7 @@ PEER = Rung(
     title="PyTorch, eager",
     idea="PyTorch's own operations, autograd and optimizers on the CPU; the training set is one float32 tensor, and a step picks its rows.",
     build=build,
+    peer=True,
     unsupported=unsupported,
     options=TorchOptions(),
     vary=vary,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from itertools import pairwise
 
 import torch
 from torch import nn
+from torch.func import functional_call
 from torch.nn import functional
 
 from ..errors import RungError
@@ -43,7 +45,22 @@ def _module(layer: Layer, in_shape: tuple[int, ...]) -> nn.Module:
             return nn.Upsample(scale_factor=layer.scale_factor)
         case Flatten():
             return nn.Flatten()
-    raise RungError(f"PyTorch's peer has no {type(layer).__name__}")
+    if told := lacking(type(layer)):
+        raise RungError(told)
+    settings = {field.name: getattr(layer, field.name) for field in fields(layer)}  # type: ignore[arg-type]
+    try:
+        module: nn.Module = getattr(nn, type(layer).__name__)(**settings)
+    except TypeError as error:
+        raise RungError(f"torch.nn.{type(layer).__name__} takes other settings than the layer of that name: {error}") from None
+    return module
+
+
+def lacking(kind: type[Layer]) -> str | None:
+    """Why PyTorch's peer has nothing for a layer from outside of warpladder, or None: it takes the class of that name in `torch.nn`."""
+    found = getattr(nn, kind.__name__, None)
+    if isinstance(found, type) and issubclass(found, nn.Module):
+        return None
+    return f"torch.nn has no {kind.__name__}"
 
 
 def forward(net: Net, params: Mapping[str, torch.Tensor], x: torch.Tensor, channels_last: bool) -> torch.Tensor:
@@ -69,7 +86,8 @@ def forward(net: Net, params: Mapping[str, torch.Tensor], x: torch.Tensor, chann
                     x, image = x.permute(0, 2, 3, 1), shape
                 x = x.flatten(1)
             case _:
-                raise RungError(f"PyTorch's peer has no {type(layer).__name__}")
+                own = {name: params[f"{i}.{name}"] for name in layer.param_shapes(shape)}
+                x = functional_call(_module(layer, shape), own, (x,))
     if image is not None:
         c, h, w = image
         x = x.reshape(-1, h, w, c).permute(0, 3, 1, 2).flatten(1)

@@ -42,7 +42,7 @@ def backward(net: Net, layers: range, n: int) -> Floor:
     wanted = layers.start > net.first_trained
     entering, leaving = (n * math.prod(net.shapes[i]) for i in (layers.start, layers.stop))
     weights = _weights(net, layers)
-    flops = sum(_flops(net, i) * (1 + (i > net.first_trained)) for i in layers if weights)
+    flops = sum(_flops(net, i) * (bool(_weights(net, range(i, i + 1))) + (i > net.first_trained)) for i in layers)
     read = leaving + (entering if weights or not wanted else 0) + (weights if wanted else 0)
     return Floor(n * flops, FLOAT * (read + weights + (entering if wanted else 0)))
 

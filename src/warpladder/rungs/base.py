@@ -36,6 +36,7 @@ class Rung:
     proof_flops : FLOPs of a step at most on which a climb proves it: a slow rung, whose code takes a batch sample by sample, is proven on cut batches.
     tunes : whether it chooses by a clock, and keeps what it chose: nothing else may run beside its first steps.
     path : the file that a rung from outside was loaded from, as its user named it; None for those of warpladder.
+    peer : whether it is the program of others, which the ladder's rungs are compared with.
     vary : gives a variant again with what its options change of its account, as title, precision and deviations; None where they change nothing.
     plain : the rung whose variant this is: the same with no option set; None where it is that itself.
     """
@@ -52,6 +53,7 @@ class Rung:
     proof_flops: float = math.inf
     tunes: bool = False
     path: str | None = None
+    peer: bool = False
     vary: Callable[[Rung], Rung] | None = field(default=None, repr=False)
     plain: Rung | None = field(default=None, repr=False)
 

@@ -6,6 +6,7 @@ from ..config import TrainConfig
 from ..nets import Net
 from ..trainers.base import State, Trainer
 from .base import Rung
+from .reasons import of_layers
 
 
 def build(net: Net, config: TrainConfig, state: State) -> Trainer:
@@ -21,7 +22,7 @@ def unsupported(net: Net, config: TrainConfig) -> str | None:
     """It needs CuPy and a GPU."""
     from ..trainers.kernelwise.where import why_not_cupy
 
-    return config.optimizer.lacks("array.py") or why_not_cupy()
+    return of_layers(net, "array.py") or config.optimizer.lacks("array.py") or why_not_cupy()
 
 
 RUNG = Rung(

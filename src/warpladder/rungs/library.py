@@ -9,6 +9,7 @@ from ..nets import Net
 from ..trainers.base import State, Trainer
 from .base import Rung
 from .options import BLOCK_SIZE, FEED, Options, SomeOf, option
+from .reasons import of_kernels
 
 #: Operations that cuBLASLt and cuDNN can do.
 OPERATIONS = ("linear", "conv2d", "cross_entropy")
@@ -40,9 +41,8 @@ def build(net: Net, config: TrainConfig, state: State, options: LibraryOptions =
 def unsupported(net: Net, config: TrainConfig, options: LibraryOptions = LibraryOptions()) -> str | None:
     """It needs a GPU, and the packages through which the libraries are called."""
     from ..ops import library
-    from ..trainers.kernelwise.where import why_not
 
-    return config.optimizer.lacks("step.cu") or why_not(None) or library.why_not(options.operations or OPERATIONS)
+    return of_kernels(net, config) or library.why_not(options.operations or OPERATIONS)
 
 
 RUNG = Rung(

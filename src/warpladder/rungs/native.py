@@ -7,7 +7,7 @@ from ..nets import Net
 from ..trainers.base import State, Trainer
 from .base import Rung
 from .options import ThreadOptions
-from .reasons import of_loops
+from .reasons import of_native
 
 
 def build(net: Net, config: TrainConfig, state: State, options: ThreadOptions = ThreadOptions()) -> Trainer:
@@ -21,6 +21,6 @@ RUNG = Rung(
     title="fused, vectorised, all cores",
     idea="A whole epoch in compiled code: register tiles of vector arithmetic, layers fused, samples in blocks that stay in the cache, all cores.",
     build=build,
-    unsupported=of_loops,
+    unsupported=of_native,
     options=ThreadOptions(),
 )

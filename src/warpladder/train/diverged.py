@@ -110,7 +110,9 @@ def _find(trainer: Trainer, rung: str, state: State, data: Dataset, part: str, r
 def _walk(net: Net, state: State, x: np.ndarray, advice: str) -> np.ndarray | Fault:
     """The net's output for x (n, *in_shape) float32, or the first layer that is at fault."""
     from ..ops.array import TABLE
+    from ..ops.reference import with_references
 
+    table = with_references(TABLE, net)
     named = views(net, state.params)
     for index, layer in enumerate(net.layers):
         if isinstance(layer, Flatten):
@@ -122,7 +124,7 @@ def _walk(net: Net, state: State, x: np.ndarray, advice: str) -> np.ndarray | Fa
                 return Fault(index, f"{_name(net, index)}: the step before left {bad} in its {kind}", advice)
         y = np.empty((len(x), *net.shapes[index + 1]), np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
-            TABLE.layers[type(layer)](layer, Buffers(x, y, w=w, b=b)).forward(len(x))
+            table.op(layer)(layer, Buffers(x, y, w=w, b=b)).forward(len(x))
         if (bad := _bad(y)) is not None:
             sizes = f"its largest input is {_largest(x):.3g}" + ("" if w is None else f" and its largest weight {_largest(w):.3g}")
             return Fault(index, f"{_name(net, index)} gives {bad}: {sizes}", advice)

@@ -115,7 +115,7 @@ class LayerwiseTrainer(Trainer):
                 gradients[i] = above.reshape(shape) if reuses[i] and above is not None else self.xp.zeros(shape, np.float32)
         w, dw = views(net, self.params), views(net, self.grads) if train else {}
         ops = [
-            (i, self.table.layers[type(layer)](
+            (i, self.table.op(layer)(
                 layer,
                 Buffers(
                     activations[i], activations[i + 1], gradients[i], gradients[i + 1],

@@ -9,16 +9,12 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..errors import DataError
-from ..nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Upsample2d
-from ..ops.conv2d import reference as conv2d
+from ..nets import Conv2d, CrossEntropyLoss, Layer, Linear, Net
+from ..ops import reference as layers
 from ..ops.cross_entropy import reference as cross_entropy
 from ..ops.gather import reference as gather
-from ..ops.linear import reference as linear
-from ..ops.maxpool2d import reference as maxpool2d
 from ..ops.mse import reference as mse
-from ..ops.relu import reference as relu
 from ..ops.update import reference as update
-from ..ops.upsample2d import reference as upsample2d
 from ..order import Order
 from ..params import views
 from ..tolerance import STORED, rounded
@@ -98,11 +94,11 @@ class ReferenceTrainer(Trainer):
     def _with_bias(self, layer: Layer, x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
         """A layer's output. A bias is stored as the weights are."""
         if b is None:
-            return np.asarray(self._results(layer, _forward(layer, x, w, b))[0])
+            return np.asarray(self._results(layer, layers.forward(layer, x, w, b))[0])
         (b,) = self._results(layer, b)
         if not self.bias_apart:
-            return np.asarray(self._results(layer, _forward(layer, x, w, b))[0])
-        (product,) = self._results(layer, _forward(layer, x, w, np.zeros_like(b)))
+            return np.asarray(self._results(layer, layers.forward(layer, x, w, b))[0])
+        (product,) = self._results(layer, layers.forward(layer, x, w, np.zeros_like(b)))
         return np.asarray(self._results(layer, product + b.reshape(-1, *[1] * (product.ndim - 2)))[0])
 
     def _factors(self, layer: Layer, *given: np.ndarray | None) -> tuple:
@@ -134,7 +130,7 @@ class ReferenceTrainer(Trainer):
             layer = self.net.layers[i]
             if watch is not None and f"{i}.bias" in w:
                 watch(i, d)
-            d, *trained = self._results(layer, *_backward(layer, *self._factors(layer, entering[i], w.get(f"{i}.weight"), d)))
+            d, *trained = self._results(layer, *layers.backward(layer, *self._factors(layer, entering[i], w.get(f"{i}.weight"), d)))
             if trained:
                 dw[f"{i}.weight"][...], dw[f"{i}.bias"][...] = trained
         return loss, correct, flat
@@ -142,17 +138,14 @@ class ReferenceTrainer(Trainer):
     def margins(self, x: np.ndarray) -> np.ndarray:
         """(n,): how close each sample of x (n, *in_shape) float64 comes to a switch that rounding could flip.
 
-        The smallest, over all ReLUs and max-pools behind a trained layer, of the distance to the switch
+        The smallest, over all ReLUs, max-pools and other switches behind a trained layer, of the distance to the switch
         (a ReLU's input from 0, a pool's winner from its runner-up) relative to the root mean square of
         that sample's numbers there. Ahead of any trained layer there is no rounding, hence no switch.
         """
         closest = np.full(len(x), np.inf)
         for i, a in enumerate(self.activations(x)[:-1]):
-            layer = self.net.layers[i]
-            if i > self.net.first_trained and isinstance(layer, ReLU):
-                closest = np.minimum(closest, relu.margin(a))
-            if i > self.net.first_trained and isinstance(layer, MaxPool2d):
-                closest = np.minimum(closest, maxpool2d.margin(a, layer.kernel_size, _stride(layer)))
+            if i > self.net.first_trained and layers.switches(self.net.layers[i]):
+                closest = np.minimum(closest, layers.margin(self.net.layers[i], a))
         return closest
 
     def state(self) -> State:
@@ -174,47 +167,3 @@ class ReferenceTrainer(Trainer):
 
     def memory(self) -> dict[str, int]:
         return {"parameters": self.params.nbytes, "optimizer": sum(slot.nbytes for slot in self.slots.values())}
-
-
-def _forward(layer: Layer, x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
-    match layer:
-        case Linear():
-            assert w is not None and b is not None
-            return linear.forward(x, w, b)
-        case Conv2d():
-            assert w is not None and b is not None
-            return conv2d.forward(x, w, b, layer.stride, layer.padding)
-        case ReLU():
-            return relu.forward(x)
-        case MaxPool2d():
-            return maxpool2d.forward(x, layer.kernel_size, _stride(layer))
-        case Upsample2d():
-            return upsample2d.forward(x, layer.scale_factor)
-        case Flatten():
-            return x.reshape(len(x), -1)
-    raise NotImplementedError(f"the reference has no {type(layer).__name__}")
-
-
-def _backward(layer: Layer, x: np.ndarray, w: np.ndarray | None, dy: np.ndarray) -> tuple[np.ndarray, ...]:
-    """(dx,) or (dx, dw, db)."""
-    match layer:
-        case Linear():
-            assert w is not None
-            return linear.backward(x, w, dy)
-        case Conv2d():
-            assert w is not None
-            return conv2d.backward(x, w, dy, layer.stride, layer.padding)
-        case ReLU():
-            return (relu.backward(x, dy),)
-        case MaxPool2d():
-            return (maxpool2d.backward(x, layer.kernel_size, _stride(layer), dy),)
-        case Upsample2d():
-            return (upsample2d.backward(layer.scale_factor, dy),)
-        case Flatten():
-            return (dy.reshape(x.shape),)
-    raise NotImplementedError(f"the reference has no {type(layer).__name__}")
-
-
-def _stride(layer: MaxPool2d) -> int:
-    assert layer.stride is not None
-    return layer.stride

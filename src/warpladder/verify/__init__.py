@@ -21,6 +21,7 @@ from ..trainers.base import check_fit
 from .cases import Cases
 from .maker import NoSpecimen
 from .proof import REQUIRED, Proof
+from .slopes import contradiction
 from .verdict import Ledger, Refuted, Row, Verdict, cannot_judge, conclude
 from .watched import Build
 
@@ -87,6 +88,8 @@ def verify(
         raise ValueError(f"precision wants one of {', '.join(PRECISIONS)}, got {precision!r}")
     if dataset is not None:
         check_fit(net, dataset)
+    if told := contradiction(net, seed):
+        return cannot_judge(told, time.perf_counter() - began)
     ledger = Ledger()
     refuted: Refuted | None = None
     key = config, seed, precision, transforms

@@ -15,8 +15,14 @@ UPDATE = 8  # roundings from a gradient to a weight where nothing else is said: 
 
 
 def roundings(net: Net, last: int) -> int:
-    """Roundings that lead to what enters layer `last`: the lengths of the sums before it, and one for the pixels."""
-    return 1 + sum(math.prod(place.shape[1:]) for place in places(net) if place.layer < last and len(place.shape) > 1)
+    """Roundings that lead to what enters layer `last`: the lengths of the sums before it, what its layers say besides, and one for the pixels."""
+    sums = sum(math.prod(place.shape[1:]) for place in places(net) if place.layer < last and len(place.shape) > 1)
+    return 1 + sums + _besides(net, 0, last)
+
+
+def _besides(net: Net, first: int, last: int) -> int:
+    """Roundings in layers first..last-1 that are none of sums over weights."""
+    return sum(net.layers[i].roundings(net.shapes[i]) for i in range(first, last))
 
 
 def products(net: Net, last: int, precision: str) -> int:
@@ -48,7 +54,7 @@ def update_bounds(net: Net, size: int, precision: str = "float32", last: int = U
     out = {}
     for place in places(net):
         above = [s for s in places(net) if s.layer > place.layer and len(s.shape) > 1]
-        backward = sum(s.shape[0] * math.prod(s.shape[2:]) for s in above)
+        backward = sum(s.shape[0] * math.prod(s.shape[2:]) for s in above) + _besides(net, place.layer + 1, len(net.layers))
         pixels = math.prod(net.shapes[place.layer + 1][1:])
         chain = products(net, len(net.layers), precision) + len(above) + 1 + (precision in STORED)
         out[place.name] = bound(precision, forward + backward + size * pixels, products=chain)

@@ -10,12 +10,14 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..data.dataset import Dataset
-from ..nets import Conv2d, MaxPool2d, MSELoss, Net, ReLU
+from ..nets import Conv2d, MSELoss, Net
+from ..ops.reference import switches
 from ..order import Order
 from ..params import places, views
 from .draws import Draw, Noise, Quarters, Samples
 from .maker import Maker
 from .specimens import Case
+from .switches import rounds
 
 FULL = 97  # samples where the batch is the full training set
 FAR = 70_001  # samples of the far case where no data set says how many there are: more than 16 bits can count
@@ -40,13 +42,14 @@ def ends_on_grid(net: Net) -> bool:
     A long sum of few different numbers rounds the same way again and again, so that its error grows with its length, not with the root of it.
     """
     last = max((place.layer for place in places(net)), default=-1)
-    return isinstance(net.loss, MSELoss) and any(isinstance(layer, (ReLU, MaxPool2d)) for layer in net.layers[last + 1 :])
+    return isinstance(net.loss, MSELoss) and any(switches(layer) for layer in net.layers[last + 1 :])
 
 
 class Cases:
     """What a trainer is proven on.
 
-    exact : two full batches and a partial one, computed without rounding ahead of the last switch; as `stored` where convolutions are transformed.
+    exact : two full batches and a partial one, computed without rounding ahead of the last switch; as `stored` where convolutions are transformed, or
+        a layer ahead of that switch always rounds.
     zeros : a few samples at a state of zeros, at which all logits tie and no unit is active.
     ties : a full batch at that state, of which the log alone is judged: dy has two values a class there, sums of them cancel, and like terms
         round alike, so that a long sum is inaccurate whoever computes it.
@@ -81,6 +84,10 @@ class Cases:
         far = self._order(self._far(data))
         screened: list[Draw] = [bytes_like, Noise(net, np.uint8), *quarters]
         exact = screened if transforms and any(isinstance(layer, Conv2d) for layer in net.layers) else quarters
+        floats: list[Draw] = [Noise(net, np.float32), Quarters(net, np.float32)]
+        if rounds(net):
+            screened, floats = screened[:2], floats[:1]
+            exact = screened
         long = screened if config.batch_size is None and ends_on_grid(net) else exact
 
         self.exact = make.case("exact", self._order(usual), exact)
@@ -88,9 +95,7 @@ class Cases:
         few = max(1, min(b, AT_ZERO, TERMS_AT_ZERO // math.prod(net.out_shape[1:])))
         self.zeros = make.case("zeros", self._order(few), [*quarters, Quarters(net, np.uint8, ink=INK)], steps=[0], start=nothing)
         self.ties = make.case("ties", self._order(b), quarters, steps=[0], start=nothing, updates=False)
-        self.floats = make.case(
-            "floats", self._order(b + 1, shuffle=False), [Noise(net, np.float32), Quarters(net, np.float32)], fresh=True
-        )
+        self.floats = make.case("floats", self._order(b + 1, shuffle=False), floats, fresh=True)
         self.stored = make.case("stored", self._order(usual), screened)
         self.far = make.case("far", far, long, steps=self._last_steps(far))
         self.predicted, self.pools = make.pools((Noise(net, np.float32), bytes_like), 2 * b + 3)

@@ -17,9 +17,8 @@ import math
 import numpy as np
 
 from ..config import TrainConfig
-from ..nets import CrossEntropyLoss, MaxPool2d, Net, ReLU
-from ..ops.maxpool2d import reference as maxpool2d
-from ..ops.relu import reference as relu
+from ..nets import CrossEntropyLoss, Net
+from ..ops import reference as layers
 from ..params import places
 from ..tolerance import INPUT_ROUNDOFF, bound
 from ..trainers.base import State
@@ -33,12 +32,8 @@ def steady(reference: ReferenceTrainer, x: np.ndarray, precision: str = "float32
     entering = reference.activations(x)
     out = np.ones(len(x), np.bool_)
     for i, layer in enumerate(net.layers):
-        if i > net.first_trained and isinstance(layer, ReLU):
-            out &= relu.margin(entering[i]) > bound(precision, roundings(net, i), products=products(net, i, precision))
-        if i > net.first_trained and isinstance(layer, MaxPool2d):
-            assert layer.stride is not None
-            reach = bound(precision, roundings(net, i), products=products(net, i, precision))
-            out &= maxpool2d.margin(entering[i], layer.kernel_size, layer.stride) > reach
+        if i > net.first_trained and layers.switches(layer):
+            out &= layers.margin(layer, entering[i]) > bound(precision, roundings(net, i), products=products(net, i, precision))
     return out & decided(net, entering[-1], precision)
 
 
@@ -48,6 +43,16 @@ def decided(net: Net, out: np.ndarray, precision: str = "float32") -> np.ndarray
         return np.ones(len(out), np.bool_)
     logits = np.sort(out, axis=1)
     return logits[:, -1] - logits[:, -2] > output_bound(net, precision) * np.abs(logits).max(axis=1)
+
+
+def switches_of(net: Net) -> list[int]:
+    """The layers, by number, at which rounding may flip something: those whose gradient jumps, behind one that is trained."""
+    return [i for i, layer in enumerate(net.layers) if i > net.first_trained and layers.switches(layer)]
+
+
+def rounds(net: Net) -> bool:
+    """Whether something ahead of the last switch rounds whatever the weights are, so that no grid makes the net exact up to there."""
+    return any(not layer.exact for layer in net.layers[: max(switches_of(net), default=0)])
 
 
 def on_grid(net: Net, state: State, x: np.ndarray, rng: np.random.Generator, precision: str = "float32") -> State:
@@ -60,7 +65,7 @@ def on_grid(net: Net, state: State, x: np.ndarray, rng: np.random.Generator, pre
     coarse that the weights are brought back to the size they had, by a power of two, or float16 would overflow.
     """
     digits = 1 / INPUT_ROUNDOFF[precision] if precision in INPUT_ROUNDOFF else 2.0**24
-    switches = [i for i, layer in enumerate(net.layers) if i > net.first_trained and isinstance(layer, (ReLU, MaxPool2d))]
+    switches = switches_of(net)
     params = state.params.astype(np.float32)
     ahead = [place for place in places(net) if len(place.shape) > 1 and switches and place.layer < switches[-1]]
     biases = {place.layer: place for place in places(net) if len(place.shape) == 1}

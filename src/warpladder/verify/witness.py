@@ -13,6 +13,7 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..nets import Net
 from ..ops.array import TABLE
+from ..ops.reference import with_references
 from ..order import Order
 from ..params import views
 from ..tolerance import STORED
@@ -36,7 +37,7 @@ class Witness(LayerwiseTrainer):
     """Plain float32 code at these parameters, (param_count,); `sums` is told the terms of its gradients."""
 
     def __init__(self, net: Net, params: np.ndarray, sums: Sums | None = None) -> None:
-        super().__init__(net, SETTINGS, State(params), TABLE)
+        super().__init__(net, SETTINGS, State(params), with_references(TABLE, net))
         self.sums, self.passed = sums, 0
 
     def _pass(self, n: int) -> tuple[float, int]:

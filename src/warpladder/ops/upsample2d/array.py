@@ -10,7 +10,7 @@ class ArrayUpsample2d(Op):
 
     def forward(self, n: int) -> None:
         t = self.buffers
-        s: int = self.layer.scale_factor  # type: ignore[attr-defined]
+        s: int = self.layer.scale_factor
         c, h, w = t.x.shape[1:]
         t.y[:n].reshape(n, c, h, s, w, s)[...] = t.x[:n, :, :, None, :, None]
 
@@ -18,7 +18,7 @@ class ArrayUpsample2d(Op):
         t = self.buffers
         if t.dx is None:
             return
-        s: int = self.layer.scale_factor  # type: ignore[attr-defined]
+        s: int = self.layer.scale_factor
         dx, dy = t.dx[:n], t.dy[:n]
         dx[...] = dy[:, :, ::s, ::s]
         for offset in range(1, s * s):
