@@ -13,10 +13,13 @@ from types import ModuleType
 
 from .. import nets
 from ..errors import RungError
-from ..nets import Layer, Net
+from ..nets import Conv2d, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Upsample2d
 from ..pyfile import home
 
 PACKAGE = __name__.rpartition(".")[0]
+
+#: The layers that tables, the reference and the compiler of the native rung list by themselves.
+LISTED = (Linear, Conv2d, ReLU, MaxPool2d, Upsample2d, Flatten)
 
 
 def lacks(kind: type[Layer], file: str) -> str | None:
@@ -45,13 +48,13 @@ def form(kind: type[Layer], file: str) -> ModuleType:
 
 
 def missing(net: Net, file: str) -> str | None:
-    """The first reason why a net cannot be computed by such files: a layer of another's that has none. None where there is no reason."""
+    """The first reason why a net cannot be computed by such files: a layer that no table lists has none. None where there is no reason."""
     return next((told for kind in others(net) if (told := lacks(kind, file))), None)
 
 
 def others(net: Net) -> list[type[Layer]]:
-    """The kinds of layers in a net that stand in no table of warpladder's."""
-    return [type(layer) for layer in net.layers if type(layer).__module__ != nets.__name__]
+    """The kinds of layers in a net that no table lists: those from outside of warpladder are among them."""
+    return [type(layer) for layer in net.layers if type(layer) not in LISTED]
 
 
 def _package(kind: type[Layer]) -> str:

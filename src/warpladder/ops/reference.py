@@ -95,7 +95,7 @@ class ReferenceOp(Op):
 
 
 def with_references(table: OpTable, net: Net) -> OpTable:
-    """A table that computes the net's layers from outside of warpladder by their references: what a proof compares with leans on nothing that is on trial."""
+    """A table that computes those of the net's layers that no table lists by their references: what a proof compares with leans on nothing that is on trial."""
     return replace(table, layers={**table.layers, **dict.fromkeys(others(net), ReferenceOp)})
 
 

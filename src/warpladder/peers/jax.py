@@ -60,7 +60,7 @@ def unsupported(net: Net, config: TrainConfig, options: JaxOptions = JaxOptions(
 
 
 def _layers(net: Net) -> str | None:
-    """Why a layer from outside of warpladder cannot be trained, or None."""
+    """Why a layer that no table lists cannot be trained, or None."""
     from ..ops.forms import missing, others
 
     trained = [

@@ -141,7 +141,7 @@ def _optimizer(config: TrainConfig, options: TorchOptions) -> str | None:
 
 
 def _layers(net: Net) -> str | None:
-    """Which layer from outside of warpladder PyTorch does not have, or None; torch is loaded only for a net that has some."""
+    """Which layer that no table lists PyTorch does not have either, or None; torch is loaded only for a net that has some."""
     from ..ops.forms import others
 
     found = others(net)

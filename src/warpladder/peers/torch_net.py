@@ -56,7 +56,7 @@ def _module(layer: Layer, in_shape: tuple[int, ...]) -> nn.Module:
 
 
 def lacking(kind: type[Layer]) -> str | None:
-    """Why PyTorch's peer has nothing for a layer from outside of warpladder, or None: it takes the class of that name in `torch.nn`."""
+    """Why PyTorch's peer has nothing for a layer that is not listed here, or None: it takes the class of that name in `torch.nn`."""
     found = getattr(nn, kind.__name__, None)
     if isinstance(found, type) and issubclass(found, nn.Module):
         return None

@@ -19,26 +19,34 @@ def of_loops(net: Net, config: TrainConfig, options: Options = Options()) -> str
 
 def of_native(net: Net, config: TrainConfig, options: Options = Options()) -> str | None:
     """For the rung that compiles a whole epoch."""
-    return of_others(net, "it compiles the layers of warpladder alone") or of_loops(net, config, options)
+    from ..ops.forms import LISTED, others
+
+    known = ", ".join(kind.__name__ for kind in LISTED)
+    told = next((f"it compiles {known}, and has nothing for {kind.__name__}" for kind in others(net)), None)
+    return told or of_loops(net, config, options)
 
 
 def of_kernels(net: Net, config: TrainConfig, options: KernelOptions = KernelOptions()) -> str | None:
     """For a rung of CUDA kernels, on a GPU or emulated."""
     from ..trainers.kernelwise.where import why_not
 
-    told = "its table has kernels for the layers of warpladder alone; a rung of your own can have a table with more (docs/own-rung.md)"
-    return of_others(net, told) or config.optimizer.lacks("step.cu") or why_not(options.device)
+    return _without_kernels(net) or config.optimizer.lacks("step.cu") or why_not(options.device)
+
+
+def _without_kernels(net: Net) -> str | None:
+    """Which layer no table of kernels has, or None: all tables have at least what the naive one has."""
+    from ..ops.forms import others
+
+    if not (kinds := others(net)):
+        return None
+    from ..ops.naive import TABLE
+
+    told = "there are no kernels for {}: a rung of your own can have a table with more (docs/own-rung.md)"
+    return next((told.format(kind.__name__) for kind in kinds if (kind,) not in TABLE.layers), None)
 
 
 def of_layers(net: Net, file: str) -> str | None:
-    """Where a layer from outside of warpladder has no such file beside its class."""
+    """Where a layer that no table lists has no such file beside its class."""
     from ..ops.forms import missing
 
     return missing(net, file)
-
-
-def of_others(net: Net, told: str) -> str | None:
-    """Why a rung that takes no layers from outside of warpladder does not take one of this net's."""
-    from ..ops.forms import others
-
-    return next((f"{kind.__name__} is a layer of your own: {told}" for kind in others(net)), None)

@@ -1,7 +1,7 @@
-"""The references of layers from outside of warpladder, against themselves: is what `backward` gives the slope of `forward`?
+"""The references of layers that stand in a folder of their own, against themselves: is what `backward` gives the slope of `forward`?
 
-The references of warpladder's own layers are held against finite differences and PyTorch by its tests. Nobody has tested another's, and a proof against a
-reference that is wrong would call an honest trainer a liar, or prove a wrong one.
+The references of warpladder's listed layers are held against finite differences and PyTorch by its tests. Nobody may have tested another's, and a proof
+against a reference that is wrong would call an honest trainer a liar, or prove a wrong one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TRIES = 64  # draws of samples until they keep clear
 
 
 def contradiction(net: Net, seed: int) -> str | None:
-    """Where the reference of one of the net's layers from outside does not fit the layer or itself, in words; None where each one does."""
+    """Where the reference of one of the net's layers that no table lists does not fit the layer or itself, in words; None where each one does."""
     kinds = others(net)
     for index, layer in enumerate(net.layers):
         if type(layer) in kinds and (told := _fault(layer, net.shapes[index], np.random.default_rng([seed, index]))):
