@@ -7,6 +7,7 @@ option, is blocked.py, a kernel stridedrelu/, a peer tutorial.py, a data set moo
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -22,6 +23,7 @@ from adagrad import Adagrad
 from avgpool2d import AvgPool2d
 from leakyrelu import LeakyReLU
 from strategies import case
+from test_docs import ROOT, code
 from warpladder.emulator import why_not
 from warpladder.ladder import find, is_peer, load
 from warpladder.nets import Layer, Net, mlp10
@@ -338,6 +340,24 @@ def test_commands_know_the_layers_of_a_net_s_file(run, folder, monkeypatch) -> N
     monkeypatch.setattr(Layer, "known", Layer.known | LAYERS)  # as the file's imports do in a process that has not run it yet
     assert run("evaluate", "a.safetensors", "--net", "soft.py", "--data", "digits")[0] == 0
     assert run("train", "--net", "soft.py", *small[:4], "--resume", "a.safetensors", "--epochs", "2", "--no-progress")[0] == 0
+
+
+def test_the_layer_and_the_data_set_of_the_pages_work(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if Path(place) != HERE])
+    for name in [name for name in sys.modules if name.partition(".")[0] == "leakyrelu"]:
+        monkeypatch.delitem(sys.modules, name)  # that of tests/leakyrelu
+    _, smooth, *files, _ = code(ROOT / "docs" / "own-net.md", "python")
+    (tmp_path / "leakyrelu").mkdir()
+    for name, text in zip(("__init__.py", "reference.py", "array.py"), files, strict=True):
+        (tmp_path / "leakyrelu" / name).write_text(text)
+    (tmp_path / "smooth.py").write_text(smooth)
+    (tmp_path / "moons.py").write_text(code(ROOT / "docs" / "data.md", "python")[-1])
+    data = wl.data.load("moons.py")
+    net = wl.load_net("smooth.py", data.in_shape, data.classes)
+    assert type(net.layers[2]) is not LeakyReLU
+    verdict = wl.verify(find("numpy").build, net, SGD, dataset=data)
+    assert verdict.passed, verdict.reason
 
 
 # A kernel

@@ -180,7 +180,7 @@ def test_a_net_without_a_shape_says_so():
 
 def test_the_page_on_nets_says_what_works():
     page = ROOT / "docs" / "own-net.md"
-    (toml,), (python, use) = code(page, "toml"), code(page, "python")
+    (toml,), (python, *_, use) = code(page, "toml"), code(page, "python")
     assert wl.load_net(written("mine.toml", toml), (1, 8, 8)).shapes[1] == (16, 8, 8)
     assert wl.load_net(written("mine.toml", toml.replace("# in_shape", "in_shape").replace("# name", "name"))).in_shape == (1, 28, 28)
     assert wl.load_net(written("funnel.py", python), (1, 8, 8), 7).out_shape == (7,)
