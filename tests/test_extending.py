@@ -24,12 +24,15 @@ from avgpool2d import AvgPool2d
 from leakyrelu import LeakyReLU
 from strategies import case
 from test_docs import ROOT, code
+from warpladder.bench.kept import Kept
+from warpladder.bench.task import Task
 from warpladder.emulator import why_not
 from warpladder.ladder import find, is_peer, load
 from warpladder.nets import Layer, Net, mlp10
 from warpladder.optimizers import Optimizer
 from warpladder.profile import profile
 from warpladder.profile.floor import backward
+from warpladder.results import Checked
 from warpladder.results import load as load_results
 from warpladder.schedules import Schedule
 
@@ -158,6 +161,22 @@ def test_a_file_that_a_rung_needs_and_that_is_not_there_is_said(tmp_path, monkey
     assert start.step >= 0
 
 
+@dataclass(frozen=True)
+class Alone(Optimizer):
+    learning_rate: float = 0.1
+
+
+Optimizer.known.pop("alone")
+
+
+def test_an_optimizer_in_a_lone_file_is_told_where_it_belongs() -> None:
+    told = find("numpy").unsupported(mlp10((1, 8, 8)), wl.TrainConfig(optimizer=Alone()))
+    assert (
+        told
+        == "optimizer Alone stands alone in a file: put it into alone/__init__.py, and array.py beside it, which says how it steps here"
+    )
+
+
 # Layers
 
 FLAT = Net(
@@ -178,7 +197,7 @@ SGD = wl.TrainConfig(batch_size=32, learning_rate=0.1)
 
 @pytest.mark.parametrize(
     ("net", "name"),
-    [(POOLED, "loops"), (POOLED, "numpy"), (POOLED, "torch"), pytest.param(FLAT, "jax", marks=pytest.mark.pairs)],
+    [(POOLED, "loops"), (POOLED, "numpy"), (POOLED, "torch:threads=1"), pytest.param(FLAT, "jax", marks=pytest.mark.pairs)],
     ids=["loops", "numpy", "torch", "jax"],
 )
 def test_layers_of_one_s_own_are_proven_on_rungs_and_peers(net: Net, name: str) -> None:
@@ -319,6 +338,15 @@ def test_a_climb_proves_them_together(run, folder) -> None:
     assert found.data.name == "moons" and all(rung.check is not None and rung.check.passed for rung in found.rungs)
     assert all(rung.peak_rss_bytes for rung in found.rungs), "processes of their own know the layers"
     assert "climb soft.py --data ./moons.py --rungs numpy,./blocked.py" in found.command
+
+
+def test_a_proof_with_something_from_outside_is_never_kept(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: str(tmp_path))
+    data, passed = wl.data.load("digits", limit=50), Checked(True, 1e-7, 1e-6, "", 1.0)
+    for net, config, kept in ((mlp10((1, 8, 8)), SGD, True), (POOLED, SGD, False), (mlp10((1, 8, 8)), CONFIG, False)):
+        proofs = Kept(Task(net, data, config, 1, 1, 1.0))
+        proofs.keep(find("numpy"), passed, False)
+        assert (proofs.find(find("numpy")) is not None) is kept
 
 
 def test_a_rung_s_mistake_is_found(folder) -> None:

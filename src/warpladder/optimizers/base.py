@@ -149,6 +149,11 @@ class Optimizer(metaclass=ByName):
     @classmethod
     def lacks(cls, file: str) -> str | None:
         """A line where the optimizer's folder has no such file, as "step.cu"; None where it has."""
+        if not hasattr(import_module(cls.__module__), "__path__"):
+            place = f"{cls.__name__.lower()}/__init__.py"
+            return (
+                f"optimizer {cls.__name__} stands alone in a file: put it into {place}, and {file} beside it, which says how it steps here"
+            )
         folder = cls.folder()
         if (folder / file).is_file():
             return None
