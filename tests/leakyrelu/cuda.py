@@ -5,22 +5,25 @@ from pathlib import Path
 import numpy as np
 
 from warpladder.ops.grids import flat
-from warpladder.ops.kernels import KernelOp
+from warpladder.ops.segments import Segment
 
 SOURCE = Path(__file__).with_name("leakyrelu.cu")
 
 
-class CudaLeakyReLU(KernelOp):
-    def __init__(self, device, layers, buffers, block_size):
-        super().__init__(device, layers, buffers, block_size)
-        self.slope = np.float32(layers[0].negative_slope)
+class CudaLeakyReLU(Segment):
+    def __init__(self, device, subgraph, operands, block_size):
+        super().__init__(device, subgraph, operands, block_size)
+        self.slope = np.float32(subgraph.layers[0].negative_slope)
         self.forward_kernel = device.kernel(SOURCE, "leakyrelu_forward")
         self.backward_kernel = device.kernel(SOURCE, "leakyrelu_backward")
 
-    def forward(self, n):
-        t, count = self.buffers, self.buffers.x[:n].size
+    def forward(self, part):
+        t, count = self.buffers, self.buffers.x[: part.n].size
         return [flat(self.forward_kernel, count, self.block_size, t.x, t.y, self.slope, count)]
 
-    def backward(self, n):
-        t, count = self.buffers, self.buffers.x[:n].size
+    def backward(self, part):
+        t, count = self.buffers, self.buffers.x[: part.n].size
         return [] if t.dx is None else [flat(self.backward_kernel, count, self.block_size, t.x, t.dy, t.dx, self.slope, count)]
+
+
+OP = CudaLeakyReLU

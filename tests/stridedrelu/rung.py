@@ -1,41 +1,40 @@
-"""The naive rung with ReLU's kernel replaced by another one, and with kernels for a layer that warpladder does not have."""
+"""The naive rung with ReLU's kernel replaced by another one."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
-from leakyrelu import LeakyReLU
-from leakyrelu.cuda import CudaLeakyReLU
 from warpladder import ReLU
 from warpladder.ladder import KernelOptions, Rung
-from warpladder.ops.kernels import KernelOp, ceil_div
+from warpladder.ops.kernels import ceil_div
 from warpladder.ops.naive import TABLE
+from warpladder.ops.segments import Segment
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 from warpladder.trainers.kernelwise.where import open_device, why_not
 
 SOURCE = Path(__file__).with_name("relu.cu")
 
 
-class StridedReLU(KernelOp):
+class StridedReLU(Segment):
     """A quarter as many threads as there are numbers."""
 
-    def __init__(self, device, layers, buffers, block_size):
-        super().__init__(device, layers, buffers, block_size)
+    def __init__(self, device, subgraph, operands, block_size):
+        super().__init__(device, subgraph, operands, block_size)
         self.forward_kernel = device.kernel(SOURCE, "strided_relu_forward")
         self.backward_kernel = device.kernel(SOURCE, "strided_relu_backward")
 
-    def forward(self, n):
-        t, count = self.buffers, self.buffers.x[:n].size
+    def forward(self, part):
+        t, count = self.buffers, self.buffers.x[: part.n].size
         return [self.forward_kernel.bind(ceil_div(count, 4 * 32), 32, t.x, t.y, count)]
 
-    def backward(self, n):
-        t, count = self.buffers, self.buffers.x[:n].size
+    def backward(self, part):
+        t, count = self.buffers, self.buffers.x[: part.n].size
         return [] if t.dx is None else [self.backward_kernel.bind(ceil_div(count, 4 * 32), 32, t.y, t.dy, t.dx, count)]
 
 
 def build(net, config, state, options=KernelOptions()):  # noqa: B008  (frozen)
-    table = replace(TABLE, layers={**TABLE.layers, (ReLU,): StridedReLU, (LeakyReLU,): CudaLeakyReLU})
+    table = replace(TABLE, segments={**TABLE.segments, (ReLU,): StridedReLU})
     return KernelTrainer(net, config, state, open_device(options.device), table, options.feed or "sync", options.block_size)
 
 

@@ -1,7 +1,8 @@
 """The computation of layers that no table lists: files that stand beside the layer's class, as an optimizer's step stands beside its class.
 
 `reference.py` has the functions `forward(layer, x, w, b)` and `backward(layer, x, w, dy)`, which returns (dx,) or (dx, dw, db), in float64, and for a layer whose
-gradient jumps `margin(layer, x)`. `array.py` and `loops.py` name their `Op` as `OP`. `jax.py` has `forward(layer, x)`. A rung for which there is no file says so.
+gradient jumps `margin(layer, x)`. `array.py` and `loops.py` name their `Op` as `OP`, `cuda.py` its `Segment`. `jax.py` has `forward(layer, x)`.
+A rung for which there is no file says so.
 """
 
 from __future__ import annotations

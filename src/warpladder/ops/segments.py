@@ -18,6 +18,7 @@ from ..errors import RungError
 from ..nets import Net
 from .base import Buffers
 from .chain import Slice, Subgraph
+from .forms import form, others
 from .kernels import KernelAccumulate, KernelUpdate, Launches, Log, OnDevice
 
 if TYPE_CHECKING:
@@ -189,6 +190,13 @@ class KernelTable:
     update: type[KernelUpdate]
     accumulate: type[KernelAccumulate]
     rivals: tuple[type[Segment], ...] = ()
+
+    def with_files(self, net: Net) -> KernelTable:
+        """The table with the segments of the net's layers that no table lists, from their files `cuda.py`, where it has none for them itself."""
+        own: dict[tuple[type, ...], type[Segment]] = {
+            (kind,): form(kind, "cuda.py").OP for kind in others(net) if (kind,) not in self.segments
+        }
+        return replace(self, segments={**self.segments, **own}) if own else self
 
     def cut(self, chain: Subgraph) -> Cut | None:
         """The cheapest way to cut a chain into segments, in order; None where there is none. Of equal ones that with the longer first segments.

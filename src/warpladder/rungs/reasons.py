@@ -30,19 +30,7 @@ def of_kernels(net: Net, config: TrainConfig, options: KernelOptions = KernelOpt
     """For a rung of CUDA kernels, on a GPU or emulated."""
     from ..trainers.kernelwise.where import why_not
 
-    return _without_kernels(net) or config.optimizer.lacks("step.cu") or why_not(options.device)
-
-
-def _without_kernels(net: Net) -> str | None:
-    """Which layer no table of kernels has, or None: all tables have at least what the naive one has."""
-    from ..ops.forms import others
-
-    if not (kinds := others(net)):
-        return None
-    from ..ops.naive import TABLE
-
-    told = "there are no kernels for {}: a rung of your own can have a table with more (docs/own-rung.md)"
-    return next((told.format(kind.__name__) for kind in kinds if (kind,) not in TABLE.layers), None)
+    return of_layers(net, "cuda.py") or config.optimizer.lacks("step.cu") or why_not(options.device)
 
 
 def of_layers(net: Net, file: str) -> str | None:

@@ -60,7 +60,7 @@ class KernelTrainer(Trainer):
         self, net: Net, config: TrainConfig, state: State, device: Device, table: KernelTable, feed: str, block_size: int | None = None,
         precision: str = "fp32",
     ) -> None:  # fmt: skip
-        self.net, self.config, self.device, self.table, self.precision = net, config, device, table, precision
+        self.net, self.config, self.device, self.table, self.precision = net, config, device, table.with_files(net), precision
         self.feed_name, self.feed_type = feed, FEEDS[feed]
         self.block_size = block_size or BLOCK_SIZE
         self.layout = Layout(net)
