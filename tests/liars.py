@@ -32,8 +32,7 @@ from warpladder.trainers.layerwise import LayerwiseTrainer
 
 def joined(logs: list[StepLog]) -> StepLog:
     """The log of consecutive ranges as that of one."""
-    nothing = StepLog(np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64))
-    return StepLog(*(np.concatenate([getattr(log, name) for log in (nothing, *logs)]) for name in ("loss", "correct", "size")))
+    return StepLog.joined(logs or [StepLog(np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64))])
 
 
 class Wrapper(Trainer):

@@ -28,6 +28,7 @@ import numpy as np
 
 from large_batches import BATCHES, LARGE, SMALL
 from liars import LIARS, Liar, SharesItsParameters
+from loss_liars import LOSS_LIARS
 from warpladder import ladder, nets
 from warpladder.config import RECIPES, TrainConfig
 from warpladder.data import load
@@ -171,7 +172,7 @@ def swept(part: Part) -> Found:
     row, began = part.row, time.perf_counter()
     data = loaded(row.data, part.data_dir)
     shared = Shared(*sized(row.net, data, row.batch), data, part.seed)
-    sorts = {"liars": (*LIARS, *WRONG_STEPS, *LARGE), "large": LARGE}
+    sorts = {"liars": (*LIARS, *WRONG_STEPS, *LOSS_LIARS, *LARGE), "large": LARGE}
     liars = sorts.get(part.who, ())[part.first :: part.of]
     found = list(lying(shared, liars) if part.who in sorts else honest(shared, part.who.split(",")))
     wrong = [f"{row}, seed {part.seed}, {who}: {verdict.reason}" for who, good, verdict in found if not good]

@@ -758,7 +758,7 @@ def test_a_history_has_every_epoch_that_was_trained(net, data):
     timed_epochs = timing.steps // timing.epoch_steps * len(timing.seconds)
     assert len(history.loss) == len(history.accuracy) == len(history.seconds) == max(4, timed_epochs)
     run = train(net, data, CONFIG.but(epochs=4), rung="numpy")
-    assert np.allclose(history.loss[:4], [log.train_loss for log in run.history], rtol=1e-9)
+    assert np.allclose(history.loss[:4], [log.train_loss or 0.0 for log in run.history], rtol=1e-9)
     assert np.allclose(history.accuracy[:4], [log.train_accuracy or 0.0 for log in run.history], rtol=1e-9)
     assert sum(history.seconds[:timed_epochs]) == pytest.approx(sum(timing.seconds))
     assert all(seconds > 0 for seconds in history.seconds) and 0 < found.test_seconds < 10

@@ -46,8 +46,13 @@ class TrainConfig(metaclass=ByName):
         A new seeded order every epoch; otherwise the stored order.
     drop_last : bool
         Leave out a partial last batch; by default it is trained with its own mean.
-    log_every : int
-        Steps between two looks at the loss (progress, not-finite check).
+    log_every : int or None
+        Steps of an epoch after which the host reads their losses and waits for them: `train` for its progress and to see that they are finite, a
+        climb because that is what it times. They are read at the end of an epoch in any case; where one has no more than half as many steps, several
+        are read together. None is as seldom as that: once an epoch, or less often where epochs are short. `train` reads them at least once a second.
+    loss_every : int
+        Epochs between two whose loss and accuracy on the training batches are computed: of those numbered from 1 the multiples of this, whatever
+        the number of epochs, wherever a run begins. In the others gradients are computed, and the weights go the same way.
     learning_rate, momentum, nesterov, weight_decay, betas, eps : optional
         Settings of the optimizer, in place of those that it has: `TrainConfig(learning_rate=0.1)` trains with `SGD(0.1)`.
     """
@@ -62,7 +67,8 @@ class TrainConfig(metaclass=ByName):
     seed: int = 0
     shuffle: bool = True
     drop_last: bool = False
-    log_every: int = 100
+    log_every: int | None = None
+    loss_every: int = 1
 
     def __init__(
         self,
@@ -74,7 +80,8 @@ class TrainConfig(metaclass=ByName):
         seed: int = 0,
         shuffle: bool = True,
         drop_last: bool = False,
-        log_every: int = 100,
+        log_every: int | None = None,
+        loss_every: int = 1,
         *,
         learning_rate: float | None = None,
         momentum: float | None = None,
@@ -85,15 +92,15 @@ class TrainConfig(metaclass=ByName):
     ) -> None:
         short = (learning_rate, momentum, nesterov, weight_decay, betas, eps)
         changes = {name: value for name, value in zip(SHORT, short, strict=True) if value is not None}
-        values = (epochs, batch_size, changed(optimizer, changes), schedule, clip_value, seed, shuffle, drop_last, log_every)
+        values = (epochs, batch_size, changed(optimizer, changes), schedule, clip_value, seed, shuffle, drop_last, log_every, loss_every)
         for field, value in zip(fields(self), values, strict=True):
             object.__setattr__(self, field.name, value)
         self._check()
 
     def _check(self) -> None:
-        for name, least in (("epochs", 0), ("batch_size", 1), ("seed", 0), ("log_every", 1)):
+        for name, least in (("epochs", 0), ("batch_size", 1), ("seed", 0), ("log_every", 1), ("loss_every", 1)):
             value = getattr(self, name)
-            if value is None and name == "batch_size":
+            if value is None and name in ("batch_size", "log_every"):
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ConfigError(f"{name} wants a whole number of at least {least}, got {value!r}")
@@ -114,6 +121,8 @@ class TrainConfig(metaclass=ByName):
             raise ConfigError("clip_value 0 would stop every update: leave it out for no clipping")
         if self.seed >= 2**32:
             raise ConfigError(f"seed must be below 2^32, got {self.seed}")
+        if self.loss_every >= 2**31:
+            raise ConfigError(f"loss_every must be below 2^31, got {self.loss_every}")
 
     @classmethod
     def moved(cls, name: str) -> str | None:
@@ -151,6 +160,10 @@ class TrainConfig(metaclass=ByName):
         """Steps in one epoch: ceil(samples / batch), or floor with `drop_last`."""
         batch = self.batch(samples)
         return samples // batch if self.drop_last else -(-samples // batch)
+
+    def has_loss(self, epoch: int) -> bool:
+        """Whether loss and accuracy are computed in an epoch; epochs are counted from 0, as `Order.epoch` is."""
+        return (epoch + 1) % self.loss_every == 0
 
     def but(self, **changes: object) -> TrainConfig:
         """A copy with these settings changed, those of its optimizer among them."""

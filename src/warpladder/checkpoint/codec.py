@@ -50,7 +50,7 @@ def encode(checkpoint: Checkpoint) -> bytes:
         "rung": checkpoint.rung,
         "epoch": checkpoint.epoch,
         "step": checkpoint.step,
-        "sums": asdict(checkpoint.sums) | {"loss": checkpoint.sums.loss.hex()},
+        "sums": asdict(checkpoint.sums) | {"loss": None if checkpoint.sums.loss is None else checkpoint.sums.loss.hex()},
         "history": [asdict(log) for log in checkpoint.history],
         "finished": checkpoint.finished,
         "test": None if checkpoint.test is None else asdict(checkpoint.test),
@@ -213,6 +213,10 @@ def _check_place(at: Checkpoint) -> None:
         _refuse(f"has finished {at.epoch} epochs, but logs others")
     if at.sums.samples != min(at.step * at.config.batch(at.data.samples), at.data.samples):
         _refuse(f"has sums over {at.sums.samples} samples, which does not fit {at.step} steps")
+    lossy = [(log.epoch - 1, log.train_loss) for log in at.history] + ([(at.epoch, at.sums.loss)] if at.step else [])
+    for epoch, loss in lossy:
+        if (loss is not None) != at.config.has_loss(epoch):
+            _refuse(f"logs {'no' if loss is None else 'a'} loss of epoch {epoch + 1}, where loss_every is {at.config.loss_every}")
 
 
 def _config(value: Any) -> tuple[TrainConfig, list[str]]:
@@ -244,6 +248,12 @@ def _data(value: Any, net: Net) -> DataMark:
 
 
 def _sums(value: Any) -> Sums:
+    if (
+        isinstance(value, dict)
+        and value.get("loss", "") is None
+        and _record(value, loss=type(None), correct=type(None), samples=int, seconds=float)
+    ):
+        return Sums(**value)
     if not _record(value, loss=str, correct=int, samples=int, seconds=float):
         _refuse("is damaged: its sums over the epoch are incomplete")
     loss = float.fromhex(value["loss"])
@@ -254,7 +264,7 @@ def _sums(value: Any) -> Sums:
 
 def _history(value: Any) -> tuple[EpochLog, ...]:
     maybe = (float, type(None))
-    types = {"epoch": int, "train_loss": float, "train_accuracy": maybe, "valid_loss": maybe, "valid_accuracy": maybe, "seconds": float}
+    types = {"epoch": int, "train_loss": maybe, "train_accuracy": maybe, "valid_loss": maybe, "valid_accuracy": maybe, "seconds": float}
     if not isinstance(value, list) or not all(_record(log, **types) for log in value):
         _refuse("is damaged: its history is incomplete")
     return tuple(EpochLog(**log) for log in value)

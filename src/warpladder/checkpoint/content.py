@@ -29,7 +29,7 @@ class EpochLog:
     """A finished epoch.
 
     epoch : counts from 1.
-    train_loss, train_accuracy : sample-weighted means over the epoch's batches, each taken before its update.
+    train_loss, train_accuracy : sample-weighted means over the epoch's batches, each taken before its update; None where `loss_every` leaves the epoch out.
     valid_loss, valid_accuracy : of the validation part after the epoch; None without one.
     seconds : wall time spent in the epoch's training steps; scoring and checkpoints are left out.
 
@@ -37,7 +37,7 @@ class EpochLog:
     """
 
     epoch: int
-    train_loss: float
+    train_loss: float | None
     train_accuracy: float | None
     valid_loss: float | None
     valid_accuracy: float | None
@@ -48,20 +48,24 @@ class EpochLog:
 class Sums:
     """An unfinished epoch so far: sums over its samples, and the seconds spent in its steps.
 
-    The loss is summed step by step, so that the result does not depend on how the steps were grouped.
+    The loss is summed step by step, so that the result does not depend on how the steps were grouped. Loss and correct are None in an epoch without them.
     """
 
-    loss: float = 0.0
-    correct: int = 0
+    loss: float | None = 0.0
+    correct: int | None = 0
     samples: int = 0
     seconds: float = 0.0
 
     def plus(self, loss: np.ndarray, correct: np.ndarray, size: np.ndarray, seconds: float) -> Sums:
         """With more steps: each batch's mean loss, correct samples and size, (steps,) each."""
-        total = self.loss
+        total = 0.0 if self.loss is None else self.loss
         for batch_loss, batch_size in zip(loss.tolist(), size.tolist(), strict=True):
             total += batch_loss * batch_size
-        return Sums(total, self.correct + int(correct.sum()), self.samples + int(size.sum()), self.seconds + seconds)
+        return Sums(total, (self.correct or 0) + int(correct.sum()), self.samples + int(size.sum()), self.seconds + seconds)
+
+    def plus_without_loss(self, size: np.ndarray, seconds: float) -> Sums:
+        """With more steps whose losses were not computed, of batches of these sizes, (steps,)."""
+        return Sums(None, None, self.samples + int(size.sum()), self.seconds + seconds)
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,8 @@ config_options = _together(
     click.option("--seed", type=int, help="Seed of initial weights, order and splits."),
     click.option("--shuffle/--no-shuffle", default=None, help="A new order every epoch, or the stored one."),
     click.option("--drop-last/--keep-last", default=None, help="Leave out a partial last batch, or train it."),
-    click.option("--log-every", type=int, help="Steps between two looks at the loss."),
+    click.option("--log-every", type=int, help="Steps after which the host reads their losses; as seldom as it can if not given."),
+    click.option("--loss-every", type=int, help="Epochs of which one computes loss and accuracy of its batches: every one if not given."),
 )
 
 

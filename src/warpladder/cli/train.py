@@ -167,19 +167,21 @@ def _epochs(run: Run) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
+    from ..nets import CrossEntropyLoss
+
     history = run.history
     stride = -(-len(history) // ROWS)
     shown = [log for log in history if log.epoch % stride == 0 or log in (history[0], history[-1])]
     with_valid = history[0].valid_loss is not None
-    with_accuracy = history[0].train_accuracy is not None
+    with_accuracy = isinstance(run.net.loss, CrossEntropyLoss)
     heads = ["epoch", "loss", *(["accuracy"] * with_accuracy)]
     heads += ["valid. loss", *(["valid. accuracy"] * with_accuracy)] if with_valid else []
     table = Table(title=f"{run.net.name} on the {run.rung} rung", box=SIMPLE_HEAD)
     for head in (*heads, "seconds"):
         table.add_column(head, justify="right")
     for log in shown:
-        cells = [str(log.epoch), f"{log.train_loss:.4g}"]
-        cells += [] if log.train_accuracy is None else [percent(log.train_accuracy)]
+        cells = [str(log.epoch), "-" if log.train_loss is None else f"{log.train_loss:.4g}"]
+        cells += ["-" if log.train_accuracy is None else percent(log.train_accuracy)] if with_accuracy else []
         cells += [] if log.valid_loss is None else [f"{log.valid_loss:.4g}"]
         cells += [] if log.valid_accuracy is None else [percent(log.valid_accuracy)]
         table.add_row(*cells, f"{log.seconds:.3g}")

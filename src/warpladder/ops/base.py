@@ -101,8 +101,8 @@ class LossOp(Bound, ABC):
         self.correct = xp.zeros(1, np.int64)
 
     @abstractmethod
-    def forward(self, n: int) -> None:
-        """Write the mean loss over the first n samples and how many of them are correct (0 where that means nothing)."""
+    def forward(self, n: int, has_loss: bool = True) -> None:
+        """Write the mean loss over the first n samples and how many of them are correct (0 where that means nothing); or neither, where not `has_loss`."""
 
     @abstractmethod
     def backward(self, n: int) -> None:

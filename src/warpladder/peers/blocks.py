@@ -6,10 +6,13 @@ clock runs. Other ranges are made up of powers of eight, which are compiled when
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from ..config import TrainConfig
+from ..order import Order
+from ..trainers.base import StepLog
 
 #: Each length is as many times the next smaller one.
 POWER = 8
@@ -64,6 +67,16 @@ class Blocks:
             step += length
         if step < last:
             yield Block(step, 1, self.partial)
+
+
+def in_a_row(config: TrainConfig, orders: Sequence[Order]) -> list[tuple[bool, int]]:
+    """Epochs parted where losses begin or cease to be computed: for each part whether they are, and its epochs."""
+    return [(has_loss, len(list(part))) for has_loss, part in groupby(orders, key=lambda order: config.has_loss(order.epoch))]
+
+
+def with_losses(config: TrainConfig, orders: Sequence[Order], logs: Sequence[StepLog]) -> list[StepLog]:
+    """The logs of whole epochs, those of epochs without losses without them."""
+    return [log if config.has_loss(order.epoch) else StepLog.without_loss(log.size) for order, log in zip(orders, logs, strict=True)]
 
 
 def powers(most: int) -> list[int]:

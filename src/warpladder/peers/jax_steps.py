@@ -87,6 +87,7 @@ class Length:
     whole : whether a batch is all samples, so that nothing is gathered.
     at_once : whether the samples of all steps are gathered before the first, where a GPU has room for them: a kernel less in each step.
     half_bits : of the order, where the program begins with an epoch and works its order out itself: a call less; None where it is given one.
+    has_loss : whether losses and right samples are among the results: what leads to none XLA leaves out.
     """
 
     count: int
@@ -95,6 +96,7 @@ class Length:
     whole: bool
     at_once: bool
     half_bits: int | None
+    has_loss: bool = True
 
 
 def forward(net: Net, params: Tree, x: jax.Array, precision: str) -> jax.Array:
@@ -246,7 +248,8 @@ def steps(net: Net, rule: Rule, precision: str, length: Length) -> Callable[...,
     x, labels : all samples, as `layout.stored` keeps them, and their labels or None.
     place : (n,) and () int32, the order of an epoch's samples and the position of the first that is trained on; with `length.half_bits` the
         order's words, and the first is the epoch's; None where a batch is all samples.
-    log : (2, count) uint32, the bits of each step's loss, and its right samples: one array, so that one copy brings it to the host.
+    log : (2, count) uint32, the bits of each step's loss, and its right samples: one array, so that one copy brings it to the host; (2, 0) without
+        `length.has_loss`.
     rows : the order that was worked out, or None.
     """
     gradient = jax.value_and_grad(loss(net, precision), has_aux=True)
@@ -259,7 +262,7 @@ def steps(net: Net, rule: Rule, precision: str, length: Length) -> Callable[...,
         def step(carry: tuple[Tree, Slots], batch: tuple[jax.Array, Any], row: jax.Array | None) -> tuple[Any, Any]:
             images, labels = batch
             reported, grads = gradient(carry[0], images if scale is None else pixels(images, scale), labels)
-            return update(rule, table if row is None else row, *carry, grads), reported
+            return update(rule, table if row is None else row, *carry, grads), reported if length.has_loss else ()
 
         mine, rows = None, None
         if length.half_bits is not None:
@@ -281,7 +284,8 @@ def steps(net: Net, rule: Rule, precision: str, length: Length) -> Callable[...,
             else:
                 turn, over = lambda carry, over: step(carry, gathered(over[0]), over[1]), mine
             (params, slots), reported = lax.scan(turn, (params, slots), (over, each), length=count, unroll=min(length.unroll, count))
-        log = jnp.stack([lax.bitcast_convert_type(part, jnp.uint32).reshape(count) for part in reported])
+        bits = [lax.bitcast_convert_type(part, jnp.uint32).reshape(count) for part in reported]
+        log = jnp.stack(bits) if bits else jnp.zeros((2, 0), jnp.uint32)
         return params, slots, log, rows
 
     return many

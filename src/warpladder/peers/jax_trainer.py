@@ -23,7 +23,7 @@ from ..order import ORDER_WORDS, Order
 from ..params import places, views
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
 from . import driver, jax_order
-from .blocks import Blocks, powers
+from .blocks import Blocks, in_a_row, powers
 from .jax_steps import WIDTH, Length, Rule, Slots, Tree, floats, forward, numbers, pixels, steps
 from .layout import channels_first, channels_last, flattened, spatial, stored
 
@@ -73,7 +73,7 @@ class JaxTrainer(Trainer):
         self.following: tuple[Order, jax.Array] | None = None
         self.coming: tuple[int, int, jax.Array] | None = None
         self.positions: dict[int, jax.Array] = {}
-        self.programs: dict[tuple[int, int], Any] = {}
+        self.programs: dict[tuple[int, int, bool], Any] = {}  # by steps, samples in a batch, and whether losses are computed
         self.seconds: dict[str, float] = {}
         self.set_state(state)
 
@@ -94,24 +94,25 @@ class JaxTrainer(Trainer):
         jax.block_until_ready((self.x, self.y))
         loaded = perf_counter()
         for shape in self.blocks.whole | ({(count, n) for count in powers(READY)} if self.whole and self.looped else set()):
-            self._program(shape)
+            for has_loss in (True,) if self.config.loss_every == 1 else (True, False):
+                self._program(shape, has_loss)
         self.seconds = {"load": loaded - start, "compile": perf_counter() - loaded}
 
-    def _program(self, shape: tuple[int, int]) -> Any:
-        """What trains a block of (steps, size); compiled once."""
+    def _program(self, shape: tuple[int, int], has_loss: bool) -> Any:
+        """What trains a block of (steps, size) with losses or without; compiled once."""
         assert self.x is not None
-        if shape not in self.programs:
+        if (*shape, has_loss) not in self.programs:
             count, size = shape
             flops = self.net.train_flops * size
             by_flops = UNROLLED_WHOLE if self.whole else UNROLLED
             unroll = next((times for most, times in by_flops if flops <= most), 1) if self.on_gpu else 1
             at_once = self.on_gpu and count * size * self.x.nbytes // self.samples <= GATHERED
             half_bits = Order(0, 0, self.samples).half_bits if self._shuffles(shape) else None
-            self.programs[shape] = program(
-                self.net, self.rule, self.precision, Length(count, size, unroll, self.whole, at_once, half_bits), self.x.shape,
+            self.programs[*shape, has_loss] = program(
+                self.net, self.rule, self.precision, Length(count, size, unroll, self.whole, at_once, half_bits, has_loss), self.x.shape,
                 str(self.x.dtype), self.y is not None, self.scale is not None, self.sharding,
             )  # fmt: skip
-        return self.programs[shape]
+        return self.programs[*shape, has_loss]
 
     def _shuffles(self, shape: tuple[int, int]) -> bool:
         """Whether a program of this shape begins with its epoch's first step, whenever it is used, and works the epoch's order out."""
@@ -149,15 +150,15 @@ class JaxTrainer(Trainer):
         if self.x is None:
             raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
         check_range(self.config, order, self.samples, first, last)
-        batch = self.blocks.batch
+        batch, has_loss = self.blocks.batch, self.config.has_loss(order.epoch)
         logs = []
         for block in self.blocks.cut(first, last):
             shape = block.steps, block.size
             if self.whole:
-                log, _ = self._send(shape, None)
+                log, _ = self._send(shape, None, has_loss)
             elif self._shuffles(shape):
                 self.order = None  # the next epoch's may then lie where the last one's did, and what knows its place holds
-                log, rows = self._send(shape, self._words(order))
+                log, rows = self._send(shape, self._words(order), has_loss)
                 self.order = order, rows
                 following = replace(order, epoch=order.epoch + 1)  # brought now, while the GPU is busy: a tenth of a millisecond
                 self.following = following, self._put(following.words)
@@ -165,17 +166,25 @@ class JaxTrainer(Trainer):
                     start = self.step + (self.blocks.partial > 0)
                     self.coming = start, block.steps, self._numbers(start, block.steps)
             else:
-                log, _ = self._send(shape, (self._rows(order), self._position(block.first * batch)))
+                log, _ = self._send(shape, (self._rows(order), self._position(block.first * batch)), has_loss)
             logs.append(log)
-        return self._finished(logs, np.minimum(batch, self.samples - np.arange(first, last) * batch))
+        loss, correct = self._finished(logs)
+        size = np.minimum(batch, self.samples - np.arange(first, last) * batch)
+        return StepLog(loss, correct, size) if has_loss else StepLog.without_loss(size)
 
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
         if self.x is None or not self.whole:
             return super().run_epochs(orders)
         for order in orders:
             check_range(self.config, order, self.samples, 0, 1)
-        logs = [self._send((count, self.samples), None)[0] for count in self._together(len(orders))]
-        return self._finished(logs, np.full(len(orders), self.samples)).apart()
+        sent = [
+            self._send((count, self.samples), None, has_loss)[0]
+            for has_loss, alike in in_a_row(self.config, orders)
+            for count in self._together(alike)
+        ]
+        whole = StepLog(*self._finished(sent), np.full(sum(self.config.has_loss(order.epoch) for order in orders), self.samples))
+        logs = iter(whole.apart())
+        return [next(logs) if self.config.has_loss(order.epoch) else StepLog.without_loss(np.full(1, self.samples)) for order in orders]
 
     def _together(self, left: int) -> Iterator[int]:
         """The steps of each program, one after the other, that make up so many steps with all samples."""
@@ -184,20 +193,21 @@ class JaxTrainer(Trainer):
             yield count if self.looped else 1
             left -= count if self.looped else 1
 
-    def _send(self, shape: tuple[int, int], place: Any) -> tuple[jax.Array, Any]:
+    def _send(self, shape: tuple[int, int], place: Any, has_loss: bool) -> tuple[jax.Array, Any]:
         """Start a program; its log, which will come to the host by itself, and the order that it worked out."""
-        train = self._program(shape)
+        train = self._program(shape, has_loss)
         table = self._numbers(self.step, shape[0])
         self.params, self.slots, log, rows = train(self.params, self.slots, table, self.scale, self.x, self.y, place)
         self.step += shape[0]
-        log.copy_to_host_async()
+        if has_loss:
+            log.copy_to_host_async()
         return log, rows
 
-    def _finished(self, logs: list[jax.Array], size: np.ndarray) -> StepLog:
-        """Wait for all programs."""
+    def _finished(self, logs: list[jax.Array]) -> tuple[np.ndarray, np.ndarray]:
+        """Wait for all programs; losses and right samples of those that have them."""
         bits = np.concatenate([np.zeros((2, 0), np.uint32), *logs], axis=1)
         jax.block_until_ready((self.params, self.slots))
-        return StepLog(bits[0].view(np.float32).astype(np.float64), bits[1].astype(np.int64), size)
+        return bits[0].view(np.float32).astype(np.float64), bits[1].astype(np.int64)
 
     def state(self) -> State:
         return State(self._flat(self.params), {slot: self._flat(tree) for slot, tree in self.slots.items()}, self.step)

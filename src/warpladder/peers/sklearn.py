@@ -30,6 +30,8 @@ def unsupported(net: Net, config: TrainConfig, options: ThreadOptions = ThreadOp
         return "MLPClassifier's weight decay is another: it is divided by the batch size and leaves biases out"
     if config.clip_value is not None:
         return "MLPClassifier cannot clip gradients"
+    if config.loss_every > 1:
+        return "MLPClassifier computes the loss in every step: leave loss_every out"
     if not config.learning_rate:
         return "MLPClassifier wants a learning rate above 0"
     if optimizer == "SGD" and config.optimizer.slots and not config.schedule.steady:

@@ -22,12 +22,12 @@ from ..order import Order
 from ..params import views
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
 from . import driver
-from .blocks import Blocks, powers
+from .blocks import Blocks, in_a_row, powers, with_losses
 from .layout import channels_first, channels_last, flattened, spatial
 from .torch_capture import capture, warm
 from .torch_net import arithmetic, forward
 from .torch_order import Shuffle
-from .torch_trainer import PREDICT_FLOATS, open_device
+from .torch_trainer import PREDICT_FLOATS, open_device, slope
 from .torch_update import GraphUpdate, Tensors
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class GraphTrainer(Trainer):
         self.labels: torch.Tensor | None = None
         self.shuffle: Shuffle | None = None
         self.loss, self.correct = torch.zeros(0), torch.zeros(0, dtype=torch.int64)
-        self.programs: dict[tuple[int, int], Program] = {}
+        self.programs: dict[tuple[int, int, bool], Program] = {}  # by steps, samples in a batch, and whether losses are computed
         self.seconds: dict[str, float] = {}
 
     def load(self, dataset: Dataset) -> None:
@@ -96,11 +96,16 @@ class GraphTrainer(Trainer):
         loaded = perf_counter()
         held = self.state()
         with arithmetic(self.precision):
-            step = self._compiled() if self.compiled else self._autograd()
+            kinds = (True,) if self.config.loss_every == 1 else (True, False)
+            steps = {kind: self._compiled(kind) if self.compiled else self._autograd(kind) for kind in kinds}
             pool = torch.cuda.graph_pool_handle() if pinned else None
             lengths = powers(self.most) if self.whole else self.blocks.lengths
             shapes = {(length, self.blocks.batch) for length in lengths} | self.blocks.whole
-            self.programs = {(count, size): Program(self, step, count, size, pool) for count, size in sorted(shapes, reverse=True)}
+            self.programs = {
+                (count, size, kind): Program(self, step, count, size, pool, kind)
+                for kind, step in steps.items()
+                for count, size in sorted(shapes, reverse=True)
+            }
         if self.compiled:
             torch.compiler.reset()  # what is captured is not asked for again, and the number of functions that it keeps is limited
         self.set_state(held)  # which warming up has changed
@@ -110,17 +115,19 @@ class GraphTrainer(Trainer):
         if self.x is None:
             raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
         check_range(self.config, order, self.samples, first, last)
-        batch = self.blocks.batch
+        batch, has_loss = self.blocks.batch, self.config.has_loss(order.epoch)
         rows = None if self.shuffle is None else self.shuffle.rows(order)
         numbers = self._numbers(last - first)
         with arithmetic(self.precision):
             for block in self.blocks.cut(first, last):
                 start = block.first * batch
                 some = None if rows is None else rows[start : start + block.steps * block.size]
-                self.programs[block.steps, block.size](some, block.first, None if numbers is None else numbers[block.first - first :])
+                program = self.programs[block.steps, block.size, has_loss]
+                program(some, block.first, None if numbers is None else numbers[block.first - first :])
         self.step += last - first
         size = np.minimum(batch, self.samples - np.arange(first, last) * batch)
-        return StepLog(*self._finished(first, last), size)
+        loss, correct = self._finished(first, last)
+        return StepLog(loss, correct, size) if has_loss else StepLog.without_loss(size)
 
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
         if self.x is None or not self.whole:
@@ -131,12 +138,14 @@ class GraphTrainer(Trainer):
         self._keep(count)
         numbers = self._numbers(count)
         with arithmetic(self.precision):
-            while sent < count:
-                steps = next(steps for steps in powers(self.most)[::-1] if steps <= count - sent)
-                self.programs[steps, self.samples](None, sent, None if numbers is None else numbers[sent:])
-                sent += steps
+            for has_loss, alike in in_a_row(self.config, orders):
+                end = sent + alike
+                while sent < end:
+                    steps = next(steps for steps in powers(self.most)[::-1] if steps <= end - sent)
+                    self.programs[steps, self.samples, has_loss](None, sent, None if numbers is None else numbers[sent:])
+                    sent += steps
         self.step += count
-        return StepLog(*self._finished(0, count), np.full(count, self.samples)).apart()
+        return with_losses(self.config, orders, StepLog(*self._finished(0, count), np.full(count, self.samples)).apart())
 
     def _numbers(self, steps: int) -> torch.Tensor | None:
         """(steps, columns) on the device: what the next steps are made with; None where that is always the same."""
@@ -173,33 +182,38 @@ class GraphTrainer(Trainer):
     def _seen(self, x: torch.Tensor) -> torch.Tensor:
         return x.permute(0, 3, 1, 2) if self.images_last else x
 
-    def _autograd(self) -> Step:
-        """A step by PyTorch's own kernels: autograd, and updates of all tensors in one kernel each."""
+    def _autograd(self, has_loss: bool) -> Step:
+        """A step by PyTorch's own kernels: autograd, and updates of all tensors in one kernel each; without `has_loss` it gives nothing."""
         slots = [list(tensors.values()) for tensors in self.slots.values()]
 
-        def step(x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        def step(x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None) -> Reported | None:
             leaves = {name: p.detach().requires_grad_() for name, p in self.params.items()}
-            loss, output = self.batch_loss(leaves, x, y)
-            grads = list(torch.autograd.grad(loss, list(leaves.values())))
-            self.update.all(list(self.params.values()), grads, slots, row)
-            return loss.detach(), output.detach()
+            if has_loss:
+                loss, output = self.batch_loss(leaves, x, y)
+                grads = torch.autograd.grad(loss, list(leaves.values()))
+            else:
+                output = self._forward(leaves, self._seen(x)).float()
+                wanted = self._seen(x).float().reshape(output.shape) if y is None else y
+                grads = torch.autograd.grad(output, list(leaves.values()), slope(output.detach(), wanted))
+            self.update.all(list(self.params.values()), list(grads), slots, row)
+            return (loss.detach(), output.detach()) if has_loss else None
 
         return step
 
-    def _compiled(self) -> Step:
-        """The same as one function for inductor."""
+    def _compiled(self, has_loss: bool) -> Step:
+        """The same as one function for inductor, which leaves out what leads to no result: without `has_loss` the loss."""
 
         def step(
             params: Tensors, slots: dict[str, Tensors], x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None
-        ) -> tuple[torch.Tensor, torch.Tensor]:
+        ) -> Reported | None:
             grads, (loss, output) = torch.func.grad_and_value(self.batch_loss, has_aux=True)(params, x, y)
             for name, p in params.items():
                 self.update.one(p, grads[name], {slot: tensors[name] for slot, tensors in slots.items()}, row)
-            return loss, output
+            return (loss, output) if has_loss else None
 
         fast = torch.compile(step, fullgraph=True, dynamic=False)
 
-        def one(x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        def one(x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None) -> Reported | None:
             with torch.no_grad():
                 return fast(self.params, self.slots, x, y, row)
 
@@ -268,7 +282,8 @@ class GraphTrainer(Trainer):
         return torch.from_numpy(pixels(x, scale)).to(self.device).to(self.format)
 
 
-Step = Callable[[torch.Tensor, torch.Tensor | None, torch.Tensor | None], tuple[torch.Tensor, torch.Tensor]]
+Reported = tuple[torch.Tensor, torch.Tensor]
+Step = Callable[[torch.Tensor, torch.Tensor | None, torch.Tensor | None], Reported | None]
 
 
 class Program:
@@ -279,15 +294,17 @@ class Program:
     trainer : GraphTrainer
         With its data.
     step : callable
-        From samples, labels and the step's numbers to a loss and an output.
+        From samples, labels and the step's numbers to a loss and an output, or None.
     count, size : int
         Steps, and samples in each one's batch.
     pool : a graph pool's handle or None
         Of the memory that a trainer's graphs share, since only one of them runs at a time and what they give out lies elsewhere.
+    has_loss : bool
+        Whether its steps compute losses and right samples.
     """
 
-    def __init__(self, trainer: GraphTrainer, step: Step, count: int, size: int, pool: Any) -> None:
-        self.trainer, self.step, self.count, self.size = trainer, step, count, size
+    def __init__(self, trainer: GraphTrainer, step: Step, count: int, size: int, pool: Any, has_loss: bool) -> None:
+        self.trainer, self.step, self.count, self.size, self.has_loss = trainer, step, count, size, has_loss
         device = trainer.device
         self.rows = torch.zeros(0 if trainer.whole else count * size, dtype=torch.int64, device=device)
         self.numbers = None if trainer.update.steady else torch.from_numpy(trainer.update.numbers(0, count, trainer.samples)).to(device)
@@ -311,6 +328,8 @@ class Program:
             self._steps(self.count)
         else:
             self.graph.replay()
+        if not self.has_loss:
+            return
         some = slice(first, first + self.count)
         self.trainer.loss[some].copy_(self.loss, non_blocking=True)
         self.trainer.correct[some].copy_(self.correct, non_blocking=True)
@@ -326,10 +345,14 @@ class Program:
         for number in range(count):
             some = slice(None) if trainer.whole else slice(number * size, (number + 1) * size)
             row = None if self.numbers is None else self.numbers[number]
-            loss, output = self.step(x[some], None if y is None else y[some], row)
-            losses.append(loss)
+            reported = self.step(x[some], None if y is None else y[some], row)
+            if reported is None:
+                continue
+            losses.append(reported[0])
             if y is not None:
-                outputs.append(output)
+                outputs.append(reported[1])
+        if not self.has_loss:
+            return
         self.loss[:count].copy_(torch.stack(losses))
         if y is not None:
             right = torch.cat(outputs).argmax(1).view(count, size) == y.view(-1, size)

@@ -82,15 +82,20 @@ class LoaderTrainer(TorchTrainer):
         rows = order.indices(first * batch, min(last * batch, n)).tolist()
         self.sampler.batches = [rows[start : start + batch] for start in range(0, len(rows), batch)]
         loss, correct = np.zeros(last - first), np.zeros(last - first, np.int64)
+        has_loss = self.config.has_loss(order.epoch)
         self._schedule(last - first, n)
         with self._settings():
             for i, parts in enumerate(self.loader if self.sampler.batches else ()):
                 x, *y = (part.to(self.device, non_blocking=True) for part in parts)
-                mean, output = self._step(x, y[0] if y else None)
-                loss[i] = mean.item()
-                if y:
-                    correct[i] = (output.argmax(1) == y[0]).sum().item()
-        return StepLog(loss, correct, np.array([len(some) for some in self.sampler.batches], np.int64))
+                mean, output = self._step(x, y[0] if y else None, has_loss)
+                if mean is not None:
+                    loss[i] = mean.item()
+                    if y:
+                        correct[i] = (output.argmax(1) == y[0]).sum().item()
+            if not has_loss:
+                self._wait()
+        size = np.array([len(some) for some in self.sampler.batches], np.int64)
+        return StepLog(loss, correct, size) if has_loss else StepLog.without_loss(size)
 
     def close(self) -> None:
         self.loader = None  # ends the workers

@@ -85,16 +85,21 @@ class TorchTrainer(Trainer):
         check_range(self.config, order, n, first, last)
         batch = self.config.batch(n)
         size = np.minimum(batch, n - np.arange(first, last) * batch)
-        logs = [(torch.zeros(0), torch.zeros(0, dtype=torch.int64))]
+        logs: list[tuple[torch.Tensor, torch.Tensor]] = []
+        has_loss = self.config.has_loss(order.epoch)
         self._schedule(last - first, n)
         with self._settings():
             for start in range(first, last, TOGETHER):
-                logs.append(self._steps(order, start, min(start + TOGETHER, last), batch))
-            loss, correct = (torch.cat([log[i].cpu() for log in logs]).numpy() for i in range(2))
+                logs += self._steps(order, start, min(start + TOGETHER, last), batch, has_loss)
+            if not has_loss:
+                self._wait()
+                return StepLog.without_loss(size)
+            nothing = torch.zeros(0), torch.zeros(0, dtype=torch.int64)
+            loss, correct = (torch.cat([log[i].cpu() for log in (nothing, *logs)]).numpy() for i in range(2))
         return StepLog(loss.astype(np.float64), correct.astype(np.int64), size)
 
-    def _steps(self, order: Order, first: int, last: int, batch: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Losses and right answers of some steps, on the device, which may be still at work on them."""
+    def _steps(self, order: Order, first: int, last: int, batch: int, has_loss: bool) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Losses and right answers of some steps, on the device, which may be still at work on them; nothing without `has_loss`."""
         assert self.x is not None
         losses: list[torch.Tensor] = []
         hits: list[torch.Tensor] = []
@@ -108,39 +113,50 @@ class TorchTrainer(Trainer):
             some = slice(start, start + batch)
             x = self.x if rows is None else self.x.index_select(0, rows[some])
             y = None if labels is None else labels[some]
-            loss, output = self._step(x, y)
+            loss, output = self._step(x, y, has_loss)
+            if loss is None:
+                continue
             losses.append(loss)
             if y is not None:
                 hits.append((output.argmax(1) == y).sum())
-        return torch.stack(losses), torch.stack(hits) if hits else torch.zeros(len(losses), dtype=torch.int64)
+        if not has_loss:
+            return []
+        return [(torch.stack(losses), torch.stack(hits) if hits else torch.zeros(len(losses), dtype=torch.int64))]
+
+    def _wait(self) -> None:
+        """Until the device has done what it was given; the CPU has."""
+        if self.device.type == "cuda":
+            torch.cuda.current_stream().synchronize()
 
     def _schedule(self, steps: int, samples: int) -> None:
         """Have the rates of the next steps at hand, where they vary."""
         if not self.config.schedule.steady:
             self.rates = iter(self.config.rates(self.step, self.step + steps, samples).tolist())
 
-    def _step(self, x: torch.Tensor, labels: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """One step on samples as they are stored; returns the loss and the output, which nothing holds a graph of."""
+    def _step(self, x: torch.Tensor, labels: torch.Tensor | None, has_loss: bool) -> tuple[torch.Tensor | None, torch.Tensor]:
+        """One step on samples as they are stored; returns the loss, or None without `has_loss`, and the output, which nothing holds a graph of."""
         if self.channels_last:
             x = x.permute(0, 3, 1, 2)
         with torch.autocast(self.device.type, torch.float16, enabled=self.scaler.is_enabled()):
             output = self.model(x)
-            if labels is not None:
-                loss = functional.cross_entropy(output, labels)
-            else:
-                loss = functional.mse_loss(output, x.reshape(output.shape))
+            wanted = labels if labels is not None else x.reshape(output.shape)
+            if has_loss:
+                loss = functional.cross_entropy(output, wanted) if labels is not None else functional.mse_loss(output, wanted)
         for p in self.named.values():
             p.grad = None
         if self.rates is not None:
             self.optimizer.param_groups[0]["lr"] = next(self.rates)
-        self.scaler.scale(loss).backward()
+        if has_loss:
+            self.scaler.scale(loss).backward()
+        else:
+            output.backward(self.scaler.scale(slope(output.detach(), wanted)).to(output.dtype))
         if self.config.clip_value is not None:
             self.scaler.unscale_(self.optimizer)
             nn.utils.clip_grad_value_(self.named.values(), self.config.clip_value)
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.step += 1
-        return loss.detach(), output.detach()
+        return loss.detach() if has_loss else None, output.detach()
 
     def state(self) -> State:
         names = self.config.optimizer.slots
@@ -212,6 +228,18 @@ class TorchTrainer(Trainer):
             yield
         finally:
             torch.set_num_threads(before)
+
+
+def slope(output: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    """The gradient of the mean loss by the net's output, in float32, as the loss itself would send it back.
+
+    output : (n, *out_shape), without a graph. wanted : (n,) int64 labels for cross-entropy; for the squared error a tensor of the output's shape.
+    """
+    if wanted.dtype != torch.int64:
+        return (output.float() - wanted.float()).mul_(2 / output.numel())
+    out = torch.softmax(output.float(), 1)
+    out.scatter_add_(1, wanted[:, None], out.new_full((1, 1), -1.0).expand(len(out), 1))
+    return out.mul_(1 / len(out))
 
 
 def open_device(name: str) -> torch.device:

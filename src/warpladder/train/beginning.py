@@ -79,7 +79,8 @@ def begin(
 
 def restore(checkpoint: Checkpoint, rung: str | Rung | None = None) -> Trainer:
     """A trainer that stands where a checkpoint does, to `predict` with or to `score`; without a name it is of the rung that trained."""
-    chosen, config = _rung(rung) if rung is not None else _that_trained(checkpoint), checkpoint.config
+    chosen = _rung(rung) if rung is not None else _that_trained(checkpoint)
+    config = checkpoint.config.but(loss_every=1)  # a rung that cannot leave losses out can predict
     if too_few_cores(checkpoint.net, config, chosen.options):  # it was trained on a larger machine
         chosen = chosen.but(threads=None)
     if reason := chosen.unsupported(checkpoint.net, config):

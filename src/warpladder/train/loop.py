@@ -158,6 +158,13 @@ def train(
         return _Loop(trainer, data, start, interrupt, show, checkpoint, checkpoint_every, checkpoint_seconds).to_the_end()
 
 
+def summed(sums: Sums, log: StepLog, seconds: float) -> Sums:
+    """An epoch's sums with the steps of a log, which took so many seconds."""
+    if not log.has_loss:
+        return sums.plus_without_loss(log.size, seconds)
+    return sums.plus(log.loss, log.correct, log.size, seconds)
+
+
 class _Loop:
     """A run in progress: `epoch`, `step`, `sums` and `history` say where it stands, as they do in `Checkpoint`."""
 
@@ -208,7 +215,7 @@ class _Loop:
             with np.errstate(over="ignore", invalid="ignore"):
                 log, seconds = self._timed(self.trainer.run, order, first, last)
             self._look(log, first, snapshot)
-            self.sums = self.sums.plus(log.loss, log.correct, log.size, seconds)
+            self.sums = summed(self.sums, log, seconds)
             self.step = last
             self.reach = max(1, int(CALL_SECONDS * (last - first) / max(seconds, 1e-9)))
             if self.show is not None:
@@ -224,7 +231,8 @@ class _Loop:
         """Epochs that the next call takes: more than one where nothing is to be done between them, and their steps are few."""
         if self.step or self.data.valid_x is not None or (self.path is not None and self.seconds is None):
             return 1
-        return min(self.config.epochs - self.epoch, min(self.reach, self.config.log_every) // self.steps)
+        reach = self.reach if self.config.log_every is None else min(self.reach, self.config.log_every)
+        return min(self.config.epochs - self.epoch, reach // self.steps)
 
     def _train_epochs(self, count: int) -> None:
         """The next epochs in one call; each has an equal part of its time."""
@@ -239,7 +247,7 @@ class _Loop:
                 self._look(logs[bad], 0, Snapshot(orders[bad], 0, self.trainer.state()))
         self.reach = max(1, int(CALL_SECONDS * count * self.steps / max(seconds, 1e-9)))
         for log in logs:
-            sums = Sums().plus(log.loss, log.correct, log.size, seconds / count)
+            sums = summed(Sums(), log, seconds / count)
             self._note_epoch(sums, None)
         self._state()
         if self.show is not None:
@@ -268,7 +276,9 @@ class _Loop:
 
     def _next_stop(self) -> int:
         """The step before which the next call ends: a look at the loss, a checkpoint, or as far as a call should reach."""
-        stops = [self.steps, self.step + self.reach, self.step + self.config.log_every - self.step % self.config.log_every]
+        stops = [self.steps, self.step + self.reach]
+        if self.config.log_every is not None:
+            stops.append(self.step + self.config.log_every - self.step % self.config.log_every)
         if self.every is not None:
             stops.append(self.step + self.every - self._steps_in_all() % self.every)
         return min(stops)
@@ -284,10 +294,11 @@ class _Loop:
 
     def _note_epoch(self, sums: Sums, valid: Score | None) -> None:
         """Put an epoch into the history, and go on to the next."""
-        accuracy = sums.correct / sums.samples if isinstance(self.trainer.net.loss, CrossEntropyLoss) else None
+        classes = isinstance(self.trainer.net.loss, CrossEntropyLoss)
+        accuracy = sums.correct / sums.samples if sums.correct is not None and classes else None
         log = EpochLog(
             epoch=self.epoch + 1,
-            train_loss=sums.loss / sums.samples,
+            train_loss=None if sums.loss is None else sums.loss / sums.samples,
             train_accuracy=accuracy,
             valid_loss=None if valid is None else valid.loss,
             valid_accuracy=None if valid is None else valid.accuracy,

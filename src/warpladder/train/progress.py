@@ -39,8 +39,8 @@ class Show:
         """So far: the number of the epoch (from 1), the steps done in it, and its sums."""
         words = [f"epoch {epoch}/{self.epochs}"]
         if sums.samples:
-            words.append(f"loss {sums.loss / sums.samples:.4f}")
-            words += [f"accuracy {sums.correct / sums.samples:.2%}"] if self.accuracy else []
+            words += ["no loss"] if sums.loss is None else [f"loss {sums.loss / sums.samples:.4f}"]
+            words += [f"accuracy {sums.correct / sums.samples:.2%}"] if self.accuracy and sums.correct is not None else []
             words += [f"{sums.samples / sums.seconds:,.0f} images/s"] if sums.seconds else []
         self.progress.update(self.task, description="  ".join(words), completed=(epoch - 1) * self.steps_each + step)
 

@@ -31,20 +31,37 @@ HELD = 16
 
 @dataclass(frozen=True)
 class StepLog:
-    """What a range of steps reports, one entry a step.
+    """What a range of steps of one epoch reports, one entry a step.
 
     loss : (steps,) float64, each batch's mean loss before its update.
     correct : (steps,) int64, samples whose largest logit is their label's; zeros for MSELoss.
     size : (steps,) int64, samples in each batch.
+    has_loss : whether loss and correct were computed; where they were not, as in the epochs that `TrainConfig.loss_every` leaves out, they have no entries.
     """
 
     loss: np.ndarray
     correct: np.ndarray
     size: np.ndarray
+    has_loss: bool = field(default=True, kw_only=True)
+
+    @classmethod
+    def without_loss(cls, size: np.ndarray) -> StepLog:
+        """The log of steps whose losses and right samples were not computed; size: (steps,) int64, samples in each batch."""
+        return cls(np.zeros(0), np.zeros(0, np.int64), size, has_loss=False)
+
+    @classmethod
+    def joined(cls, logs: Sequence[StepLog]) -> StepLog:
+        """The log of consecutive ranges of one epoch as that of one range; of at least one."""
+        loss, correct, size = (np.concatenate([getattr(log, name) for log in logs]) for name in ("loss", "correct", "size"))
+        if len({log.has_loss for log in logs}) > 1:
+            raise ValueError("steps with losses and steps without are not of one epoch")
+        return cls(loss, correct, size, has_loss=logs[0].has_loss)
 
     def apart(self) -> list[StepLog]:
         """A log for each step."""
-        return [StepLog(self.loss[i : i + 1], self.correct[i : i + 1], self.size[i : i + 1]) for i in range(len(self.loss))]
+        if not self.has_loss:
+            return [StepLog.without_loss(self.size[i : i + 1]) for i in range(len(self.size))]
+        return [StepLog(self.loss[i : i + 1], self.correct[i : i + 1], self.size[i : i + 1]) for i in range(len(self.size))]
 
 
 @dataclass(frozen=True)
@@ -107,7 +124,8 @@ class Trainer(ABC):
     def run(self, order: Order, first: int, last: int) -> StepLog:
         """Train steps first..last-1 of the epoch that `order` names.
 
-        Step s takes the samples at positions s * batch to min((s + 1) * batch, n) of the order.
+        Step s takes the samples at positions s * batch to min((s + 1) * batch, n) of the order. In an epoch without losses, where
+        `config.has_loss(order.epoch)` is False, losses and right samples are not computed, and the log is `StepLog.without_loss`.
         """
 
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:

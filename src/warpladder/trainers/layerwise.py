@@ -132,6 +132,7 @@ class LayerwiseTrainer(Trainer):
             raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
         check_range(self.config, order, self.feed.samples, first, last)
         log = StepLog(np.zeros(last - first), np.zeros(last - first, np.int64), np.zeros(last - first, np.int64))
+        has_loss = self.config.has_loss(order.epoch)
         self.feed.begin(order, first, last)
         numbers = self.config.numbers(self.step, self.step + last - first, order.n).astype(np.float32)
         with self.around(), np.errstate(over="ignore", invalid="ignore"):  # the loss shows what went wrong
@@ -141,9 +142,11 @@ class LayerwiseTrainer(Trainer):
                     self.mean[...] = 0
                 for n in self.feed.slices(step):
                     share = n / log.size[row]
-                    loss, correct = self._pass(n)
-                    log.loss[row] += share * loss
-                    log.correct[row] += correct
+                    self._pass(n, has_loss)
+                    if has_loss:
+                        loss, correct = self._reported()
+                        log.loss[row] += share * loss
+                        log.correct[row] += correct
                     if self.mean is not None:
                         self.grads *= np.float32(share)
                         self.mean += self.grads
@@ -151,20 +154,24 @@ class LayerwiseTrainer(Trainer):
                     self.grads[...] = self.mean
                 self.update.step(numbers[row])
                 self.step += 1
-        return log
+        return log if has_loss else StepLog.without_loss(log.size)
 
-    def _pass(self, n: int) -> tuple[float, int]:
-        """Mean loss, correct samples and, in `grads`, the gradient of the n samples that are in the buffers."""
+    def _pass(self, n: int, has_loss: bool) -> None:
+        """Leave in `grads` the gradient of the n samples that are in the buffers, and with `has_loss` in the loss's op their loss and right answers."""
         batch = self.batch
         assert batch is not None and batch.loss is not None
         for _, op in batch.ops:
             op.forward(n)
-        batch.loss.forward(n)
+        batch.loss.forward(n, has_loss)
         batch.loss.backward(n)
         for i, op in reversed(batch.ops):
             if i >= self.net.first_trained:
                 op.backward(n)
-        return float(batch.loss.loss[0]), int(batch.loss.correct[0])
+
+    def _reported(self) -> tuple[float, int]:
+        """Mean loss and correct samples of the last pass; of CuPy's arrays, a wait for the GPU."""
+        assert self.batch is not None and self.batch.loss is not None
+        return float(self.batch.loss.loss[0]), int(self.batch.loss.correct[0])
 
     def state(self) -> State:
         return State(host(self.params).copy(), {name: host(slot).copy() for name, slot in self.slots.items()}, self.step)

@@ -73,7 +73,7 @@ class ReferenceTrainer(Trainer):
             rate = float(self.config.rates(self.step, self.step + 1, samples)[0])
             self.step += 1
             self.params, self.slots = update.step(self.params, g, self.slots, self.config, rate, self.step)
-        return log
+        return log if self.config.has_loss(order.epoch) else StepLog.without_loss(log.size)
 
     def batch(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Samples of the loaded data set: x (n, *in_shape) float64 and their labels, or None."""

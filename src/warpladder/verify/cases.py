@@ -104,10 +104,20 @@ class Cases:
         """An order whose first batch is not the stored one; without shuffling, one whose first batch shuffling would change. None changes a full batch."""
         full = self.config.batch(n) == n
         for _ in range(64):
-            order = Order(int(self.rng.integers(2**32)), int(self.rng.integers(1, 1000)), n)
+            seed, number = int(self.rng.integers(2**32)), int(self.rng.integers(1, 1000))
+            order = Order(seed, self._with_loss(number), n)
             if not full and not same_batch(order, replace(order, shuffle=False), self.config.batch(n)):
                 break
         return replace(order, shuffle=shuffle)
+
+    def _with_loss(self, number: int) -> int:
+        """An epoch whose losses are computed: one of the first thousand of those, by a number from 1 on."""
+        every = self.config.loss_every
+        return number if every == 1 else every * min(number, (2**32 - 100) // every) - 1
+
+    def without_loss(self, case: Case) -> Case:
+        """A case in an epoch whose losses are not computed, right behind its own; only where `loss_every` leaves any out."""
+        return case.at(replace(case.order, epoch=case.order.epoch + 1))
 
     def _far(self, data: Dataset | None) -> int:
         """How many samples the far case has."""

@@ -12,6 +12,7 @@ from ..arguments import kind_of
 from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..nets import Net
+from ..order import Order
 from ..params import views
 from ..trainers.base import State, StepLog
 from .bounds import loss_bound, output_bound, update_bounds
@@ -42,23 +43,23 @@ class Proof:
         before = [_checksum(case.dataset) for case in cases]
 
         strong = self._make(cases.strong(), cases.exact.specimens[0].state)
-        self._steps(strong, cases.exact, built=True)
-        self._steps(strong, cases.zeros)
-        self._steps(strong, cases.ties)
-        self._steps(strong, cases.floats)
-        self._steps(strong, cases.stored, poisoned=True)
-        self._steps(strong, cases.far)
+        self._kinds(strong, cases.exact, built=True)
+        self._kinds(strong, cases.zeros)
+        self._kinds(strong, cases.ties)
+        self._kinds(strong, cases.floats)
+        self._kinds(strong, cases.stored, poisoned=True)
+        self._kinds(strong, cases.far)
         biting = cases.biting()
         if biting is not None:
-            self._steps(self._make(biting, cases.exact.specimens[0].state), cases.exact, built=True)
+            self._kinds(self._make(biting, cases.exact.specimens[0].state), cases.exact, built=True)
 
         start = cases.stored.specimens[0].state
         own = self._make(self.config, start)
         self._predictions(own, "before any data")
         own.set_state(start)
-        self._steps(own, cases.stored, built=True)
+        self._kinds(own, cases.stored, built=True)
         self._predictions(own, "after training")
-        self._steps(own, cases.exact)
+        self._kinds(own, cases.exact)
         self._repeats(own, strong, cases.exact, cases.floats)
         self._states(own, cases.exact)
 
@@ -75,6 +76,12 @@ class Proof:
         self.trainers.append(trainer)
         return trainer
 
+    def _kinds(self, trainer: Watched, case: Case, *, built: bool = False, poisoned: bool = False) -> None:
+        """A case in an epoch with losses, and where `loss_every` leaves epochs without them, the same steps in such a one."""
+        self._steps(trainer, case, built=built, poisoned=poisoned)
+        if self.config.loss_every > 1:
+            self._steps(trainer, self.cases.without_loss(case), poisoned=poisoned)
+
     def _steps(self, trainer: Watched, case: Case, *, built: bool = False, poisoned: bool = False) -> None:
         """Every specimen of a case, each from its own state; `built`: the trainer already stands at the first."""
         trainer.load(case.dataset)
@@ -82,13 +89,15 @@ class Proof:
             where = f"{case.name} data, step {specimen.step}, batch of {specimen.size}, learning rate {trainer.config.learning_rate:g}"
             if not trainer.config.steady:
                 where += f", update {specimen.state.step + 1} of the run"
+            if not self.config.has_loss(case.order.epoch):
+                where += ", in an epoch without losses"
             if poisoned:
                 self._poison(trainer, case, specimen)
                 where += ", after a step of NaN"
             if number or poisoned or not built:
                 trainer.set_state(specimen.state)
             log = trainer.run(case.order, specimen.step, specimen.step + 1)
-            self._log(log, 1, where)
+            self._log(log, case.order, 1, where)
             self._told(specimen, log, where)
             if case.updates:
                 self._moved(trainer, specimen, where)
@@ -97,6 +106,8 @@ class Proof:
         """What a step logs."""
         net, ledger = self.net, self.ledger
         ledger.holds("size", log.size[0] == specimen.size, f"size: the log has {log.size[0]} samples: {where}")
+        if not log.has_loss:
+            return
         correct = f"correct: the log has {log.correct[0]}, the reference {specimen.correct}: {where}"
         ledger.holds("correct", log.correct[0] == specimen.correct, correct)
         ledger.near(
@@ -161,9 +172,11 @@ class Proof:
     def _repeats(self, own: Watched, other: Watched, case: Case, others: Case) -> None:
         """An epoch, told in several ways, must end in the same bits."""
         start, order, steps = case.specimens[0].state, case.order, self.config.steps(case.order.n)
+        if self.config.loss_every > 1:
+            own.load(case.dataset)  # of an epoch with losses again
         own.set_state(start)
         log = own.run(order, 0, steps)
-        self._log(log, steps, f"steps 0..{steps} in one call")
+        self._log(log, order, steps, f"steps 0..{steps} in one call")
         end = self._state(own, f"after steps 0..{steps}").copied()
         self._counted(end, start.step + steps, f"steps 0..{steps} in one call")
 
@@ -173,8 +186,11 @@ class Proof:
         fresh = self._make(self.config, start)
         fresh.load(case.dataset)
         later = [replace(order, epoch=order.epoch + i) for i in range(1, 65)]
+        if self.config.loss_every > 1:
+            later = [each for each in later if not self.config.has_loss(each.epoch)]
         next_order = next((o for o in later if not same_batch(o, order, self.config.batch(order.n))), later[0])
         next_log = fresh.run(next_order, 0, steps)
+        self._log(next_log, next_order, steps, "another epoch")
         next_end = self._state(fresh, "after another epoch").copied()
         fresh.set_state(start)
         self._again("rebuild", "an epoch of one trainer and of a second", fresh.run(order, 0, steps), log, fresh, end)
@@ -190,12 +206,17 @@ class Proof:
             "epochs", isinstance(logs, list) and len(logs) == 2, "epochs: two epochs in one call do not give a list of two logs"
         )
         for number, part in enumerate(logs):
-            self._log(part, steps, f"epoch {number + 1} of two in one call")
-        self._again("epochs", "two epochs in one call and one by one", joined(logs), joined([log, second]), own, both_end)
+            self._log(part, (order, next_order)[number], steps, f"epoch {number + 1} of two in one call")
+        self._again("epochs", "two epochs in one call and one by one", logs, [log, second], own, both_end)
 
         own.set_state(start)
         parts = [own.run(order, step, step + 1) for step in range(steps)]
-        self._again("range", f"steps 0..{steps} in one call and one by one", joined(parts), log, own, end)
+        self._again("range", f"steps 0..{steps} in one call and one by one", self._joined(parts, order, "range"), log, own, end)
+        if self.config.loss_every > 1:
+            own.set_state(start)
+            parts = [own.run(next_order, step, step + 1) for step in range(steps)]
+            what = f"steps 0..{steps} of an epoch without losses in one call and one by one"
+            self._again("range", what, self._joined(parts, next_order, "range"), next_log, own, next_end)
 
         own.set_state(start)
         other.load(others.dataset)
@@ -207,10 +228,10 @@ class Proof:
             own.set_state(self._state(own, f"before step {step}"))
             parts.append(own.run(order, step, step + 1))
         what = "an epoch, and one between whose steps it predicts, another trains, and its state goes out and in,"
-        self._again("disturbance", what, joined(parts), log, own, end)
+        self._again("disturbance", what, self._joined(parts, order, "disturbance"), log, own, end)
 
         held = self._state(own, "before no steps").copied()
-        self._log(own.run(order, steps // 2, steps // 2), 0, "an empty range of steps")
+        self._log(own.run(order, steps // 2, steps // 2), order, 0, "an empty range of steps")
         self._same("empty range", "before and after no steps", self._state(own, "after no steps"), held)
 
     def _states(self, own: Watched, case: Case) -> None:
@@ -240,11 +261,28 @@ class Proof:
             self.ledger.same(check, f"{name} {where}", got.slots[name], want.slot(name))
         self._counted(got, want.step, where)
 
-    def _log(self, log: StepLog, steps: int, where: str) -> None:
-        for name, dtype in (("loss", np.float64), ("correct", np.int64), ("size", np.int64)):
+    def _log(self, log: StepLog, order: Order, steps: int, where: str) -> None:
+        """Arrays as the contract has them, with losses where they are to be computed and none where they are not."""
+        has_loss = self.config.has_loss(order.epoch)
+        if has_loss:
+            told = "log: it says that no loss was computed, in an epoch that has losses"
+        else:
+            told = "no loss: the log claims losses in an epoch whose losses are not computed"
+        self.ledger.holds("log" if has_loss else "no loss", log.has_loss is has_loss, f"{told}: {where}")
+        for name, dtype, count in (
+            ("loss", np.float64, steps if has_loss else 0),
+            ("correct", np.int64, steps if has_loss else 0),
+            ("size", np.int64, steps),
+        ):
             a = getattr(log, name)
-            alike = isinstance(a, np.ndarray) and a.shape == (steps,) and a.dtype == dtype
-            self.ledger.holds("log", alike, f"log: {name} is not a {np.dtype(dtype)} array of shape {(steps,)}: {where}")
+            alike = isinstance(a, np.ndarray) and a.shape == (count,) and a.dtype == dtype
+            self.ledger.holds("log", alike, f"log: {name} is not a {np.dtype(dtype)} array of shape {(count,)}: {where}")
+
+    def _joined(self, parts: list[StepLog], order: Order, check: str) -> StepLog:
+        """The logs of single steps as that of their range."""
+        for step, part in enumerate(parts):
+            self._log(part, order, 1, f"step {step} by itself ({check})")
+        return StepLog.joined(parts)
 
     def _state(self, trainer: Watched, where: str) -> State:
         """What state() gives, which has all that a state has to have, and nothing else."""
@@ -266,16 +304,21 @@ class Proof:
         alike = isinstance(a, np.ndarray) and a.shape == (self.net.param_count,) and a.dtype == np.float32
         self.ledger.holds("state", alike, f"state: {name} is not a float32 array of shape {(self.net.param_count,)}: {where}")
 
-    def _again(self, check: str, what: str, log: StepLog, first_log: StepLog, trainer: Watched, first: State) -> None:
-        """The same steps a second time: log and state must have the bits of the first."""
+    def _again(
+        self, check: str, what: str, log: StepLog | list[StepLog], first_log: StepLog | list[StepLog], trainer: Watched, first: State
+    ) -> None:
+        """The same steps a second time, of one epoch or of several: logs and state must have the bits of the first."""
         state = self._state(trainer, what)
+        logs, first_logs = ([each] if isinstance(each, StepLog) else each for each in (log, first_log))
         if self.bitwise:
-            for name in ("loss", "correct", "size"):
-                self.ledger.same(check, f"{name} of {what}", getattr(log, name), getattr(first_log, name))
+            for got, wanted in zip(logs, first_logs, strict=True):
+                for name in ("loss", "correct", "size"):
+                    self.ledger.same(check, f"{name} of {what}", getattr(got, name), getattr(wanted, name))
             self._same(check, f"after {what}", state, first)
         else:
-            steps = len(first_log.size)
-            bounds = {name: steps * limit for name, limit in update_bounds(self.net, int(max(first_log.size)), self.precision).items()}
+            sizes = np.concatenate([each.size for each in first_logs])
+            steps = len(sizes)
+            bounds = {name: steps * limit for name, limit in update_bounds(self.net, int(max(sizes)), self.precision).items()}
             self.ledger.near(check, what, pairs(self.net, state.params, first.params.astype(np.float64)), bounds)
             self._counted(state, first.step, what)
 
@@ -284,11 +327,6 @@ def pairs(net: Net, got: np.ndarray, want: np.ndarray) -> dict[str, tuple[np.nda
     """Two flat buffers (param_count,), tensor by tensor."""
     wanted = views(net, want)
     return {name: (tensor, wanted[name]) for name, tensor in views(net, got).items()}
-
-
-def joined(logs: list[StepLog]) -> StepLog:
-    """The log of consecutive ranges as that of one."""
-    return StepLog(*(np.concatenate([getattr(log, name) for log in logs]) for name in ("loss", "correct", "size")))
 
 
 def _checksum(dataset: Dataset) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -76,6 +76,14 @@ class Case:
     order: Order
     specimens: tuple[Specimen, ...]
     updates: bool = True
+
+    def at(self, order: Order) -> Case:
+        """The same steps in an epoch of another order: the samples are stored where that order looks for them."""
+        source = np.empty(order.n, np.int64)
+        source[order.indices(0, order.n)] = self.order.indices(0, order.n)
+        data = self.dataset
+        labels = None if data.train_y is None else np.ascontiguousarray(data.train_y[source])
+        return replace(self, dataset=data.but(train_x=np.ascontiguousarray(data.train_x[source]), train_y=labels), order=order)
 
 
 @dataclass(frozen=True)

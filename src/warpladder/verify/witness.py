@@ -40,15 +40,14 @@ class Witness(LayerwiseTrainer):
         super().__init__(net, SETTINGS, State(params), with_references(TABLE, net))
         self.sums, self.passed = sums, 0
 
-    def _pass(self, n: int) -> tuple[float, int]:
-        reported = super()._pass(n)
+    def _pass(self, n: int, has_loss: bool) -> None:
+        super()._pass(n, has_loss)
         assert self.batch is not None
         for layer in () if self.sums is None else self.sums.truth:
             dy = self.batch.gradients[layer + 1]
             assert self.sums is not None and dy is not None
             self.sums.meet(self.passed, layer, dy[:n])
         self.passed += n
-        return reported
 
 
 def misfit(net: Net, dataset: Dataset, specimen: Specimen, sums: Sums | None) -> tuple[str, list[np.ndarray]]:

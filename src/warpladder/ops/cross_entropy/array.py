@@ -24,21 +24,24 @@ class ArrayCrossEntropy(LossOp):
         self.ones = self.scratch(x, (classes,))
         self.ones[...] = 1
 
-    def forward(self, n: int) -> None:
+    def forward(self, n: int, has_loss: bool = True) -> None:
         x, e, best, total, lost = self.x[:n], self.dx[:n], self.best[:n], self.total[:n], self.lost[:n]
         row, at_best, at_label = self.row[:n], self.at_best[:n], self.at_label[:n]
         xp = module_of(x)
         xp.argmax(x, axis=1, out=at_best)
         xp.add(row, at_best, out=at_best)
         xp.add(row, self.target[:n], out=at_label)
-        self.correct[0] = xp.count_nonzero(at_best == at_label)
+        if has_loss:
+            self.correct[0] = xp.count_nonzero(at_best == at_label)
         xp.take(x.reshape(-1), at_best, out=best, **self.unchecked)
         xp.subtract(x, best[:, None], out=e)
-        xp.take(e.reshape(-1), at_label, out=lost, **self.unchecked)
+        if has_loss:
+            xp.take(e.reshape(-1), at_label, out=lost, **self.unchecked)
         xp.exp(e, out=e)
         xp.matmul(e, self.ones, out=total)  # many times faster than sum(axis=1) on long, narrow arrays
-        xp.subtract(xp.log(total, out=best), lost, out=lost)
-        self.loss[0] = xp.sum(lost, dtype=np.float64) / n
+        if has_loss:
+            xp.subtract(xp.log(total, out=best), lost, out=lost)
+            self.loss[0] = xp.sum(lost, dtype=np.float64) / n
 
     def backward(self, n: int) -> None:
         dx, total = self.dx[:n], self.total[:n]

@@ -43,8 +43,9 @@ def backward(x: np.ndarray, label: np.ndarray, dx: np.ndarray, n: int) -> None:
 
 
 class LoopsCrossEntropy(LossOp):
-    def forward(self, n: int) -> None:
-        forward(self.x, self.target, n, self.loss, self.correct)
+    def forward(self, n: int, has_loss: bool = True) -> None:
+        if has_loss:
+            forward(self.x, self.target, n, self.loss, self.correct)
 
     def backward(self, n: int) -> None:
         backward(self.x, self.target, self.dx, n)

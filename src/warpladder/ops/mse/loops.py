@@ -24,9 +24,10 @@ def backward(x: np.ndarray, target: np.ndarray, dx: np.ndarray, count: int) -> N
 
 
 class LoopsMSE(LossOp):
-    def forward(self, n: int) -> None:
-        self.loss[0] = forward(self.x.reshape(-1), self.target.reshape(-1), self.x[:n].size)
-        self.correct[0] = 0
+    def forward(self, n: int, has_loss: bool = True) -> None:
+        if has_loss:
+            self.loss[0] = forward(self.x.reshape(-1), self.target.reshape(-1), self.x[:n].size)
+            self.correct[0] = 0
 
     def backward(self, n: int) -> None:
         backward(self.x.reshape(-1), self.target.reshape(-1), self.dx.reshape(-1), self.x[:n].size)

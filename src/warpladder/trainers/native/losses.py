@@ -15,6 +15,20 @@ LARGE = 1e250  # far enough below the largest float64 for one more factor
 
 
 @compiled(nogil=True)
+def _slopes(source, start, classes, largest, label, slopes, out, share):  # type: ignore[no-untyped-def]
+    """Write (softmax - onehot) * share of a sample's logits, which begin at `start`, from `out` on; gives the sum of exp(logit - largest)."""
+    total = exponentials(source, start, largest, slopes, out, classes)
+    for at in range(LANES, classes, LANES):
+        total += exponentials(source, start + at, largest, slopes, out + at, classes - at)
+    factor = share / total
+    parts = slopes[out : out + (classes + LANES - 1) // LANES * LANES]
+    for i in range(parts.shape[0]):
+        parts[i] *= factor
+    parts[label] -= share
+    return total
+
+
+@compiled(nogil=True)
 def cross_entropy(source, x, labels, indices, classes, slopes, dx, share, first, last):  # type: ignore[no-untyped-def]
     """Sum over samples of -log softmax(x)[label] and the count of right answers; dx = (softmax - onehot) * share.
 
@@ -35,20 +49,22 @@ def cross_entropy(source, x, labels, indices, classes, slopes, dx, share, first,
                     correct -= 1
                     break
         out = dx[OFFSET] + sample * dx[SAMPLE]
-        total = exponentials(source, start, largest, slopes, out, classes)
-        for at in range(LANES, classes, LANES):
-            total += exponentials(source, start + at, largest, slopes, out + at, classes - at)
+        total = _slopes(source, start, classes, largest, label, slopes, out, share)
         product *= total
         if not product < LARGE:
             loss += math.log(product)
             product = 1.0
         loss += largest - logits[label]
-        factor = share / total
-        parts = slopes[out : out + (classes + LANES - 1) // LANES * LANES]
-        for i in range(parts.shape[0]):
-            parts[i] *= factor
-        parts[label] -= share
     return loss + math.log(product), correct
+
+
+@compiled(nogil=True)
+def cross_entropy_gradient(source, x, labels, indices, classes, slopes, dx, share, first, last):  # type: ignore[no-untyped-def]
+    """dx of `cross_entropy`, without the losses and right answers."""
+    for sample in range(first, last):
+        start = x[OFFSET] + sample * x[SAMPLE]
+        largest = maximum_of(source, start, classes)
+        _slopes(source, start, classes, largest, labels[indices[sample]], slopes, dx[OFFSET] + sample * dx[SAMPLE], share)
 
 
 @compiled(nogil=True)
@@ -67,3 +83,17 @@ def squared_error(source, x, goals, goal, channels, slopes, dx, share, first, la
                     loss += difference * difference
                     slopes[out + channel] = factor * difference
     return loss
+
+
+@compiled(nogil=True)
+def squared_error_gradient(source, x, goals, goal, channels, slopes, dx, share, first, last):  # type: ignore[no-untyped-def]
+    """dx of `squared_error`, without the sum."""
+    factor = np.float32(2) * share
+    for sample in range(first, last):
+        for row in range(x[HEIGHT]):
+            for column in range(x[WIDTH_]):
+                start = x[OFFSET] + sample * x[SAMPLE] + row * x[ROW] + column * x[PIXEL]
+                aim = goal[OFFSET] + sample * goal[SAMPLE] + row * goal[ROW] + column * goal[PIXEL]
+                out = dx[OFFSET] + sample * dx[SAMPLE] + row * dx[ROW] + column * dx[PIXEL]
+                for channel in range(channels):
+                    slopes[out + channel] = factor * (source[start + channel] - goals[aim + channel])

@@ -311,12 +311,37 @@ def cross_entropy(operands, memory, call):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True)
+def cross_entropy_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
+    """As `cross_entropy`, without loss and right answers."""
+    x, dx, _, more = _views(operands)
+    first, last = share(call.n, call.part, call.parts)
+    activations = memory.activations[call.slot]
+    labels = call.samples.labels
+    losses.cross_entropy_gradient(activations, x, labels, call.indices, more[0], activations, dx, call.inverse, first, last)
+    return 0.0, 0.0
+
+
+@compiled(nogil=True)
 def squared_error(operands, memory, call):  # type: ignore[no-untyped-def]
     """x, goal, dx; channels."""
     x, goal, dx, more = _views(operands)
     first, last = share(call.n, call.part, call.parts)
     activations = memory.activations[call.slot]
     return losses.squared_error(activations, x, activations, goal, more[0], activations, dx, call.inverse, first, last), 0.0
+
+
+@compiled(nogil=True)
+def squared_error_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
+    """As `squared_error`, without the loss."""
+    x, goal, dx, more = _views(operands)
+    first, last = share(call.n, call.part, call.parts)
+    activations = memory.activations[call.slot]
+    losses.squared_error_gradient(activations, x, activations, goal, more[0], activations, dx, call.inverse, first, last)
+    return 0.0, 0.0
+
+
+#: What takes the place of a loss in steps that report none.
+WITHOUT_LOSS = {cross_entropy: cross_entropy_gradient, squared_error: squared_error_gradient}
 
 
 @compiled(nogil=True)

@@ -21,7 +21,7 @@ from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range
 from . import run
 from .conv import KINDS
-from .operations import by_rule
+from .operations import WITHOUT_LOSS, by_rule
 from .pages import Pages, room
 from .plan import Plan
 from .program import RULE, Call, Memory, Samples, Step, address
@@ -72,7 +72,7 @@ class NativeTrainer(Trainer):
         pages = Pages(sum(room(*each) for each in shapes.values()))
         buffers = {name: pages.array(*each) for name, each in shapes.items()}
         self._memory = Memory(**buffers, **self._of_steps(np.empty((0, NUMBERS), np.float32)))
-        self._program: np.ndarray | None = None
+        self._programs: dict[bool, np.ndarray] = {}  # by whether losses are computed
         self._rule = 0
 
     def _numbers(self, steps: int, samples: int) -> np.ndarray:
@@ -108,11 +108,14 @@ class NativeTrainer(Trainer):
         memory = self._memory._replace(**self._of_steps(self._numbers(steps, order.n)))
         terms = 1 if isinstance(self.net.loss, CrossEntropyLoss) else int(np.prod(self.net.out_shape))
         plan = self.plan
-        table = self._table(self._samples)
+        has_loss = self.config.has_loss(order.epoch)
+        table = self._table(self._samples, has_loss)
         common = (self.threads, plan.together, plan.block, table, plan.sections, memory, self._samples, indices)
         self._everywhere(run.train, (*common, self.batch, terms, self._clip, self._rule))
         self._step += steps
         size = np.minimum(self.batch, indices.size - np.arange(steps) * self.batch)
+        if not has_loss:
+            return StepLog.without_loss(size)
         return StepLog(memory.loss.sum(axis=0) / size, memory.correct.sum(axis=0), size)
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
@@ -122,7 +125,7 @@ class NativeTrainer(Trainer):
         out = np.empty((len(x), int(np.prod(self.net.out_shape))), np.float32)
         plan = self.plan
         view = np.array(plan.out.view.ints(), np.int64)
-        table = self._table(samples)
+        table = self._table(samples, has_loss=True)  # whose loss no prediction reaches
         common = (self.threads, plan.together, plan.block, table, plan.sections, self._memory, samples, np.arange(len(x)))
         self._everywhere(run.predict, (*common, view, plan.out.shape[0], out, self._still))
         return out.reshape(len(x), *self.net.out_shape)
@@ -165,18 +168,19 @@ class NativeTrainer(Trainer):
             self._pool.shutdown()
             self._pool = None
 
-    def _table(self, samples: Samples) -> np.ndarray:
-        """The program with its operations' addresses; compiles them, or fetches them from the cache, at the first call."""
-        if self._program is None:
+    def _table(self, samples: Samples, has_loss: bool) -> np.ndarray:
+        """The program of steps with losses or without, with its operations' addresses; compiles them, or fetches them from the cache, at the first call."""
+        if has_loss not in self._programs:
             started = time.perf_counter()
             call = Call(0, 0, 0, 1, 0, 0, np.empty(0, np.int64), samples, self._still, np.float32(0))
             signature = (types.int64[::1], typeof(self._memory), typeof(call))
-            where = {operation: address(operation, signature) for operation, _ in self.plan.rows}
+            rows = [(operation if has_loss else WITHOUT_LOSS.get(operation, operation), operands) for operation, operands in self.plan.rows]
+            where = {operation: address(operation, signature) for operation, _ in rows}
             if self.plan.update is by_rule:
                 self._rule = address(compiled_rule(type(self.config.optimizer)), RULE, types.none)
-            self._program = np.array([[where[operation], *operands] for operation, operands in self.plan.rows], np.int64)
+            self._programs[has_loss] = np.array([[where[operation], *operands] for operation, operands in rows], np.int64)
             self._spans["compile"] += time.perf_counter() - started
-        return self._program
+        return self._programs[has_loss]
 
     def _everywhere(self, function: Callable, common: tuple) -> None:
         """Call a compiled function on every thread, with the thread's number first."""
