@@ -889,6 +889,7 @@ def test_the_sources_of_a_proof_are_all_of_the_package(monkeypatch, tmp_path):
         ({"optimizer": Adam()}, ["--optimizer adam"]),
         ({"optimizer": AdamW(weight_decay=0), "schedule": Cosine(warmup=1)}, ["--optimizer adamw:weight_decay=0", "--schedule cosine:warmup=1"]),
         ({"schedule": Constant(warmup=0.5)}, ["--schedule constant:warmup=0.5"]),
+        ({"log_every": 7, "loss_every": 10}, ["--log-every 7", "--loss-every 10"]),
         ({"optimizer": SGD(), "schedule": StepDecay(every=5, gamma=0.5)}, ["--learning-rate 0.01", "--schedule stepdecay:every=5:gamma=0.5"]),
     ],
 )  # fmt: skip
@@ -952,3 +953,141 @@ def test_a_slow_rung_is_proven_on_cut_batches_and_says_so():
     assert cut is not None and whole is not None and cut.passed
     assert cut.reason.endswith("; proven on batches of 20 samples in place of 64, which would take long")
     assert "in place of" not in whole.reason
+
+
+# How often losses are computed and read
+
+
+class Noted(Wrapped):
+    """Writes down the ranges and epochs that it is asked for."""
+
+    asked: ClassVar[list[Any]] = []
+
+    def run(self, order, first, last):
+        self.asked.append((order.epoch, first, last))
+        return super().run(order, first, last)
+
+    def run_epochs(self, orders):
+        self.asked.append([order.epoch for order in orders])
+        return self.inner.run_epochs(orders)
+
+
+@pytest.mark.parametrize(
+    ("log_every", "calls"),
+    [
+        (None, [[0, 1, 2, 3, 4]]),
+        (3, [(epoch, *part) for epoch in range(5) for part in ((0, 3), (3, 6), (6, 7))]),
+        (7, [(epoch, 0, 7) for epoch in range(5)]),
+        (13, [(epoch, 0, 7) for epoch in range(5)]),
+        (14, [[0, 1], [2, 3], [4]]),
+        (1000, [[0, 1, 2, 3, 4]]),
+    ],
+)
+def test_the_host_reads_losses_as_often_as_asked(log_every, calls, net, data):
+    config, asked = CONFIG.but(log_every=log_every), Noted.asked
+    job = Task(net, data, config, epochs=1, repeats=1, budget=1.0)
+    ends = []
+    for build in (Noted, Wrapped):
+        trainer = build(net, config, job.start())
+        trainer.load(data)
+        asked.clear()
+        logs = task.train_in_calls(trainer, config, [job.order(epoch) for epoch in range(5)], 7)
+        assert [log.size.tolist() for log in logs] == [[32] * 6 + [8]] * 5
+        ends.append((contender.log_bits(logs), trainer.state().bits()))
+        assert asked == (calls if build is Noted else [])
+    assert ends[0] == ends[1]
+    trainer = Noted(net, config, job.start())
+    trainer.load(data)
+    asked.clear()
+    task.train_in_calls(trainer, config, [job.order(0), job.order(1)], 5)  # a part of an epoch
+    assert asked == [(epoch, *part) for epoch in (0, 1) for part in ([(0, 3), (3, 5)] if log_every == 3 else [(0, 5)])]
+
+
+def test_what_is_timed_reads_losses_as_often_as_asked_and_the_table_says_so(net, data, tmp_path):
+    for log_every, words in ((2, "losses read every 2 steps"), (1, "losses read every step"), (None, "")):
+        Noted.asked.clear()
+        results: Any = climb(net, data, CONFIG.but(log_every=log_every), [rung(Noted)], epochs=1, repeats=2, kept=False)
+        assert results.rungs[0].status == "timed", results.rungs[0].reason
+        assert results.config["log_every"] == log_every
+        assert words in " ".join(results.table().split()) and ("losses read" in results.table()) == bool(words)
+        whole = [each for each in Noted.asked if isinstance(each, list) and each[0] == 0]  # no proof has this epoch
+        assert bool(whole) == (log_every is None)
+        if log_every is not None:
+            parts = [each for each in Noted.asked if each[0] == 1]  # an epoch that is timed alone
+            assert parts and all(last - first <= log_every for _, first, last in parts)
+    old = replace(results, config={name: value for name, value in results.config.items() if name != "loss_every"} | {"log_every": 100})
+    assert "read every" not in old.table()  # climbs of older versions read losses once an epoch, whatever was asked for
+
+
+def test_a_plan_has_as_many_epochs_with_losses_as_training(net, data):
+    job = Task(net, data, CONFIG.but(loss_every=10), epochs=1, repeats=1, budget=1.0)
+    assert plan(job, 1e-4) == Plan(30, 7)  # 20 ms of 7 ms
+    assert plan(job, 0.01) == Plan(10, 7)
+    assert plan(job, 0.02) == Plan(10, 5)
+    assert plan(job, 30.0) == Plan(10, 1)
+    rare = replace(job, config=CONFIG.but(loss_every=1000))
+    assert (
+        plan(rare, 1e-4) == Plan(1000, 7)
+        and plan(rare, 1e-3) == Plan(142, 7)
+        and plan(rare, 0.1) == Plan(1, 7)
+        and plan(rare, 0.2) == Plan(1, 5)
+    )
+
+
+def test_a_climb_without_losses_says_where_they_are(net, data, tmp_path):
+    results: Any = climb(net, data, CONFIG.but(loss_every=3), ["loops", "numpy", "naive:device=emulated"], epochs=7, repeats=2)
+    loops, numpy, naive = results.rungs
+    assert naive.status == "unsupported" and "loss_every" in naive.reason
+    for found in (loops, numpy):
+        assert found.status == "timed" and found.same_bits, found.reason
+        assert found.check.passed
+        history = found.history
+        assert len(history.loss) == len(history.accuracy) == len(history.seconds) >= 7
+        assert [loss is not None for loss in history.loss[:7]] == [False, False, True, False, False, True, False]
+        assert [loss is None for loss in history.loss] == [share is None for share in history.accuracy]
+        assert all(seconds > 0 for seconds in history.seconds)
+        assert found.timing.of_epochs % 3 == 0 and found.timing.steps == 7 * found.timing.of_epochs and not found.timing.scaled
+    whole: Any = climb(net, data, CONFIG, ["numpy"], epochs=7, repeats=1)
+    assert whole.rungs[0].history.loss[2] == numpy.history.loss[2] and whole.rungs[0].test_loss == numpy.test_loss
+    assert "loss every 3 epochs" in " ".join(results.table().split())
+    results.save(tmp_path / "results.json")
+    assert '"loss": [\n          null,' in (tmp_path / "results.json").read_text() and "NaN" not in (tmp_path / "results.json").read_text()
+    assert load(tmp_path / "results.json") == results
+
+
+def test_a_part_of_several_epochs_is_scaled_and_says_so(net, data):
+    found = only(Sleeper, net, data, CONFIG.but(loss_every=3), budget=0.02, epochs=300)
+    assert found.status == "timed", found.reason
+    assert found.timing.of_epochs == 3 and found.timing.steps in (3, 6, 9) and found.timing.scaled
+    assert found.timing.seconds_per_epoch == pytest.approx(np.median(found.timing.seconds) * 200 / found.timing.samples)
+    assert found.history is None
+
+
+class ClaimsLosses(Wrapped):
+    """Honest in the proof, and in its timed steps with losses that nobody asked for."""
+
+    def __init__(self, net, config, state):
+        super().__init__(net, config, state)
+        self.every = NUMPY.build(net, config.but(loss_every=1), state)
+
+    def load(self, dataset):
+        super().load(dataset)
+        self.every.load(dataset)
+
+    def run_epochs(self, orders):
+        if len(orders) == 2:  # as a proof asks
+            return super().run_epochs(orders)
+        self.every.set_state(self.inner.state())
+        logs = self.every.run_epochs(orders)
+        self.inner.set_state(self.every.state())
+        return logs
+
+
+def test_timed_steps_with_losses_that_were_not_asked_for_are_refused(net, data):
+    found = only(ClaimsLosses, net, data, CONFIG.but(loss_every=3))
+    assert found.status == "refused" and "the timed steps of epoch 1 have losses, unlike what was asked for" in found.reason
+
+
+def test_weights_that_diverge_without_losses_have_no_time(net, data):
+    found = only(Wrapped, net, data, CONFIG.but(loss_every=1000, learning_rate=1e10, weight_decay=0.5), budget=0.1)
+    assert found.status == "refused" and "the weights are not finite" in found.reason, found.reason

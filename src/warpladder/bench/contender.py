@@ -22,7 +22,7 @@ from ..train import score
 from ..trainers.base import State, StepLog, Trainer
 from ..verify import verify
 from .kept import Kept
-from .task import PROBE, TRAINING, Plan, Task, plan, proven_with
+from .task import PROBE, TRAINING, Plan, Task, plan, proven_with, train_in_calls
 
 
 class Refused(WarpladderError):
@@ -50,7 +50,8 @@ class Contender:
     other_seconds: list[float] = field(default_factory=list)
     logs: list[bytes] = field(default_factory=list)
     ends: list[State] = field(default_factory=list)
-    epochs: dict[int, tuple[float, float, float]] = field(default_factory=dict)  # mean loss, share of right samples, and seconds
+    #: of each epoch that was trained whole: mean loss and share of right samples, None where they were not computed, and seconds
+    epochs: dict[int, tuple[float | None, float | None, float]] = field(default_factory=dict)
     stage: int = 0  # parts of the climb that it has behind it
     asked: bool = False
     passed: Checked | None = None  # by a process of its own
@@ -128,15 +129,21 @@ class Contender:
                 kept.keep(self.rung, self.found["check"], on_gpu=self.peak is not None)
 
     def _probe(self, trainer: Trainer) -> float:
-        """Seconds per step, the least of ever longer runs until there is time enough or no step more; also warms the last step's code."""
+        """Seconds per step; of steps with and without losses the mean, each as often as training has it."""
+        every = self.task.config.loss_every
+        without = self._probe_epoch(trainer, 0) if every > 1 else 0.0
+        return ((every - 1) * without + self._probe_epoch(trainer, every - 1)) / every
+
+    def _probe_epoch(self, trainer: Trainer, epoch: int) -> float:
+        """Seconds per step of an epoch, the least of ever longer runs until there is time enough or no step more; also warms the last step's code."""
         count, total, best = 0, 0.0, math.inf
         while total < 2 * PROBE and count < self.task.steps:
             count = min(self.task.steps, 4 * count or 1)
-            seconds, _ = clocked(partial(self._run, trainer, 0, 0, count))
+            seconds, _ = clocked(partial(self._run, trainer, epoch, 0, count))
             total += seconds
             best = min(best, seconds / count)
         if count < self.task.steps:
-            self._run(trainer, 0, self.task.steps - 1, self.task.steps)
+            self._run(trainer, epoch, self.task.steps - 1, self.task.steps)
         return best
 
     def repeat(self, number: int) -> None:
@@ -148,7 +155,7 @@ class Contender:
             logs = self._repetition(trainer, number)
             state = trainer.state()
             seconds, cpu, after = perf_counter() - start, process_time() - cpu, busy_seconds()
-            self.samples = self._counted(logs)
+            self.samples = self._counted(number, logs, state)
             self.seconds.append(seconds)
             self.cpu_seconds.append(cpu)
             if busy is not None and after is not None:
@@ -159,9 +166,8 @@ class Contender:
 
     def _repetition(self, trainer: Trainer, number: int) -> list[StepLog]:
         first = number * self.plan.epochs
-        if self.plan.steps == self.task.steps:
-            return trainer.run_epochs([self.task.order(epoch) for epoch in range(first, first + self.plan.epochs)])
-        return [self._run(trainer, epoch, 0, self.plan.steps) for epoch in range(first, first + self.plan.epochs)]
+        orders = [self.task.order(epoch) for epoch in range(first, first + self.plan.epochs)]
+        return train_in_calls(trainer, self.task.config, orders, self.plan.steps)
 
     def _run(self, trainer: Trainer, epoch: int, first: int, last: int) -> StepLog:
         return trainer.run(self.task.order(epoch), first, last)
@@ -169,30 +175,37 @@ class Contender:
     def _note(self, first: int, logs: list[StepLog], seconds: float) -> None:
         """Take loss, right samples and seconds of whole epochs, `first` and those behind it, that were trained in so many seconds together."""
         for epoch, log in enumerate(logs, first):
-            if epoch not in self.epochs and len(log.loss) == self.task.steps:
+            if epoch not in self.epochs and len(log.size) == self.task.steps:
                 samples = int(log.size.sum())
-                self.epochs[epoch] = float(log.loss @ log.size) / samples, int(log.correct.sum()) / samples, seconds / len(logs)
+                known = (float(log.loss @ log.size) / samples, int(log.correct.sum()) / samples) if log.has_loss else (None, None)
+                self.epochs[epoch] = *known, seconds / len(logs)
 
     def _history(self) -> History | None:
         """The epochs from the first on without a gap."""
         whole = [self.epochs[epoch] for epoch in range(len(self.epochs)) if epoch in self.epochs]
-        if not whole or not np.isfinite(whole).all():
+        if not whole or not all(math.isfinite(value) for epoch in whole for value in epoch if value is not None):
             return None
         loss, accuracy, seconds = zip(*whole, strict=True)
         return History(loss, accuracy if isinstance(self.task.net.loss, CrossEntropyLoss) else None, seconds)
 
-    def _counted(self, logs: list[StepLog]) -> int:
+    def _counted(self, number: int, logs: list[StepLog], state: State) -> int:
         """Samples trained in a repetition, by the logs of its steps; refuses logs that do not show the work that was asked for."""
         expected = np.minimum(
             self.task.config.batch(self.task.n), self.task.n - np.arange(self.plan.steps) * self.task.config.batch(self.task.n)
         )
-        for log in logs:
+        for epoch, log in enumerate(logs, number * self.plan.epochs):
+            if log.has_loss is not self.task.config.has_loss(epoch):
+                raise Refused(
+                    f"the timed steps of epoch {epoch + 1} have {'losses' if log.has_loss else 'no losses'}, unlike what was asked for"
+                )
             if self.exact and not np.array_equal(log.size, expected):
                 raise Refused("the timed steps did not train the batches that were asked for")
             if not np.isfinite(log.loss).all():
                 raise Refused(
                     f"the loss is not finite at step {int(np.flatnonzero(~np.isfinite(log.loss))[0])}: try a smaller learning rate"
                 )
+        if self.task.config.loss_every > 1 and not np.isfinite(state.params).all():
+            raise Refused("the weights are not finite: try a smaller learning rate")
         return int(sum(log.size.sum() for log in logs))
 
     def doubt(self, fma_peak: float) -> str | None:
@@ -242,7 +255,7 @@ class Contender:
             trainer.set_state(state)
             for first in range(done, task.epochs, self.plan.epochs):
                 orders = [task.order(epoch) for epoch in range(first, min(first + self.plan.epochs, task.epochs))]
-                seconds, logs = clocked(partial(trainer.run_epochs, orders))
+                seconds, logs = clocked(partial(train_in_calls, trainer, task.config, orders, task.steps))
                 self._note(first, logs, seconds)
             self._score(trainer)
 
@@ -340,6 +353,7 @@ class Contender:
             samples=self.samples,
             epoch_steps=self.task.steps,
             epoch_samples=self.task.samples(self.task.steps),
+            of_epochs=self.plan.epochs,
         )
 
 

@@ -117,9 +117,10 @@ def child() -> None:
     data = Dataset("random", train_x, train_y, test_x, test_y, told["scale"])
     with ladder.find(told["rung"]).build(net, config, State(initial(net, config.seed))) as trainer:
         trainer.load(data)
-        order = Order(config.seed, 0, len(train_x), config.shuffle)
         last = config.steps(len(train_x))
-        trainer.run(order, 0, 1)
+        for epoch in dict.fromkeys((0, config.loss_every - 1)):  # without losses, if there is such a one, and with them
+            order = Order(config.seed, epoch, len(train_x), config.shuffle)
+            trainer.run(order, 0, 1)
         start = perf_counter()
         trainer.run(order, last - 1, last)
         per_sample = (perf_counter() - start) / (len(train_x) - (last - 1) * config.batch(len(train_x)))

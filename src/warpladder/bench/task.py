@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from ..config import TrainConfig
 from ..data.dataset import Dataset
@@ -12,11 +14,12 @@ from ..order import Order
 from ..params import initial
 from ..pyfile import OURS
 from ..rungs.base import Rung
-from ..trainers.base import State
+from ..trainers.base import State, StepLog, Trainer
 from ..verify import Shared
 
 LEAST_PROVEN = 8  # samples in a batch that a proof cuts, at least
 PROBE = 0.2  # seconds: steps are probed, and short epochs repeated, until they take this long
+ROUND = 20  # epochs of which one has losses and which a repetition takes in any case, were it one step of each
 TRAINING = 10  # training for the test accuracy may take this many times the budget of one repetition
 
 
@@ -88,7 +91,25 @@ class Plan:
 
 
 def plan(task: Task, per_step: float) -> Plan:
-    """As many whole epochs as a clock needs, or where one takes too long, as many of its steps as the budget allows."""
-    if per_step * task.steps <= task.budget:
-        return Plan(max(1, math.ceil(PROBE / (per_step * task.steps))), task.steps)
-    return Plan(1, min(task.steps, max(1, int(task.budget / per_step))))
+    """As many whole epochs as a clock needs, or where these take too long, as many steps of each as the budget allows, at least one.
+
+    Of every `loss_every` epochs one has losses, and a repetition has as large a share of them as training has. Where these are many and do not fit
+    into the budget, it may have none: less than one epoch in ROUND would.
+    """
+    together, epoch = task.config.loss_every, per_step * task.steps
+    if epoch * together > task.budget and together > ROUND:
+        together = min(together, max(1, int(task.budget / epoch)))
+    seconds = epoch * together
+    if seconds <= task.budget:
+        return Plan(together * max(1, math.ceil(PROBE / seconds)), task.steps)
+    return Plan(together, min(task.steps, max(1, int(task.budget / (per_step * together)))))
+
+
+def train_in_calls(trainer: Trainer, config: TrainConfig, orders: Sequence[Order], steps: int) -> list[StepLog]:
+    """Train the first so many steps of each of these epochs, in calls that end wherever `log_every` has the host read losses; a log for each epoch."""
+    every, whole = config.log_every, bool(orders) and steps == config.steps(orders[0].n)
+    if whole and (every is None or every >= 2 * steps):
+        together = len(orders) if every is None else every // steps
+        return [log for at in range(0, len(orders), together) for log in trainer.run_epochs(orders[at : at + together])]
+    stops = [*range(0, steps, every or steps), steps]
+    return [StepLog.joined([trainer.run(order, *part) for part in pairwise(stops)]) for order in orders]

@@ -25,7 +25,8 @@ def table(results: Results, width: int = WIDE) -> Table:
 
     net, data, narrow = results.net, results.data, width < WIDE
     batch = results.config.get("batch_size") or "full"
-    title = f"{net.name} on {data.name}: {data.train:,} samples, batch {batch}, {words.optimizer(results)}, tested after {words.epochs(results.epochs)}"
+    trained = f"batch {batch}, {words.optimizer(results)}{words.losses(results)}"
+    title = f"{net.name} on {data.name}: {data.train:,} samples, {trained}, tested after {words.epochs(results.epochs)}"
     out = Table(
         title=Text(title, "bold"),
         title_justify="left",

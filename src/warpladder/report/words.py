@@ -67,6 +67,16 @@ def optimizer(results: Results) -> str:
     return out
 
 
+def losses(results: Results) -> str:
+    """How often losses were computed and read, where that was asked for: ", loss every 10 epochs, read every 100 steps"; older files did as they liked."""
+    if "loss_every" not in results.config:
+        return ""
+    computed, read = results.config["loss_every"], results.config.get("log_every")
+    parts = [f"loss every {computed} epochs"] if computed != 1 else []
+    parts += [f"losses read every {f'{read} steps' if read != 1 else 'step'}"] if read is not None else []
+    return "".join(f", {part}" for part in parts)
+
+
 def megabytes(value: int | None) -> str:
     return "" if value is None else f"{value / 1e6:,.0f}"
 
@@ -166,7 +176,9 @@ def remarks(results: Results) -> list[tuple[str, str]]:
     for rung in shown(results):
         notes = [rung.reason] if rung.timing is None else []
         if rung.timing is not None and rung.timing.scaled:
-            notes.append(f"seconds per epoch are scaled up from {rung.timing.steps:,} of its {rung.timing.epoch_steps:,} steps")
+            of, each = rung.timing.of_epochs, rung.timing.steps // rung.timing.of_epochs
+            which = f"{each:,} of its {rung.timing.epoch_steps:,} steps" + (f", taken of each of {of} epochs" if of > 1 else "")
+            notes.append(f"seconds per epoch are scaled up from {which}")
         if rung.timing is not None and rung.reason:
             notes.append(rung.reason)
         if rung.same_bits is False and rung.timing is not None:

@@ -145,6 +145,7 @@ class Timing:
     other_seconds : processor time that other processes took in the meantime; None where the system does not tell.
     steps, samples : how many training steps and samples each repetition took.
     epoch_steps, epoch_samples : how many there are in one epoch.
+    of_epochs : epochs whose first steps each repetition took, equally many of each; 1 in older files also where it took several whole ones.
     """
 
     seconds: tuple[float, ...]
@@ -154,6 +155,7 @@ class Timing:
     samples: int
     epoch_steps: int
     epoch_samples: int
+    of_epochs: int = field(default=1, metadata=_LATER)
 
     def __post_init__(self) -> None:
         processor = (self.cpu_seconds, self.other_seconds if self.other_seconds is not None else self.cpu_seconds)
@@ -161,13 +163,13 @@ class Timing:
             raise ResultsError("a timing wants at least one repetition, and processor time for each")
         if not all(1e-9 <= s <= 1e9 for s in self.seconds) or not all(0 <= s <= 1e12 for part in processor for s in part):
             raise ResultsError("a timing wants times between a nanosecond and thirty years")
-        if min(self.steps, self.samples, self.epoch_steps, self.epoch_samples) < 1:
+        if min(self.steps, self.samples, self.epoch_steps, self.epoch_samples, self.of_epochs) < 1:
             raise ResultsError("a timing wants at least one step and one sample")
 
     @property
     def scaled(self) -> bool:
-        """True where only a part of the epoch was timed and seconds per epoch are extrapolated from it."""
-        return self.steps < self.epoch_steps
+        """True where only a part of each epoch was timed and seconds per epoch are extrapolated from it."""
+        return self.steps < self.of_epochs * self.epoch_steps
 
     @property
     def epochs(self) -> tuple[float, ...]:
@@ -199,20 +201,22 @@ class Timing:
 class History:
     """Epochs of training from the initial weights, one after the other: entry i is epoch i + 1.
 
-    loss : mean over the epoch's samples, as its steps reported it.
-    accuracy : share of the epoch's samples that were right when they were trained on; None for a net without classes.
-    seconds : of the epoch; where several were trained in one call, each has an equal part of the call's time.
+    loss : mean over the epoch's samples, as its steps reported it; None for an epoch that `loss_every` leaves without.
+    accuracy : share of the epoch's samples that were right when they were trained on, None where there is no loss; None for a net without classes.
+    seconds : of the epoch; where several were trained in one call or timed together, each has an equal part of that time.
     """
 
-    loss: tuple[float, ...]
-    accuracy: tuple[float, ...] | None
+    loss: tuple[float | None, ...]
+    accuracy: tuple[float | None, ...] | None
     seconds: tuple[float, ...]
 
     def __post_init__(self) -> None:
         if len(self.seconds) != len(self.loss) or (self.accuracy is not None and len(self.accuracy) != len(self.loss)):
             raise ResultsError("a history wants loss, accuracy and seconds of the same epochs")
-        if not all(0 <= share <= 1 for share in self.accuracy or ()):
+        if not all(share is None or 0 <= share <= 1 for share in self.accuracy or ()):
             raise ResultsError("a history wants accuracies from 0 to 1")
+        if any((share is None) != (loss is None) for share, loss in zip(self.accuracy or (), self.loss, strict=False)):
+            raise ResultsError("a history wants accuracy and loss of the same epochs")
 
 
 @dataclass(frozen=True)
