@@ -1,20 +1,24 @@
 """`warpladder climb` as a user meets it: rows early, a table however it ends, files that say what they are."""
 
+import json
 import shlex
 import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from climbs import example
-from warpladder.bench import kept
+from warpladder import machine
+from warpladder.bench import course, kept
 from warpladder.cli import group, main
 from warpladder.cli.record import folder
-from warpladder.results import load
+from warpladder.errors import ResultsError
+from warpladder.results import load, sweep
 
 SMALL = ["--data", "digits", "--limit", "200", "--epochs", "1", "--batch-size", "32"]
 CLIMB = ["climb", "mlp10", *SMALL, "--rungs", "numpy", "--repeats", "1", "--budget", "0.1"]
@@ -180,3 +184,162 @@ def test_quick_is_a_few_short_repetitions(monkeypatch, run):
     told = [(each["quick"], each["repeats"], each["budget"], each["kept"]) for each in asked]
     assert told == [(True, 2, 0.5, True), (True, 4, 1.0, True), (False, 5, 2.0, False)]
     assert all(path.is_dir() for path in Path("runs").iterdir())
+
+
+# What is trained, swept
+
+
+@pytest.fixture
+def measured_once(monkeypatch):
+    """The machine is measured for the first task alone."""
+    monkeypatch.setattr(machine, "facts", cache(machine.facts))
+    monkeypatch.setattr(course, "SETTLE", 0.0)
+
+
+SWEEP = ["climb", "mlp10", *SMALL[:4], "--epochs", "1", "--rungs", "loops,numpy", "--repeats", "1", "--budget", "0.05", "--quick"]
+
+
+@pytest.mark.usefixtures("measured_once")
+def test_a_sweep_of_what_is_trained_has_a_task_for_each_combination(run):
+    words = ["--sweep", "batch_size=32,full", "--sweep", "hidden=6,12", "--sweep", "threads=1"]
+    code, out, err = run(*SWEEP, *words, "--out", "found")
+    assert code == 0, err
+    headings = ["batch_size=32, hidden=6", "batch_size=32, hidden=12", "batch_size=full, hidden=6", "batch_size=full, hidden=12"]
+    lines = out.splitlines()
+    for heading in headings:  # once above the rows as they come, once above the table
+        assert lines.count(heading) == 2
+    assert sum("timed once so far" in line for line in lines) == 8
+    assert "All tasks" in out and out.count("mlp10 on digits: 200 samples") == 4
+    found = sweep.load("found/results.json")
+    assert list(found.headings) == headings and not found.missing
+    for (_, results), (batch, hidden) in zip(found.items(), ((32, 6), (32, 12), (None, 6), (None, 12)), strict=True):
+        assert results.config["batch_size"] == batch and f"Linear(out_features={hidden})" in results.net.layers
+        assert [rung.name for rung in results.rungs] == ["loops", "numpy:threads=1"]
+        assert all(rung.status == "timed" and rung.check is not None and rung.check.passed for rung in results.rungs)
+        assert sorted(shlex.split(results.command)) == sorted(["warpladder", *SWEEP, *words])
+    page = Path("found/report.html").read_text()
+    assert all(f'<h1 class="task">{heading}</h1>' in page for heading in headings) and page.count("<h2>The climb</h2>") == 4
+    assert page.count("<h2>Machine</h2>") == page.count("<h2>All tasks</h2>") == 1
+    table = found.table()
+    assert "All tasks" in table and all(heading in table.splitlines() for heading in headings)
+    with pytest.raises(ResultsError, match=r"holds several tasks: warpladder\.results\.sweep\.load reads them"):
+        load("found/results.json")
+
+
+@pytest.mark.usefixtures("measured_once")
+def test_sweeps_of_samples_rates_and_optimizers_reach_the_training(run):
+    words = [
+        "--sweep",
+        "limit=64,128",
+        "--sweep",
+        "lr=0.01,0.5",
+        "--sweep",
+        "optimizer=sgd:momentum=0.9",
+        "--sweep",
+        "shuffle=no",
+        "--sweep",
+        "loss-every=2",
+    ]
+    shorter = [{"loops,numpy": "numpy"}.get(word, word) for word in SWEEP if word not in ("--limit", "200")]
+    assert run(*shorter, *words, "--out", "found")[0] == 0
+    found = sweep.load("found/results.json")
+    assert found.headings[0] == "limit=64, learning_rate=0.01, optimizer=sgd:momentum=0.9, shuffle=no, loss_every=2"
+    seen: Any = [(each.data.train, each.config["optimizer"], each.config["shuffle"], each.config["loss_every"]) for each in found.tasks]
+    assert [(n, optimizer["learning_rate"]) for n, optimizer, *_ in seen] == [(64, 0.01), (64, 0.5), (128, 0.01), (128, 0.5)]
+    assert all(optimizer["momentum"] == 0.9 and (shuffle, every) == (False, 2) for _, optimizer, shuffle, every in seen)
+
+
+@pytest.mark.usefixtures("measured_once")
+def test_a_file_of_one_task_is_a_sweep_of_one(run, tmp_path):
+    assert run(*SWEEP, "--out", "found")[0] == 0
+    found = sweep.load("found/results.json")
+    assert found.items() == [("", load("found/results.json"))]
+    assert found.table() == load("found/results.json").table()
+
+
+@pytest.mark.usefixtures("measured_once")
+def test_a_sweep_that_is_stopped_keeps_the_tasks_before(run, monkeypatch):
+    import warpladder.bench
+
+    measure, count = warpladder.bench.climb, 0
+
+    def stopped(*what: Any, found: Any, **how: Any) -> Any:
+        nonlocal count
+        count += 1
+
+        def told(results: Any, news: Any) -> None:
+            found(results, news)
+            if count == 2 and news is not None:
+                raise KeyboardInterrupt
+
+        return measure(*what, found=told, **how)
+
+    monkeypatch.setattr(warpladder.bench, "climb", stopped)
+    code, out, err = run(*SWEEP, "--sweep", "batch_size=8,16,32", "--out", "found")
+    assert code == 130
+    assert "the climb was stopped: 3 of 4 rungs have a time, in 2 of 3 tasks" in err
+    found = sweep.load("found/results.json")
+    assert found.headings == ("batch_size=8", "batch_size=16", "batch_size=32") and found.missing == ("batch_size=32",)
+    first, second = found.tasks
+    assert not first.stopped and len(first.timed()) == 2
+    assert second.stopped and len(second.timed()) == 1 and second.rungs[0].status == "missing"
+    assert "batch_size=32: not reached" in out and "batch_size=32: not reached." in Path("found/report.html").read_text()
+
+
+@pytest.mark.usefixtures("measured_once")
+def test_a_rung_that_can_train_some_of_the_tasks_is_listed_where_it_cannot(run):
+    words = ["--rungs", "numpy,naive:device=emulated", "--sweep", "loss_every=1,2"]
+    some = [word for word in SWEEP if word not in ("--rungs", "loops,numpy")]
+    if run("rungs", "naive")[1].count("g++ is not"):
+        pytest.skip("no g++")
+    assert run(*some, *words, "--out", "found")[0] == 0
+    first, second = sweep.load("found/results.json").tasks
+    assert first.rungs[1].status in ("timed", "missing") and second.rungs[1].status == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["hidden=8,0"], "--sweep hidden wants whole numbers of at least 1, got '0'"),
+        (["batch_size=8,some"], "--sweep batch_size: wants a whole number or 'full', got 'some'"),
+        (["learning_rate=0.1,x"], "--sweep learning_rate: 'x' is not a valid float"),
+        (["nesterov=maybe"], "--sweep nesterov wants yes or no, got 'maybe'"),
+        (["batch_size=8,8"], "--sweep batch_size=8,8 has the value 8 twice"),
+        (["seed=1,2", "--sweep", "seed=3"], "seed is swept twice: write all its values in one --sweep"),
+        (["limit=10,20"], "limit has an option and a --sweep: leave one of them out"),
+        (["layers=1,2"], "none of these rungs has an option 'layers' to be swept; they have threads; what is trained can be swept by epochs, batch_size,"),
+        (["batch_size=0"], "batch_size wants a whole number of at least 1, got 0"),
+    ],
+)  # fmt: skip
+def test_a_sweep_that_cannot_be_is_refused_before_anything_is_measured(words, said, run):
+    code, out, err = run(*SWEEP, "--sweep", *words, "--out", "found")
+    assert (code, out) == (2, "") and said in err
+    assert not Path("found").exists()
+
+
+def test_a_net_without_a_hidden_layer_has_no_width_to_sweep(run):
+    code, _, err = run("climb", "softmax", *SWEEP[2:], "--sweep", "hidden=8")
+    assert code == 2 and "net 'softmax' has no hidden Linear layer whose width could be swept" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"headings": []}, "a sweep wants a heading for each of its climbs, got 0 headings and 2 climbs"),
+        ({"headings": ["a", "a"]}, "headings: two are the same"),
+        ({"headings": [1, 2]}, "headings wants a list of texts"),
+        ({"tasks": []}, "got 2 headings and 0 climbs"),
+        ({"tasks": {}}, "tasks wants a list"),
+        ({"tasks": [{"schema": 1}, {}]}, r"tasks\[0\]: created is missing"),
+        ({"tasks": [None]}, r"tasks\[0\]: is not a results file"),
+        ({"more": 1}, "'more' is not a field"),
+        ({"schema": 2}, "has schema 2, this warpladder reads 1"),
+    ],
+)
+def test_a_damaged_file_of_a_sweep_is_refused(change, said, tmp_path):
+    whole = sweep.Sweep(1, ("limit=1", "limit=2"), (example(), example(stopped="stopped")))
+    whole.save(tmp_path / "whole.json")
+    assert sweep.load(tmp_path / "whole.json") == whole
+    tree = json.loads((tmp_path / "whole.json").read_text()) | change
+    with pytest.raises(ResultsError, match=said):
+        sweep.parse(json.dumps(tree).encode())

@@ -261,7 +261,7 @@ def test_a_sweep_times_a_rung_once_for_each_value(run, monkeypatch):
 def test_the_command_that_repeats_a_climb_has_every_sweep():
     words = ["softmax", "--data", "digits", "--sweep", "block_size=64,96", "--sweep", "feed=sync"]
     context = group.commands["climb"].make_context("climb", list(words))
-    assert again(context, "net_name", "data_name", "sweeps") == words
+    assert again(context, "net_name", "data_name", "asked") == words
 
 
 def test_the_command_that_goes_on_takes_the_shared_options_again(run, monkeypatch):

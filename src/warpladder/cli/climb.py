@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import RungError
 from .keeping import again, command
 from .options import (
-    chosen_config,
-    chosen_data,
     config_options,
     data_options,
-    fitted,
     net_argument,
     rung_options,
     split_options,
     with_shared,
 )
 from .record import Record, folder, shown, stoppable
+from .sweeps import check_trained, swept, tasks_of
 
 if TYPE_CHECKING:
     from ..rungs.base import Rung
@@ -43,10 +40,11 @@ _ASIDE = ("out", "overwrite", "progress")
 @rung_options
 @click.option(
     "--sweep",
-    "sweeps",
-    metavar="OPTION=A,B,C",
+    "asked",
+    metavar="KEY=A,B,C",
     multiple=True,
-    help="Time every named rung that has the option once for each value; may be given again.",
+    help="Time every named rung that has the option once for each value, or train once with each: batch_size, learning_rate, limit, hidden, "
+    "and whatever else is trained; may be given again.",
 )
 @config_options
 @click.option(
@@ -60,7 +58,7 @@ def climb(
     net_name: str,
     rung_names: str | None,
     peers: bool,
-    sweeps: tuple[str, ...],
+    asked: tuple[str, ...],
     repeats: int | None,
     budget: float | None,
     quick: bool,
@@ -81,30 +79,32 @@ def climb(
       warpladder climb cnn --data mnist --quick
       warpladder climb cnn --data mnist --rungs numpy,native,torch --epochs 1
       warpladder climb mlp --data mnist --rungs naive --sweep block_size=64,256
+      warpladder climb mlp --data mnist --rungs numpy,native --sweep batch_size=32,128,full --sweep hidden=64,256
     """
-    data = chosen_data(options)
-    net = fitted(net_name, data)
-    config = chosen_config(net_name, options)
+    rungs, sweeps = swept(with_shared(_chosen(rung_names, peers), options), asked)
+    tasks = tasks_of(sweeps, net_name, options)
     from ..bench import climb as measure
 
-    rungs = _swept(with_shared(_chosen(rung_names, peers), options), sweeps)
     if rung_names is not None:
-        for rung in rungs:
-            if reason := rung.unsupported(net, config):
-                raise RungError(f"{rung.name} cannot train {net.name} here: {reason}")
+        check_trained(rungs, tasks)
     repeats = (2 if quick else 5) if repeats is None else repeats
     budget = (0.5 if quick else 2.0) if budget is None else budget
+    net, data = tasks[0].net, tasks[0].data
     with stoppable(), folder(out, f"{net.name}-{data.name}", overwrite) as place:
-        record = Record(place)
-        how: dict[str, Any] = {"epochs": config.epochs, "repeats": repeats, "budget": budget, "quick": quick, "kept": kept}
+        record = Record(place, tuple(task.heading for task in tasks))
+        how: dict[str, Any] = {"repeats": repeats, "budget": budget, "quick": quick, "kept": kept, "command": _again(ctx)}
         try:
-            with shown(progress) as told:
-                results = measure(net, data, config, rungs, **how, command=_again(ctx), progress=told, found=record.note)
+            for task in tasks:
+                record.begin(task.heading)
+                with shown(progress) as told:
+                    record.keep(
+                        measure(task.net, task.data, task.config, rungs, epochs=task.config.epochs, progress=told, found=record.note, **how)
+                    )
         except BaseException as error:
             record.rescue(error)
             raise
-        record.end(results)
-    return 1 if any(rung.status in ("failed", "refused", "unjudged") for rung in results.rungs) else 0
+        record.end()
+    return 1 if any(rung.status in ("failed", "refused", "unjudged") for results in record.tasks for rung in results.rungs) else 0
 
 
 def _chosen(names: str | None, peers: bool) -> list[Rung]:
@@ -116,27 +116,6 @@ def _chosen(names: str | None, peers: bool) -> list[Rung]:
     if not wanted:
         raise click.UsageError("--rungs wants names with commas between them; 'warpladder rungs' lists them", click.get_current_context())
     return [find(name) for name in wanted]
-
-
-def _swept(rungs: list[Rung], sweeps: tuple[str, ...]) -> list[Rung]:
-    """Each rung once for each value of the options that it has among those to be swept; rungs without them as they are."""
-    for sweep in sweeps:
-        name, equals, values = sweep.partition("=")
-        name = name.strip().replace("-", "_")
-        if not equals or not all(values.split(",")):
-            raise click.UsageError(
-                f"--sweep wants an option and its values, as block_size=128,256,512, got {sweep!r}", click.get_current_context()
-            )
-        if not any(rung.has(name) for rung in rungs):
-            known = ", ".join(dict.fromkeys(option for rung in rungs for option in rung.options.names()))
-            raise RungError(f"none of these rungs has an option {name!r} to be swept; they have {known or 'none'}")
-        rungs = [variant for rung in rungs for variant in (_variants(rung, name, values.split(",")) if rung.has(name) else [rung])]
-    return rungs
-
-
-def _variants(rung: Rung, name: str, values: list[str]) -> list[Rung]:
-    kind = next(kind for option, kind, _ in rung.options.known() if option == name)
-    return [rung.but(**{name: kind.read(value.strip())}) for value in values]
 
 
 def _again(ctx: click.Context) -> str:

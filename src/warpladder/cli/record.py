@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from .options import console
 
 if TYPE_CHECKING:
     from ..results import Results, RungResult
+    from ..results.sweep import Sweep
 
 FILES = ("results.json", "report.html")
 
@@ -28,18 +29,31 @@ FILES = ("results.json", "report.html")
 class Record:
     """The files of one climb.
 
-    results : the latest. failed : why they could not be written, told once.
+    headings : of its tasks; one, empty, where nothing but rungs is compared.
+    tasks : the latest results of each task that was begun. failed : why they could not be written, told once.
     """
 
     folder: Path
-    results: Results | None = None
+    headings: tuple[str, ...] = ("",)
+    tasks: list[Results] = field(default_factory=list)
+    at: int = -1  # the task under way
     failed: OSError | None = None
+
+    def begin(self, heading: str) -> None:
+        """Say that the next task begins."""
+        self.at += 1
+        if heading:
+            print("\n" * (self.at > 0) + heading, flush=True)
+
+    def keep(self, results: Results) -> None:
+        """Take the results of the task under way in place of earlier ones."""
+        self.tasks[self.at :] = [results]
 
     def note(self, results: Results, news: RungResult | None) -> None:
         """Write what is known so far, and print a line about a rung that there is news of. A disk that is full stops no climb."""
         from ..report.words import news as told
 
-        self.results = results
+        self.keep(results)
         if news is not None:
             print(told(news), flush=True)
         try:
@@ -51,40 +65,52 @@ class Record:
                 )
             self.failed = error
 
-    def end(self, results: Results) -> None:
-        """Print the table, and then write the files: what cannot be written has been seen."""
-        from ..report.table import table
+    def end(self) -> None:
+        """Print the tables, and then write the files: what cannot be written has been seen."""
+        from ..report.sweep import show
 
-        self.results = results
-        show = console()
         try:
             print()
-            show.print(table(results, show.width))
+            show(self._sweep(), console())
         finally:  # also where nobody reads the table any more
             self._write()
         click.echo(f"\nAll of it: {self.folder / FILES[0]}\nOpen this: {self.folder / FILES[1]}")
 
     def rescue(self, error: BaseException) -> None:
         """Show what there is of a climb that was stopped, and say so to whoever stopped it."""
-        if self.results is None:
+        if not self.tasks:
             return
         try:
-            self.end(self.results)
+            self.end()
         except BrokenPipeError:
             return
         except OSError as full:
             click.echo(f"{self.folder} cannot be written: {full.strerror or full}", err=True)
         if isinstance(error, KeyboardInterrupt):
             code = error.exit_code if isinstance(error, Stopped) else 130
-            found = f"{len(self.results.timed())} of {len(self.results.rungs)} rungs have a time"
+            timed, rungs = (
+                sum(len(each) for each in some) for some in zip(*((task.timed(), task.rungs) for task in self.tasks), strict=True)
+            )
+            found = f"{timed} of {rungs} rungs have a time"
+            if len(self.headings) > 1:
+                found += f", in {len(self.tasks)} of {len(self.headings)} tasks"
             raise Stopped(f"the climb was stopped: {found}", code) from None
 
-    def _write(self) -> None:
-        from ..report.page import write_page
+    def _sweep(self) -> Sweep:
+        from ..results import SCHEMA
+        from ..results.sweep import Sweep
 
-        assert self.results is not None
-        self.results.save(self.folder / FILES[0])
-        write_page(self.results, self.folder / FILES[1])
+        return Sweep(SCHEMA, self.headings, tuple(self.tasks))
+
+    def _write(self) -> None:
+        from ..report.page import write_page, write_sweep
+
+        if len(self.headings) > 1:
+            self._sweep().save(self.folder / FILES[0])
+            write_sweep(self._sweep(), self.folder / FILES[1])
+        else:
+            self.tasks[0].save(self.folder / FILES[0])
+            write_page(self.tasks[0], self.folder / FILES[1])
 
 
 @contextmanager

@@ -8,9 +8,11 @@ from html import escape
 
 from ..results import Gpu, Results, RungResult
 from ..results.files import write_whole
+from ..results.sweep import Sweep
 from . import words
 from .chart import chart
 from .style import STYLE
+from .sweep import rows, score_name
 
 SCORES = {"CrossEntropyLoss": "test accuracy", "MSELoss": "test MSE"}
 
@@ -20,9 +22,31 @@ def write_page(results: Results, path: str | os.PathLike[str]) -> None:
     write_whole(path, page(results))
 
 
+def write_sweep(sweep: Sweep, path: str | os.PathLike[str]) -> None:
+    """Write the page of a climb of several tasks; an old one stays whole until the new one is on the disk."""
+    write_whole(path, sweep_page(sweep))
+
+
 def page(results: Results) -> str:
     """The page's text."""
-    title = f"{results.net.name} on {results.data.name}"
+    return _document(results, f"{_findings(results)}\n{_circumstances(results)}")
+
+
+def sweep_page(sweep: Sweep) -> str:
+    """The text of a page with all tasks: their times beside each other, then each under its heading."""
+    table = _table(
+        ("rung", "task", "time per epoch", "images per s", score_name(sweep.tasks[0])),
+        [("rung", [f"<b>{escape(name)}</b>", escape(task), *map(escape, figures)]) for name, task, figures in rows(sweep)],
+        (0, 1),
+    )
+    missing = "".join(f'<p class="warning">{escape(heading)}: not reached.</p>' for heading in sweep.missing)
+    parts = [_section("All tasks", missing + table)]
+    parts += [f'<h1 class="task">{escape(heading)}</h1>\n{_findings(results)}' for heading, results in sweep.items()]
+    return _document(sweep.tasks[-1], "\n".join([*parts, _circumstances(sweep.tasks[-1])]))
+
+
+def _findings(results: Results) -> str:
+    """What was found about one task."""
     warnings = "".join(f'<p class="warning">{escape(text)}</p>' for text in words.warnings(results))
     picture = _wide(chart(results)) + _reading(results) if results.timed() else ""
     sections = (
@@ -31,10 +55,22 @@ def page(results: Results) -> str:
         ("Verdicts", _verdicts(results)),
         ("Every sample", _samples(results)),
         ("Net, data and settings", _settings(results)),
-        ("Machine", _machine(results)),
-        ("Do it again", _again(results)),
     )
-    body = "\n".join(f"<section>{f'<h2>{head}</h2>' if head else ''}\n{text}\n</section>" for head, text in sections if text)
+    return "\n".join(_section(head, text) for head, text in sections if text)
+
+
+def _circumstances(results: Results) -> str:
+    """What it was found on, and how to find it again."""
+    return "\n".join((_section("Machine", _machine(results)), _section("Do it again", _again(results))))
+
+
+def _section(head: str, text: str) -> str:
+    return f"<section>{f'<h2>{head}</h2>' if head else ''}\n{text}\n</section>"
+
+
+def _document(results: Results, body: str) -> str:
+    """The whole page, with net and data set for its title."""
+    title = f"{results.net.name} on {results.data.name}"
     return f"""<!doctype html>
 <html lang="en">
 <head>

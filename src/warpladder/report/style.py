@@ -9,6 +9,7 @@ STYLE = """
 body { margin: 0 auto; max-width: 72rem; padding: 2rem 1.25rem 4rem; background: var(--paper); color: var(--ink);
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
 h1 { margin: 0; font-size: 2rem; line-height: 1.2; }
+h1.task { margin-top: 4rem; font-size: 1.5rem; }
 h2 { margin: 2.5rem 0 .6rem; font-size: 1.2rem; }
 .kind, .note, .remarks { color: var(--soft); font-size: .9rem; }
 .kind { margin: 0 0 .2rem; }

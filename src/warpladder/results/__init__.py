@@ -9,12 +9,16 @@ from __future__ import annotations
 import json
 import math
 import os
-import statistics
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
 
 from ..errors import ResultsError
 from .files import write_whole
+from .reader import LATER as _LATER
 from .reader import read, read_json, short
+from .timing import History as History
+from .timing import Timing as Timing
 
 #: Grows whenever a field is removed or changes its meaning, and when one is added that has no default for older files.
 SCHEMA = 1
@@ -29,7 +33,7 @@ DISTURBED = 0.1
 #: A setting of a training run, or of its optimizer or schedule.
 Setting = bool | int | float | str | None | tuple[float, ...]
 
-_LATER: dict[str, bool] = {"added later": True}
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -135,88 +139,6 @@ class Checked:
     reason: str
     seconds: float | None = field(default=None, metadata=_LATER)
     kept: bool = field(default=False, metadata=_LATER)
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Raw samples of a rung's time, one entry a repetition.
-
-    seconds, cpu_seconds : wall-clock time, and processor time of the whole process over the same stretch.
-    other_seconds : processor time that other processes took in the meantime; None where the system does not tell.
-    steps, samples : how many training steps and samples each repetition took.
-    epoch_steps, epoch_samples : how many there are in one epoch.
-    of_epochs : epochs whose first steps each repetition took, equally many of each; 1 in older files also where it took several whole ones.
-    """
-
-    seconds: tuple[float, ...]
-    cpu_seconds: tuple[float, ...]
-    other_seconds: tuple[float, ...] | None
-    steps: int
-    samples: int
-    epoch_steps: int
-    epoch_samples: int
-    of_epochs: int = field(default=1, metadata=_LATER)
-
-    def __post_init__(self) -> None:
-        processor = (self.cpu_seconds, self.other_seconds if self.other_seconds is not None else self.cpu_seconds)
-        if not self.seconds or any(len(part) != len(self.seconds) for part in processor):
-            raise ResultsError("a timing wants at least one repetition, and processor time for each")
-        if not all(1e-9 <= s <= 1e9 for s in self.seconds) or not all(0 <= s <= 1e12 for part in processor for s in part):
-            raise ResultsError("a timing wants times between a nanosecond and thirty years")
-        if min(self.steps, self.samples, self.epoch_steps, self.epoch_samples, self.of_epochs) < 1:
-            raise ResultsError("a timing wants at least one step and one sample")
-
-    @property
-    def scaled(self) -> bool:
-        """True where only a part of each epoch was timed and seconds per epoch are extrapolated from it."""
-        return self.steps < self.of_epochs * self.epoch_steps
-
-    @property
-    def epochs(self) -> tuple[float, ...]:
-        """Seconds per epoch of each repetition; scaled by the number of samples where it took fewer or more than one epoch."""
-        return tuple(s * self.epoch_samples / self.samples for s in self.seconds)
-
-    @property
-    def seconds_per_epoch(self) -> float:
-        """The median over the repetitions."""
-        return statistics.median(self.epochs)
-
-    @property
-    def spread(self) -> float:
-        """Slowest less fastest repetition, as a share of the median."""
-        return (max(self.epochs) - min(self.epochs)) / self.seconds_per_epoch
-
-    @property
-    def disturbance(self) -> float:
-        """Processors that other processes kept busy on average while the clock ran."""
-        return sum(self.other_seconds or ()) / sum(self.seconds)
-
-    @property
-    def samples_per_second(self) -> float:
-        """Training samples per second, by the median."""
-        return self.epoch_samples / self.seconds_per_epoch
-
-
-@dataclass(frozen=True)
-class History:
-    """Epochs of training from the initial weights, one after the other: entry i is epoch i + 1.
-
-    loss : mean over the epoch's samples, as its steps reported it; None for an epoch that `loss_every` leaves without.
-    accuracy : share of the epoch's samples that were right when they were trained on, None where there is no loss; None for a net without classes.
-    seconds : of the epoch; where several were trained in one call or timed together, each has an equal part of that time.
-    """
-
-    loss: tuple[float | None, ...]
-    accuracy: tuple[float | None, ...] | None
-    seconds: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        if len(self.seconds) != len(self.loss) or (self.accuracy is not None and len(self.accuracy) != len(self.loss)):
-            raise ResultsError("a history wants loss, accuracy and seconds of the same epochs")
-        if not all(share is None or 0 <= share <= 1 for share in self.accuracy or ()):
-            raise ResultsError("a history wants accuracies from 0 to 1")
-        if any((share is None) != (loss is None) for share, loss in zip(self.accuracy or (), self.loss, strict=False)):
-            raise ResultsError("a history wants accuracy and loss of the same epochs")
 
 
 @dataclass(frozen=True)
@@ -373,6 +295,11 @@ def load(path: str | os.PathLike[str]) -> Results:
         One line that names the file and the first thing wrong in it: missing, not JSON, another schema,
         or a field that is missing, unknown, of the wrong type or out of range.
     """
+    return read_file(path, parse)
+
+
+def read_file(path: str | os.PathLike[str], parse: Callable[[bytes], Read]) -> Read:
+    """What `parse` makes of a file's bytes; errors name the file."""
     name = os.fspath(path)
     try:
         with open(path, "rb") as file:
@@ -387,11 +314,23 @@ def load(path: str | os.PathLike[str]) -> Results:
 def parse(raw: bytes) -> Results:
     """Check the bytes of a results file and make a `Results` of them; `ResultsError` as in `load`."""
     tree = read_json(raw)
+    check_schema(tree)
+    if "tasks" in tree:
+        raise ResultsError("holds several tasks: warpladder.results.sweep.load reads them")
+    return from_tree(tree)
+
+
+def check_schema(tree: Any) -> None:
+    """Raise `ResultsError` where a tree of JSON is no results file that this version reads."""
     if not isinstance(tree, dict) or "schema" not in tree:
         raise ResultsError("is not a results file: it has no schema")
     if tree["schema"] != SCHEMA or isinstance(tree["schema"], (bool, float)):
         raise ResultsError(f"has schema {short(tree['schema'])}, this warpladder reads {SCHEMA}: run the climb again")
-    results = read(Results, tree, "")
+
+
+def from_tree(tree: Any) -> Results:
+    """The climb that a tree of JSON describes."""
+    results: Results = read(Results, tree, "")
     names = [rung.name for rung in results.rungs]
     if len(set(names)) != len(names):
         raise ResultsError("rungs: two have the same name")

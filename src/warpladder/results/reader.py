@@ -12,6 +12,9 @@ from typing import Any
 
 from ..errors import ResultsError
 
+#: Metadata of a dataclass's field that files of older versions lack: it has a default.
+LATER: dict[str, bool] = {"added later": True}
+
 
 def read_json(raw: bytes) -> Any:
     """The tree that these bytes spell; `ResultsError` where they are no JSON."""
