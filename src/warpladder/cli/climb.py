@@ -79,7 +79,7 @@ def climb(
       warpladder climb cnn --data mnist --quick
       warpladder climb cnn --data mnist --rungs numpy,native,torch --epochs 1
       warpladder climb mlp --data mnist --rungs naive --sweep block_size=64,256
-      warpladder climb mlp --data mnist --rungs numpy,native --sweep batch_size=32,128,full --sweep hidden=64,256
+      warpladder climb mlp --data mnist --rungs native --sweep batch_size=64,full
     """
     rungs, sweeps = swept(with_shared(_chosen(rung_names, peers), options), asked)
     tasks = tasks_of(sweeps, net_name, options)

@@ -21,9 +21,9 @@ def show(sweep: Sweep, console: Console) -> None:
     """Print a table for each task that was begun, below its heading, and where there are several tasks one of all times."""
     from rich.text import Text
 
-    for heading, results in sweep.items():
+    for at, (heading, results) in enumerate(sweep.items()):
         if heading:
-            console.print(Text(heading, "bold"))
+            console.print(Text("\n" * (at > 0) + heading, "bold"))
         console.print(table(results, console.width))
     if len(sweep.headings) > 1:
         console.print(times(sweep, console.width))

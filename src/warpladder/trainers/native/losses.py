@@ -15,20 +15,6 @@ LARGE = 1e250  # far enough below the largest float64 for one more factor
 
 
 @compiled(nogil=True)
-def _slopes(source, start, classes, largest, label, slopes, out, share):  # type: ignore[no-untyped-def]
-    """Write (softmax - onehot) * share of a sample's logits, which begin at `start`, from `out` on; gives the sum of exp(logit - largest)."""
-    total = exponentials(source, start, largest, slopes, out, classes)
-    for at in range(LANES, classes, LANES):
-        total += exponentials(source, start + at, largest, slopes, out + at, classes - at)
-    factor = share / total
-    parts = slopes[out : out + (classes + LANES - 1) // LANES * LANES]
-    for i in range(parts.shape[0]):
-        parts[i] *= factor
-    parts[label] -= share
-    return total
-
-
-@compiled(nogil=True)
 def cross_entropy(source, x, labels, indices, classes, slopes, dx, share, first, last):  # type: ignore[no-untyped-def]
     """Sum over samples of -log softmax(x)[label] and the count of right answers; dx = (softmax - onehot) * share.
 
@@ -49,22 +35,37 @@ def cross_entropy(source, x, labels, indices, classes, slopes, dx, share, first,
                     correct -= 1
                     break
         out = dx[OFFSET] + sample * dx[SAMPLE]
-        total = _slopes(source, start, classes, largest, label, slopes, out, share)
+        total = exponentials(source, start, largest, slopes, out, classes)
+        for at in range(LANES, classes, LANES):
+            total += exponentials(source, start + at, largest, slopes, out + at, classes - at)
         product *= total
         if not product < LARGE:
             loss += math.log(product)
             product = 1.0
         loss += largest - logits[label]
+        factor = share / total
+        parts = slopes[out : out + (classes + LANES - 1) // LANES * LANES]
+        for i in range(parts.shape[0]):
+            parts[i] *= factor
+        parts[label] -= share
     return loss + math.log(product), correct
 
 
 @compiled(nogil=True)
 def cross_entropy_gradient(source, x, labels, indices, classes, slopes, dx, share, first, last):  # type: ignore[no-untyped-def]
-    """dx of `cross_entropy`, without the losses and right answers."""
+    """dx of `cross_entropy` to the bit, without losses and right answers; its lines stand here again, since a call would cost as much as the losses."""
     for sample in range(first, last):
         start = x[OFFSET] + sample * x[SAMPLE]
         largest = maximum_of(source, start, classes)
-        _slopes(source, start, classes, largest, labels[indices[sample]], slopes, dx[OFFSET] + sample * dx[SAMPLE], share)
+        out = dx[OFFSET] + sample * dx[SAMPLE]
+        total = exponentials(source, start, largest, slopes, out, classes)
+        for at in range(LANES, classes, LANES):
+            total += exponentials(source, start + at, largest, slopes, out + at, classes - at)
+        factor = share / total
+        parts = slopes[out : out + (classes + LANES - 1) // LANES * LANES]
+        for i in range(parts.shape[0]):
+            parts[i] *= factor
+        parts[labels[indices[sample]]] -= share
 
 
 @compiled(nogil=True)
