@@ -47,10 +47,10 @@ def both(rung: Rung, net: Net, config: TrainConfig, epochs: int) -> tuple[tuple[
         if isinstance(trainer, kernelwise.KernelTrainer):
             finished = trainer._finished
 
-            def counted(first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+            def counted(first: int, size: np.ndarray, has_loss: bool) -> StepLog:
                 nonlocal waits
                 waits += 1
-                return finished(first, last)
+                return finished(first, size, has_loss)
 
             trainer._finished = counted  # type: ignore[method-assign]
         together = trainer.run_epochs(orders), trainer.state()

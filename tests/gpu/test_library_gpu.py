@@ -336,7 +336,7 @@ def test_steps_beside_the_resident_kernels(device: Device, net: Net, batch: int)
             for _ in range(7):
                 trainer.rewind()
                 begin = device.stream.record()
-                trainer._queue(trainer.feed, 0, 4)  # type: ignore[arg-type]
+                trainer._queue(trainer.feed, 0, 4, True)  # type: ignore[arg-type]
                 end = device.stream.record()
                 end.synchronize()
                 taken.append(end.seconds_since(begin) / 4)

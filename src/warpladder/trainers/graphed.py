@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,9 @@ from .tuner import tune
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
+
+#: Samples of a step's batch, and whether its loss is computed.
+Kind = tuple[int, bool]
 
 #: Launches in a graph at most: building one takes some microseconds for each, and the first epoch pays for it.
 NODES = 4096
@@ -43,10 +47,10 @@ class GraphedTrainer(KernelTrainer):
         super().__init__(net, config, state, device, table, "resident", block_size, precision)
 
     def _forget(self) -> None:
-        """Drop what was captured for a data set: graphs by batch size and steps, and by batch size a step's calls and the most steps in a graph."""
-        self.graphs: dict[tuple[int, int], Graph] = {}
-        self.steps: dict[int, list[Call]] = {}
-        self.most: dict[int, int] = {}
+        """Drop what was captured for a data set: graphs by kind and number of steps, and by kind a step's calls and the most steps in a graph."""
+        self.graphs: dict[tuple[Kind, int], Graph] = {}
+        self.steps: dict[Kind, list[Call]] = {}
+        self.most: dict[Kind, int] = {}
 
     def twin(self, device: Device) -> GraphedTrainer:
         start = State(np.zeros(self.net.param_count, np.float32))
@@ -59,12 +63,12 @@ class GraphedTrainer(KernelTrainer):
         self.tuned = tune(self.chain, self.table.rivals, self.tuned, self.say)
         self.seconds["tune"] = perf_counter() - start
 
-    def _queue(self, feed: Feed, first: int, last: int) -> None:
+    def _queue(self, feed: Feed, first: int, last: int, has_loss: bool) -> None:
         assert isinstance(feed, ResidentFeed)
         full = min(last, self.samples // self.batch)
-        self._send(self.batch, full - first)
+        self._send((self.batch, has_loss), full - first)
         if last > full:
-            self._send(self._size(full), 1)
+            self._send((self._size(full), has_loss), 1)
 
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
         if self.chain is None or self.chain.ordered or self.epoch > 1:
@@ -73,35 +77,38 @@ class GraphedTrainer(KernelTrainer):
         for order in orders:
             check_range(self.config, order, self.samples, 0, 1)
         logs: list[StepLog] = []
-        for first in range(0, len(orders), self.log.loss.size):
-            count = min(self.log.loss.size, len(orders) - first)
-            if self.running:
-                self.rewind()
-            if not self.config.steady:
-                self._bring_numbers(0, count)
-            self._send(self.batch, count)
-            logs += StepLog(*self._finished(0, count), np.full(count, self.batch)).apart()
+        for has_loss, alike in groupby(orders, key=lambda order: self.config.has_loss(order.epoch)):
+            left = len(list(alike))
+            while left:
+                count = min(self.log.loss.size, left)
+                if self.running:
+                    self.rewind()
+                if not self.config.steady:
+                    self._bring_numbers(0, count)
+                self._send((self.batch, has_loss), count)
+                logs += self._finished(0, np.full(count, self.batch), has_loss).apart()
+                left -= count
         return logs
 
-    def _send(self, size: int, count: int) -> None:
-        """Queue this many steps of one batch size, in graphs as long as there are."""
+    def _send(self, kind: Kind, count: int) -> None:
+        """Queue this many steps of one kind, in graphs as long as there are."""
         while count > 0:
-            steps = self._steps(size, count)
-            self._graph(size, steps).send()
+            steps = self._steps(kind, count)
+            self._graph(kind, steps).send()
             count -= steps
 
-    def _steps(self, size: int, alike: int) -> int:
+    def _steps(self, kind: Kind, alike: int) -> int:
         """The largest power of two of steps that are left and that a graph should hold."""
-        if size not in self.most:
-            self.most[size] = max(1, NODES // max(1, sum(len(self.program(part)) for part in self._slices(size))))
-        return 1 << (min(alike, self.most[size]).bit_length() - 1)
+        if kind not in self.most:
+            self.most[kind] = max(1, NODES // max(1, sum(len(self.program(part)) for part in self._slices(*kind))))
+        return 1 << (min(alike, self.most[kind]).bit_length() - 1)
 
-    def _graph(self, size: int, count: int) -> Graph:
-        found = self.graphs.get((size, count))
+    def _graph(self, kind: Kind, count: int) -> Graph:
+        found = self.graphs.get((kind, count))
         if found is None:
-            if size not in self.steps:
-                self.steps[size] = [call for part in self._slices(size) for call in self._overlapped(part)]
-            found = self.graphs[size, count] = self.device.graph(self.steps[size] * count)
+            if kind not in self.steps:
+                self.steps[kind] = [call for part in self._slices(*kind) for call in self._overlapped(part)]
+            found = self.graphs[kind, count] = self.device.graph(self.steps[kind] * count)
         return found
 
     def _overlapped(self, part: Slice) -> list[Call]:

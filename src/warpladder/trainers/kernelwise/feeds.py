@@ -75,7 +75,7 @@ class Feed(ABC):
     def launches(self, part: Slice) -> Launches:
         """The launches that turn a slice's copied samples into x and target."""
 
-    def after(self, step: int) -> None:
+    def after(self, step: int, has_loss: bool) -> None:
         """Called when all of a step is queued."""
 
     def finish(self) -> None:
@@ -127,7 +127,10 @@ class SyncFeed(Feed):
         for launch in work:
             launch.send()
 
-    def after(self, step: int) -> None:
+    def after(self, step: int, has_loss: bool) -> None:
+        if not has_loss:
+            self.device.stream.synchronize()
+            return
         loss, correct = self.entry
         self.device.download(loss, self.log.loss[step : step + 1])
         self.device.download(correct, self.log.correct[step : step + 1])

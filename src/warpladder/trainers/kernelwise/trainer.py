@@ -181,22 +181,27 @@ class KernelTrainer(Trainer):
             self.feed.begin(order, first, last)
         if not self.config.steady:
             self._bring_numbers(first, last)
-        self._queue(self.feed, first, last)
+        has_loss = self.config.has_loss(order.epoch)
+        self._queue(self.feed, first, last, has_loss)
         size = np.array([self._size(step) for step in range(first, last)], np.int64)  # the device works meanwhile
-        return StepLog(*self._finished(first, last), size)
+        return self._finished(first, size, has_loss)
 
-    def _finished(self, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-        """Wait for steps first..last-1, which are queued: their losses and counts of right samples."""
+    def _finished(self, first: int, size: np.ndarray, has_loss: bool) -> StepLog:
+        """Wait for the steps from `first` on, of these sizes, which are queued: what they report."""
         assert self.feed is not None
+        last = first + len(size)
         self.running, self.made = last, self.made + last - first
-        self._tell(first, last)
+        if has_loss:
+            self._tell(first, last)
         done = self.device.stream.record()
         if last >= self.epoch:
             self.rewind()  # queued behind the copies: an epoch of one step is short, and waits once
         done.synchronize()
         self.feed.finish()
+        if not has_loss:
+            return StepLog.without_loss(size)
         loss, correct = self.told[:, first:last]
-        return loss.copy(), correct.copy().view(np.int64)
+        return StepLog(loss.copy(), correct.copy().view(np.int64), size)
 
     def _tell(self, first: int, last: int) -> None:
         """Queue the copies of the log's entries to the host: all of it is one copy."""
@@ -215,12 +220,12 @@ class KernelTrainer(Trainer):
         else:
             self.device.fill(self.step, 0)  # which is queued, and so costs an epoch of one step no wait
 
-    def _queue(self, feed: Feed, first: int, last: int) -> None:
+    def _queue(self, feed: Feed, first: int, last: int, has_loss: bool) -> None:
         """Queue the launches of steps first..last-1."""
         for step in range(first, last):
-            for part in self._slices(self._size(step)):
+            for part in self._slices(self._size(step), has_loss):
                 feed.send(step, part, self.program(part))
-            feed.after(step)
+            feed.after(step, has_loss)
 
     def program(self, part: Slice) -> Launches:
         """All launches of a slice, in order; the last slice of a step updates the parameters."""
@@ -255,10 +260,10 @@ class KernelTrainer(Trainer):
         sizes = [self.batch] * (full > 0) + [rest] * (rest > 0 and not self.config.drop_last)
         return [part for size in sizes for part in self._slices(size)]
 
-    def _slices(self, batch: int) -> list[Slice]:
-        """A batch in parts that go through the layers one after the other."""
+    def _slices(self, batch: int, has_loss: bool = True) -> list[Slice]:
+        """A batch in parts that go through the chain one after the other."""
         capacity = self.capacity
-        return [Slice(min(capacity, batch - offset), batch, offset) for offset in range(0, batch, capacity)]
+        return [Slice(min(capacity, batch - offset), batch, offset, has_loss) for offset in range(0, batch, capacity)]
 
     def _size(self, step: int) -> int:
         return min(self.batch, self.samples - step * self.batch)
