@@ -37,12 +37,14 @@ LEAVES = {
     "arguments": {"errors"},
     "show": set(),
     "data": {"errors", "pyfile", "show"},
-    "results": {"errors", "report", "show"},
+    "results": {"errors", "precision", "report", "show"},
     "plan": {"errors", "results"},
     "checkpoint": {"errors", "config", "nets", "optimizers", "plan", "pyfile", "schedules"},
     "machine": {"errors"},
     "pyfile": {"errors"},
-    "tolerance": {"errors", "nets", "config"},
+    "precision": set(),
+    "peaks": {"errors", "precision"},
+    "tolerance": {"errors", "nets", "config", "precision"},
 }
 
 HEAVY = (

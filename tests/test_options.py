@@ -184,8 +184,7 @@ def test_a_former_name_of_a_peer_is_understood(former):
     [
         ("mode=graph", "add device=cuda"),
         ("precision=tf32", "add device=cuda"),
-        ("device=cuda:precision=tf32", "add mode=graph or mode=compile"),
-        ("device=cuda:mode=graph:precision=float16", "take bfloat16"),
+        ("device=cuda:mode=graph:precision=fp64", "leave the mode out"),
         ("device=cuda:mode=compile:loader=yes", "leave loader and images out"),
         ("loader=yes:images=last", "leave images and precision out"),
         ("workers=2", "add loader=yes"),
@@ -200,11 +199,11 @@ def test_options_of_pytorch_that_do_not_go_together_are_told(options, said):
 
 
 def test_a_variant_gives_the_account_of_what_it_is():
-    peer = find("torch:device=cuda:mode=graph:precision=bfloat16")
-    assert (peer.precision, peer.transforms) == ("bfloat16", True) and "bfloat16" in peer.title and "CUDA graph" in peer.title
-    assert "rounded to bfloat16" in " ".join(peer.deviations)
-    assert (find("torch").precision, find("torch").deviations, find("torch:threads=1").title) == ("float32", (), "PyTorch, eager")
-    assert find("torch:device=cuda:mode=graph", precision=None).precision == "float32"
+    peer = find("torch:device=cuda:mode=graph:precision=bf16")
+    assert (peer.precision, peer.transforms) == ("bf16", True) and "bf16" in peer.title and "CUDA graph" in peer.title
+    assert "rounded to bf16" in " ".join(peer.deviations)
+    assert (find("torch").precision, find("torch").deviations, find("torch:threads=1").title) == ("fp32", (), "PyTorch, eager")
+    assert find("torch:device=cuda:mode=graph", precision=None).precision == "fp32"
 
 
 @pytest.mark.parametrize("options", ["workers=0", "workers=2", "workers=1:pin_memory=no"])

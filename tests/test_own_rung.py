@@ -167,7 +167,7 @@ WRONG = {
     "a name that is none": (HEAD + RUNG.replace('"a"', "3"), "name wants a line of text, got 3"),
     "a title of two lines": (HEAD + RUNG.replace("title", "a\\nb"), "title wants a line of text"),
     "a build that is none": (HEAD + RUNG.replace("print", "None"), "build wants a function, got None"),
-    "an unknown precision": (HEAD + RUNG.replace("print", "print, precision='fp8'"), "precision wants one of float32, tf32"),
+    "an unknown precision": (HEAD + RUNG.replace("print", "print, precision='fp8'"), "precision wants one of fp64, fp32, tf32"),
     "an unknown option": (
         HEAD + RUNG.replace("print", "print, options=('speed',)"),
         "options wants an object of a class derived from warpladder.ladder.Options",

@@ -17,13 +17,15 @@ from strategies import NARROW, ZOO, Case, case, cases
 from test_steps import compare_epoch
 from warpladder import nets
 from warpladder.config import TrainConfig
-from warpladder.errors import RungError
+from warpladder.errors import DeviceError, RungError
 from warpladder.ladder import find
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, Net, ReLU
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
+from warpladder.peaks import CORES, TENSOR, Peaks
 from warpladder.peers import driver, jax
 from warpladder.peers import torch as pytorch
 from warpladder.peers.blocks import Block, Blocks
+from warpladder.precision import PRECISIONS
 from warpladder.rungs.base import Rung
 from warpladder.schedules import Cosine, StepDecay
 from warpladder.tolerance import bound
@@ -66,7 +68,7 @@ def apart(net: Net, config: TrainConfig, state: State) -> Trainer:
             "linear": lambda x, w, b: plain.linear(x, w) + b,
         }
 
-    return graph_with(net, config, state, functions, images_last=True, precision="bfloat16")
+    return graph_with(net, config, state, functions, images_last=True, precision="bf16")
 
 
 def fourier(net: Net, config: TrainConfig, state: State) -> Trainer:
@@ -87,17 +89,24 @@ def jax_bf16(net: Net, config: TrainConfig, state: State) -> Trainer:
     """JAX's peer with products in bfloat16, on the CPU."""
     from warpladder.peers.jax_trainer import JaxTrainer
 
-    return JaxTrainer(net, config, state, platform="cpu", precision="bfloat16")
+    return JaxTrainer(net, config, state, platform="cpu", precision="bf16")
 
 
 def mixed(net: Net, config: TrainConfig, state: State) -> Trainer:
     """The peer with mixed precision, on the CPU."""
     from warpladder.peers.torch_trainer import TorchTrainer
 
-    return TorchTrainer(net, config, state, precision="float16", threads=1)
+    return TorchTrainer(net, config, state, precision="fp16", threads=1)
 
 
-def stand_in(name: str, build: Callable[[Net, TrainConfig, State], Trainer], precision: str = "float32", like: str = "torch") -> Rung:
+def mixed_bf16(net: Net, config: TrainConfig, state: State) -> Trainer:
+    """The same in bf16, without a scaled loss."""
+    from warpladder.peers.torch_trainer import TorchTrainer
+
+    return TorchTrainer(net, config, state, precision="bf16", threads=1)
+
+
+def stand_in(name: str, build: Callable[[Net, TrainConfig, State], Trainer], precision: str = "fp32", like: str = "torch") -> Rung:
     """A peer of the GPU as it is on the CPU, for tests; `like` names the peer of the CPU whose limits it has."""
     return Rung(name, name, "", build, find(like).unsupported, precision=precision)
 
@@ -108,10 +117,12 @@ STAND_INS = (
     find("torch:loader=yes:workers=0"),
 )
 COARSE = (
-    stand_in("graph-bf16", partial(graph, images_last=True, precision="bfloat16"), "bfloat16"),
-    stand_in("graph-bf16-apart", apart, "bfloat16"),
-    stand_in("amp", mixed, "float16"),
-    Rung("jax-bf16", "", "", jax_bf16, find("jax").unsupported, precision="bfloat16"),
+    stand_in("graph-bf16", partial(graph, images_last=True, precision="bf16"), "bf16"),
+    stand_in("graph-bf16-apart", apart, "bf16"),
+    stand_in("graph-fp16", partial(graph, images_last=True, precision="fp16"), "fp16"),
+    stand_in("amp", mixed, "fp16"),
+    stand_in("amp-bf16", mixed_bf16, "bf16"),
+    Rung("jax-bf16", "", "", jax_bf16, find("jax").unsupported, precision="bf16"),
 )
 
 peers = pytest.mark.parametrize("peer", CPU_PEERS + STAND_INS, ids=lambda peer: peer.name)
@@ -345,6 +356,38 @@ def test_proof_in_coarse_formats(peer: Rung, net: Net) -> None:
     assert not finer.passed and finer.reason.startswith(("update", "loss")), finer.reason
 
 
+@pytest.mark.parametrize("optimizer", [SGD(0.05, momentum=0.9), SGD(0.05), Adam(1e-3)], ids=["momentum", "SGD", "Adam"])
+@pytest.mark.parametrize("compiled", [False, True], ids=["graph", "compile"])
+def test_a_step_in_fp16_that_overflows_is_left_out_and_halves_the_scale(
+    compiled: bool, optimizer: Optimizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
+    from warpladder.peers.torch_graph import GraphTrainer
+    from warpladder.peers.torch_scale import INTERVAL
+
+    monkeypatch.setattr(torch, "compile", lambda function, **how: function)  # what inductor is given, as it stands
+    drawn = case(nets.mlp((1, 8, 8)), TrainConfig(batch_size=4, optimizer=optimizer), seed=2, samples=40)
+    with GraphTrainer(drawn.net, drawn.config, drawn.state, device="cpu", precision="fp16", compiled=compiled) as trainer:
+        trainer.load(drawn.dataset)
+        scale: Any = trainer.scale
+        before, first = trainer.state(), float(scale.scale)
+        trainer.run(drawn.order, 0, 1)
+        after = trainer.state()
+        assert not np.array_equal(after.params, before.params) and float(scale.scale) == first and int(scale.steps) == 1
+        scale.scale.fill_(2.0**40)
+        log = trainer.run(drawn.order, 1, 3)
+        left_out = trainer.state()
+        assert np.isfinite(log.loss).all() and float(scale.scale) == 2.0**38 and int(scale.steps) == 0
+        assert left_out.params.tobytes() == after.params.tobytes() and left_out.step == after.step + 2
+        assert all(np.array_equal(left_out.slots[name], after.slots[name]) for name in after.slots)
+        scale.scale.fill_(first)
+        scale.steps.fill_(INTERVAL - 1)
+        trainer.run(drawn.order, 3, 4)
+        assert float(scale.scale) == 2 * first and int(scale.steps) == 0
+        trainer.set_state(drawn.state)
+        assert float(scale.scale) == first
+
+
 @pytest.mark.parametrize("net", [ZOO[3], NARROW], ids=["cnn", "autoencoder"])
 def test_convolutions_in_another_form_are_proven_on_samples_that_stand_it(net: Net) -> None:
     """On data that only direct sums compute exactly an honest program in Fourier's form falls on other sides of switches."""
@@ -477,12 +520,24 @@ def test_an_epoch_is_one_block_and_its_partial_batch_and_a_range_is_a_few() -> N
 
 def test_peaks_grow_as_precision_falls() -> None:
     """An H100's datasheet has 67, 495 and 989 TFLOP/s, the last two at a clock of 1.83 GHz."""
-    h100 = driver.Gpu(132, 1.98e9, (9, 0))
-    assert h100.peak("float32") == pytest.approx(67e12, rel=0.01)
-    assert h100.peak("tf32") == pytest.approx(495e12 * 1.98 / 1.83, rel=0.01)
-    assert h100.peak("float16") == h100.peak("bfloat16") == pytest.approx(989e12 * 1.98 / 1.83, rel=0.01)
-    assert driver.Gpu(132, 1.98e9, (9, 3)).peak("tf32") == h100.peak("tf32")
-    assert driver.Gpu(10, 1e9, (6, 1)).peak("float32") == driver.Gpu(10, 1e9, (7, 0)).peak("float32")
+    h100 = Peaks((9, 0), 132, 1.98e9)
+    assert h100.of("fp32") == pytest.approx(67e12, rel=0.01)
+    assert h100.of("tf32") == pytest.approx(495e12 * 1.98 / 1.83, rel=0.01)
+    assert h100.of("fp16") == h100.of("bf16") == pytest.approx(989e12 * 1.98 / 1.83, rel=0.01)
+    assert h100.of("fp64") == 2 * h100.of("fp64", CORES) == pytest.approx(67e12, rel=0.01)
+    assert h100.of("fp32") < h100.of("fp32", TENSOR) < h100.of("tf32")  # of three products of halves
+    assert Peaks((9, 3), 132, 1.98e9).of("tf32") == h100.of("tf32")
+    assert Peaks((6, 1), 10, 1e9).of("fp32") == Peaks((7, 0), 10, 1e9).of("fp32")
+
+
+def test_a_gpu_says_which_precision_it_lacks() -> None:
+    t4, a100 = Peaks((7, 5), 40, 1.59e9), Peaks((8, 0), 108, 1.41e9)
+    assert t4.lacks("bf16") == "bf16 needs a GPU of compute capability 8.0 or later, and this one has 7.5"
+    assert t4.lacks("tf32") and [t4.lacks(name) for name in ("fp64", "fp32", "fp16")] == [None] * 3
+    assert [a100.lacks(name) for name in PRECISIONS] == [None] * len(PRECISIONS)
+    for wrong in (lambda: t4.of("bf16"), lambda: a100.of("bf16", CORES), lambda: t4.of("fp64", TENSOR)):
+        with pytest.raises(DeviceError):
+            wrong()
 
 
 @pytest.mark.filterwarnings("ignore:os.fork")  # JAX's threads are none of the workers' business

@@ -16,7 +16,8 @@ from warpladder.data.dataset import Dataset
 from warpladder.nets import Net
 from warpladder.order import Order
 from warpladder.params import initial
-from warpladder.tolerance import INPUT_ROUNDOFF, PRECISIONS, bound, rounded
+from warpladder.precision import PRECISIONS
+from warpladder.tolerance import bound, rounded
 from warpladder.trainers.base import State, StepLog, Trainer
 from warpladder.trainers.reference import ReferenceTrainer
 from warpladder.verify import verify
@@ -24,12 +25,12 @@ from warpladder.verify.switches import on_grid
 from wrong_steps import WRONG_STEPS
 
 MLP = nets.mlp((1, 8, 8))
-COARSE = tuple(INPUT_ROUNDOFF)
+COARSE = tuple(name for name, each in PRECISIONS.items() if each.coarse)
 
 #: Liars whose fault is smaller than the rounding of the format that they claim.
 SMALLER = {
     "tf32": {"RoundsItsRate", "ReportsAWrongLoss"},
-    "bfloat16": {"RoundsItsRate", "ReportsAWrongLoss", "SlightlyWrongInTheLastRow", "QuarterOfAPercent"},
+    "bf16": {"RoundsItsRate", "ReportsAWrongLoss", "SlightlyWrongInTheLastRow", "QuarterOfAPercent"},
 }
 
 
@@ -75,9 +76,7 @@ def test_honest_rounding_passes_as_what_it_is(precision: str, net: Net) -> None:
     assert verdict.passed, verdict.reason
 
 
-@pytest.mark.parametrize(
-    ("precision", "claimed"), [("tf32", "float32"), ("float16", "float32"), ("bfloat16", "float32"), ("bfloat16", "tf32")]
-)
+@pytest.mark.parametrize(("precision", "claimed"), [("tf32", "fp32"), ("fp16", "fp32"), ("bf16", "fp32"), ("bf16", "tf32")])
 def test_rounding_does_not_pass_as_a_finer_one(precision: str, claimed: str) -> None:
     verdict = verify(rounding(precision), MLP, TrainConfig(batch_size=8), precision=claimed)
     assert not verdict.passed
@@ -98,29 +97,29 @@ def test_liars_are_caught_in_coarse_formats_too(precision: str, liar: Liar) -> N
 
 
 def test_a_precision_has_to_be_known() -> None:
-    with pytest.raises(ValueError, match="precision wants one of float32, tf32"):
+    with pytest.raises(ValueError, match="precision wants one of fp64, fp32, tf32"):
         verify(rounding("tf32"), MLP, TrainConfig(), precision="half")
 
 
 def test_numbers_are_rounded_to_the_nearest() -> None:
     a = np.random.default_rng(0).normal(size=1000).astype(np.float32)
-    assert np.array_equal(rounded(a, "float16"), a.astype(np.float16).astype(np.float32))
-    for precision, bits in (("tf32", 13), ("bfloat16", 16)):  # of a float32 that the format leaves out
+    assert np.array_equal(rounded(a, "fp16"), a.astype(np.float16).astype(np.float32))
+    for precision, bits in (("tf32", 13), ("bf16", 16)):  # of a float32 that the format leaves out
         whole = a.view(np.uint32)
         tie_to_even = ((whole >> bits) & 1) + (1 << (bits - 1)) - 1
         wanted = ((whole + tie_to_even.astype(np.uint32)) >> bits << bits).view(np.float32)
         assert np.array_equal(rounded(a, precision), wanted)
-    assert rounded(a, "float32") is a
+    assert rounded(a, "fp32") is a
     assert np.isnan(rounded(np.array([np.nan]), "tf32")).all()
-    assert rounded(np.array([0.0, np.inf]), "bfloat16").tolist() == [0.0, np.inf]
+    assert rounded(np.array([0.0, np.inf]), "bf16").tolist() == [0.0, np.inf]
 
 
 def test_bounds_of_chains_of_products() -> None:
     assert bound("tf32", 1, products=4) == pytest.approx(2 * bound("tf32", 1), rel=1e-3)
-    assert bound("float32", 100, products=9) == bound("float32", 100)
+    assert bound("fp32", 100, products=9) == bound("fp32", 100)
     with pytest.raises(ValueError, match="products of at least 1"):
         bound("tf32", 1, products=0)
-    assert set(PRECISIONS) - set(COARSE) == {"float32"}
+    assert set(PRECISIONS) - set(COARSE) == {"fp64", "fp32"}
 
 
 @pytest.mark.parametrize("precision", COARSE)

@@ -221,13 +221,13 @@ def test_every_rung_is_measured_by_the_peak_of_its_own_unit():
     half = timed("torch-gpu-bf16", "graphs", (0.012,), peer=True, floor_seconds=flops / 990e12, precision="bfloat16")
     results = example(machine=machine, rungs=(*example().rungs, graph, half))
     said = words.conclusion(results)
-    assert "It computes at 8.2 % of the 60,000 GFLOP/s that the NVIDIA H200 can do in float32." in said
+    assert "It computes at 8.2 % of the 60,000 GFLOP/s that the NVIDIA H200 can do in fp32." in said
     html = page(results)
     assert not re.search(r"\b\d{3,} %", html) and "8.2 %" in html
     for line in (
         "floor of 2 threads of the CPU: 237 ms",
-        "floor of the NVIDIA H200 in float32: 818 us",
-        "floor of the NVIDIA H200 in bfloat16: 49.6 us",
+        "floor of the NVIDIA H200 in fp32: 818 us",
+        "floor of the NVIDIA H200 in bf16: 49.6 us",
     ):
         assert line in html
     assert "12.2x its floor" in html and "1.82x its floor" in html

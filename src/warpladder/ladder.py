@@ -12,7 +12,7 @@ from .peers import jax, sklearn, torch
 from .rungs import cupy, gemm, graph, library, loops, naive, native, numpy, resident, streamed, tiled
 from .rungs import outside as _outside
 from .rungs.base import Rung
-from .rungs.options import GraphOptions, KernelOptions, OneOf, Options, SomeOf, ThreadOptions, Whole, YesNo, option
+from .rungs.options import GraphOptions, KernelOptions, OneOf, Options, PrecisionOf, SomeOf, ThreadOptions, Whole, YesNo, option
 from .trainers.base import State, StepLog, Trainer
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "KernelOptions",
     "OneOf",
     "Options",
+    "PrecisionOf",
     "Rung",
     "SomeOf",
     "State",
@@ -58,14 +59,14 @@ ALIASES = {
     "torch-channels-last": "torch:images=last",
     "torch-gpu": "torch:device=cuda",
     "torch-gpu-loader": "torch:device=cuda:loader=yes",
-    "torch-gpu-amp": "torch:device=cuda:precision=float16",
+    "torch-gpu-amp": "torch:device=cuda:precision=fp16",
     "jax-gpu": "jax:device=cuda",
     "jax-gpu-tf32": "jax:device=cuda:precision=tf32",
-    "jax-gpu-bf16": "jax:device=cuda:precision=bfloat16",
+    "jax-gpu-bf16": "jax:device=cuda:precision=bf16",
 } | {
     f"torch-gpu-{mode}{short}": f"torch:device=cuda:mode={mode}{long}"
     for mode in ("graph", "compile")
-    for short, long in (("", ""), ("-tf32", ":precision=tf32"), ("-bf16", ":precision=bfloat16"))
+    for short, long in (("", ""), ("-tf32", ":precision=tf32"), ("-bf16", ":precision=bf16"))
 }
 
 

@@ -35,13 +35,15 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
-def facts(threads: int | None = None) -> dict[str, Any]:
+def facts(threads: int | None = None, fp64: bool = False) -> dict[str, Any]:
     """What this machine is and can do, by the field names of `results.Machine`; takes about a second of all its cores.
 
     Parameters
     ----------
     threads : int or None
         Threads that the peak and the bandwidth are measured with; None takes every core this process may use.
+    fp64 : bool
+        Whether the peak in fp64 is measured too.
     """
     threads = threads or cores()
     target, features = _llvm_host()
@@ -54,6 +56,7 @@ def facts(threads: int | None = None) -> dict[str, Any]:
         "features": tuple(name for name in FEATURES if name in features),
         "memory_bytes": memory(),
         "fma_peak": fma_peak(threads),
+        "fma_peak_fp64": fma_peak(threads, "fp64") if fp64 else None,
         "bandwidth": bandwidth(threads),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
@@ -83,13 +86,13 @@ def busy_seconds() -> float | None:
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
-def fma_peak(threads: int | None = None) -> float:
-    """Measured float32 FLOP/s of threads that do nothing but multiply and add in registers.
+def fma_peak(threads: int | None = None, precision: str = "fp32") -> float:
+    """Measured FLOP/s, in fp32 or fp64, of threads that do nothing but multiply and add in registers.
 
     Each thread repeats bursts of half a millisecond while the others do the same, and its best one
     counts: a burst that another process interrupts is slower, none can be faster than the core.
     """
-    multiply_add, flops = _kernel()
+    multiply_add, flops = _kernel(precision)
     threads = threads or cores()
     rounds = 20_000
     rounds = max(1, int(rounds * BURST / _best(lambda: multiply_add(rounds), 1)))
@@ -132,8 +135,8 @@ def _mean_best(work: Callable[[int], object], threads: int, times: int = BURSTS)
 
 
 @cache
-def _kernel() -> tuple[Callable[[int], float], int]:
-    """A compiled function of a number of rounds, and the FLOPs of one round.
+def _kernel(precision: str) -> tuple[Callable[[int], float], int]:
+    """A compiled function of a number of rounds, and the FLOPs of one round; its vectors hold half as many numbers in fp64 as in fp32.
 
     The accumulators are independent of each other and as many as hide the latency of a multiply-add
     (4 cycles on 2 pipes, or on 4 narrower ones) without leaving the registers. Calls release the GIL.
@@ -150,10 +153,11 @@ def _kernel() -> tuple[Callable[[int], float], int]:
         lanes = 8
     elif "neon" in features:
         chains = 24
+    number, real, lanes = ("double", ctypes.c_double, lanes // 2) if precision == "fp64" else ("float", ctypes.c_float, lanes)
     machine = llvm.Target.from_default_triple().create_target_machine(cpu=target, features=llvm.get_host_cpu_features().flatten(), opt=3)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(_assembly(lanes, chains)), machine)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(_assembly(lanes, chains, number)), machine)
     engine.finalize_object()
-    compiled = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64, ctypes.c_float, ctypes.c_float)(engine.get_function_address("multiply_add"))
+    compiled = ctypes.CFUNCTYPE(real, ctypes.c_int64, real, real)(engine.get_function_address("multiply_add"))
 
     def multiply_add(rounds: int, _engine: object = engine) -> float:  # the code lives as long as its engine
         return float(compiled(rounds, 0.5, 0.25))
@@ -161,23 +165,25 @@ def _kernel() -> tuple[Callable[[int], float], int]:
     return multiply_add, 2 * lanes * chains
 
 
-def _assembly(lanes: int, chains: int) -> str:
-    """LLVM IR of x = x * a + b over vectors of `lanes` floats, `chains` of them in a round."""
-    vector = f"<{lanes} x float>"
+def _assembly(lanes: int, chains: int, number: str) -> str:
+    """LLVM IR of x = x * a + b over vectors of `lanes` numbers, floats or doubles, `chains` of them in a round."""
+    vector, short = f"<{lanes} x {number}>", {"float": "f32", "double": "f64"}[number]
     lines = [
-        f"declare {vector} @llvm.fmuladd.v{lanes}f32({vector}, {vector}, {vector})",
-        "define float @multiply_add(i64 %rounds, float %a, float %b) {",
+        f"declare {vector} @llvm.fmuladd.v{lanes}{short}({vector}, {vector}, {vector})",
+        f"define {number} @multiply_add(i64 %rounds, {number} %a, {number} %b) {{",
         "start:",
     ]
     for name in "ab":
-        lines.append(f"  %{name}.0 = insertelement {vector} poison, float %{name}, i32 0")
+        lines.append(f"  %{name}.0 = insertelement {vector} poison, {number} %{name}, i32 0")
         lines.append(f"  %{name}.all = shufflevector {vector} %{name}.0, {vector} poison, <{lanes} x i32> zeroinitializer")
     lines += ["  br label %round", "round:", "  %i = phi i64 [0, %start], [%next, %round]"]
     lines += [f"  %x{k} = phi {vector} [%a.all, %start], [%y{k}, %round]" for k in range(chains)]
-    lines += [f"  %y{k} = call {vector} @llvm.fmuladd.v{lanes}f32({vector} %x{k}, {vector} %a.all, {vector} %b.all)" for k in range(chains)]
+    lines += [
+        f"  %y{k} = call {vector} @llvm.fmuladd.v{lanes}{short}({vector} %x{k}, {vector} %a.all, {vector} %b.all)" for k in range(chains)
+    ]
     lines += ["  %next = add i64 %i, 1", "  %more = icmp ult i64 %next, %rounds", "  br i1 %more, label %round, label %end", "end:"]
     lines += [f"  %s{k} = fadd {vector} {'%y0' if k == 1 else f'%s{k - 1}'}, %y{k}" for k in range(1, chains)]
-    lines += [f"  %sum = extractelement {vector} %s{chains - 1}, i32 0", "  ret float %sum", "}"]
+    lines += [f"  %sum = extractelement {vector} %s{chains - 1}, i32 0", f"  ret {number} %sum", "}"]
     return "\n".join(lines)
 
 

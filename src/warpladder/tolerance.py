@@ -14,20 +14,10 @@ import math
 
 import numpy as np
 
+from .precision import Precision, named
+
 #: lambda: the chance of an honest chain above it is below 2 exp(-8), 7e-4; a norm averages many such chains and comes nowhere near.
 SIGMAS = 4.0
-
-#: Unit roundoff of the format that sums are kept in.
-ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "tf32": 2.0**-24, "bfloat16": 2.0**-24, "float16": 2.0**-24}
-
-#: Unit roundoff of the format that factors are rounded to before they are multiplied, where it is a coarser one.
-INPUT_ROUNDOFF = {"tf32": 2.0**-11, "bfloat16": 2.0**-8, "float16": 2.0**-11}
-
-#: Of these, the formats that are stored too: what leaves a product is rounded once more.
-STORED = ("bfloat16", "float16")
-
-#: What products may be computed in, by those names; the sums of the last three are kept in float32.
-PRECISIONS = ("float32", *INPUT_ROUNDOFF)
 
 
 def bound(dtype: object, length: int, steps: int = 1, products: int = 1) -> float:
@@ -35,8 +25,9 @@ def bound(dtype: object, length: int, steps: int = 1, products: int = 1) -> floa
 
     Parameters
     ----------
-    dtype : dtype, type or str
-        float64, float32, or by name "tf32", "bfloat16" and "float16": factors rounded to these, sums in float32.
+    dtype : str, Precision, dtype or type
+        What products are computed in: "fp64", "fp32", or "tf32", "bf16" and "fp16", factors rounded to these and sums in fp32; or float64 and float32 as
+        types of NumPy.
     length : int
         Roundings in the longest chain that leads to one number: the length of a sum, or the lengths of
         consecutive sums added up, since independent errors add by their squares.
@@ -54,7 +45,7 @@ def bound(dtype: object, length: int, steps: int = 1, products: int = 1) -> floa
     Raises
     ------
     ValueError
-        For a format that has no bound here, or a length or number of steps or products below 1.
+        For a format that is no precision, or a length or number of steps or products below 1.
 
     Notes
     -----
@@ -66,18 +57,17 @@ def bound(dtype: object, length: int, steps: int = 1, products: int = 1) -> floa
     >>> f"{bound('float32', 784):.1e}"
     '6.7e-06'
     """
-    name = dtype if isinstance(dtype, str) and dtype in ROUNDOFF else np.dtype(dtype).name  # type: ignore[call-overload]
-    if name not in ROUNDOFF:
-        raise ValueError(f"there is no bound for {name}; there are bounds for {', '.join(ROUNDOFF)}")
+    kind = named(dtype if isinstance(dtype, str | Precision) else np.dtype(dtype).name)  # type: ignore[call-overload]
     if not (length >= 1 and steps >= 1 and products >= 1):
         raise ValueError(f"a bound wants a length, steps and products of at least 1, got {length}, {steps} and {products}")
-    return steps * (SIGMAS * ROUNDOFF[name] * math.sqrt(length) + 2 * INPUT_ROUNDOFF.get(name, 0.0) * math.sqrt(products))
+    return steps * (SIGMAS * kind.roundoff * math.sqrt(length) + 2 * kind.factors * math.sqrt(products))
 
 
-def rounded(a: np.ndarray, precision: str) -> np.ndarray:
-    """Numbers rounded to the significand of a format of PRECISIONS, to the nearest; its range is not looked at."""
-    if precision not in INPUT_ROUNDOFF:
+def rounded(a: np.ndarray, to: str | Precision) -> np.ndarray:
+    """Numbers rounded to the significand that factors have in a precision, to the nearest; its range is not looked at."""
+    unit = named(to).factors
+    if not unit:
         return a
     fraction, exponent = np.frexp(a)
-    digits = 1 / INPUT_ROUNDOFF[precision]
+    digits = 1 / unit
     return np.ldexp(np.round(fraction * digits) / digits, exponent)

@@ -24,7 +24,12 @@ from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(driver.no_gpu() is not None, reason=str(driver.no_gpu()))
 
-PEERS = (*pytorch.GPU_PEERS, *jax.GPU_PEERS)
+#: Precisions that a climb times where somebody names them; "compile" with fp16 is what people call compiled with automatic mixed precision.
+PRECISE = tuple(
+    find(f"torch:device=cuda:{options}")
+    for options in ("precision=fp64", "precision=tf32", "precision=bf16", "mode=graph:precision=fp16", "mode=compile:precision=fp16")
+)
+PEERS = (*pytorch.GPU_PEERS, *jax.GPU_PEERS, *PRECISE)
 peers = pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 
 #: Where every shape is compiled for seconds, two nets have to do.
@@ -78,7 +83,9 @@ def test_proven_with_every_optimizer(peer: Rung, optimizer: Optimizer, schedule:
     assert verdict.passed, verdict.reason
 
 
-@pytest.mark.parametrize("name", ["torch-gpu-graph-tf32", "jax-gpu-tf32", "torch-gpu-graph-bf16", "jax-gpu-bf16"])
+@pytest.mark.parametrize(
+    "name", ["torch-gpu-graph-tf32", "jax-gpu-tf32", "torch-gpu-graph-bf16", "jax-gpu-bf16", *(peer.name for peer in PRECISE[1:])]
+)
 def test_coarse_products_are_used(name: str) -> None:
     """What names a coarser format must not pass as float32: it would not be the peer that its time is taken for."""
     peer, net = find(name), nets.mlp((1, 8, 8))
@@ -96,7 +103,7 @@ def test_an_epoch_of_many_blocks(peer: Rung) -> None:
         for trainer in (found, wanted):
             trainer.load(drawn.dataset)
         logs = [found.run(drawn.order, 0, 151), wanted.run(drawn.order, 0, 151)]
-        far = {"float32": 1e-4, "bfloat16": 5e-2}.get(peer.precision, 1e-2)  # of a trajectory, which a proof does not follow
+        far = {"fp64": 1e-4, "fp32": 1e-4, "bf16": 5e-2}.get(peer.precision, 1e-2)  # of a trajectory, which a proof does not follow
         assert np.abs(logs[0].loss / logs[1].loss - 1).max() <= far
         assert logs[0].size.tolist() == logs[1].size.tolist()
         assert np.linalg.norm(found.state().params - wanted.state().params) <= far * np.linalg.norm(wanted.state().params)
@@ -105,6 +112,31 @@ def test_an_epoch_of_many_blocks(peer: Rung) -> None:
         for first, last in ((0, 1), (1, 70), (70, 150), (150, 151)):
             found.run(drawn.order, first, last)
         assert np.linalg.norm(found.state().params - once) <= far * np.linalg.norm(once)
+
+
+@pytest.mark.parametrize("mode", ["graph", "compile"])
+def test_a_captured_step_in_fp16_that_overflows_is_left_out(mode: str) -> None:
+    """The scale is moved by what is in the graph: no host looks at it between two steps."""
+    peer = find(f"torch:device=cuda:mode={mode}:precision=fp16")
+    drawn = case(nets.mlp((1, 8, 8)), TrainConfig(batch_size=4, momentum=0.9, learning_rate=0.05), seed=2, samples=40)
+    with build(peer, drawn.net, drawn.config, drawn.state) as trainer:
+        trainer.load(drawn.dataset)
+        scale: Any = trainer.scale  # type: ignore[attr-defined]
+        first = float(scale.scale)
+        trainer.run(drawn.order, 0, 1)
+        after = trainer.state()
+        assert not np.array_equal(after.params, drawn.state.params) and float(scale.scale) == first
+        scale.scale.fill_(2.0**40)
+        log = trainer.run(drawn.order, 1, 3)
+        assert np.isfinite(log.loss).all() and float(scale.scale) == 2.0**38
+        assert trainer.state().params.tobytes() == after.params.tobytes()
+
+
+def test_the_peak_is_that_of_the_precision() -> None:
+    found = driver.gpu()
+    assert not isinstance(found, str)
+    rates = [found.of(name) for name in ("fp64", "fp32", "tf32", "bf16") if found.lacks(name) is None]
+    assert all(rate > 1e11 for rate in rates) and found.of("fp16") == max(found.of("fp16"), *rates)
 
 
 def test_pytorch_s_switches_do_what_they_say_and_are_given_back() -> None:
@@ -123,7 +155,7 @@ def test_pytorch_s_switches_do_what_they_say_and_are_given_back() -> None:
     a, b = (torch.randn(512, 512, device="cuda") for _ in "ab")
     x, w = torch.randn(8, 64, 16, 16, device="cuda"), torch.randn(64, 64, 3, 3, device="cuda")
     before = switches()
-    for precision, least, most in (("float32", 0.0, 2e-6), ("tf32", 1e-4, 1e-3)):
+    for precision, least, most in (("fp32", 0.0, 2e-6), ("tf32", 1e-4, 1e-3)):
         with arithmetic(precision):
             assert least <= error(torch.mm, a, b) <= most
             assert least <= error(torch.nn.functional.conv2d, x, w) <= most

@@ -99,7 +99,7 @@ def child() -> None:
     data = Dataset("the climb's", x, y, x[:1].copy(), None, scale)
     verdict = verify(
         rung.build, net_from_json(told["net"]), config,
-        dataset=data, bitwise=not rung.deviations, precision=rung.precision, transforms=rung.transforms,
+        dataset=data, bitwise=not rung.deviations, precision=rung.precision, sums=rung.sums, transforms=rung.transforms,
     )  # fmt: skip
     error, bound = (value if np.isfinite(value) else None for value in map(float, (verdict.error, verdict.bound)))
     print(json.dumps(asdict(Checked(verdict.passed, error, bound, " ".join(verdict.reason.split())[:400], verdict.seconds))))

@@ -16,7 +16,7 @@ from ..errors import WarpladderError
 from ..ladder import is_peer
 from ..machine import busy_seconds
 from ..nets import CrossEntropyLoss
-from ..results import Checked, History, RungResult, Timing
+from ..results import Checked, History, Machine, RungResult, Timing
 from ..rungs.base import Rung
 from ..train import score
 from ..trainers.base import State, StepLog, Trainer
@@ -100,6 +100,7 @@ class Contender:
                     dataset=self.task.data,
                     bitwise=self.exact,
                     precision=self.rung.precision,
+                    sums=self.rung.sums,
                     transforms=self.rung.transforms,
                     shared=self.task.cases,
                 )
@@ -208,9 +209,9 @@ class Contender:
             raise Refused("the weights are not finite: try a smaller learning rate")
         return int(sum(log.size.sum() for log in logs))
 
-    def doubt(self, fma_peak: float) -> str | None:
-        """Set the floor: the FLOPs that the rung itself declares, at the peak that was measured. Says why a time below it is not believed."""
-        peak = self.peak or fma_peak
+    def doubt(self, machine: Machine) -> str | None:
+        """Set the floor: the FLOPs that the rung itself declares, at the peak of its unit in its precision. Says why a time below it is not believed."""
+        peak = self.peak or machine.peak(self.rung.precision)
         floor = self.found["flops"] / peak
         self.found["floor_seconds"] = floor * self.task.samples(self.task.steps)
         fastest = min(self.seconds) / self.samples
@@ -218,13 +219,13 @@ class Contender:
             return None
         return (
             f"{fastest * 1e6:.3g} us a sample is below the floor of {floor * 1e6:.3g} us: "
-            f"{self.found['flops']:,} FLOPs at the {peak / 1e9:.0f} GFLOP/s that {'its GPU' if self.peak else 'this machine'} can do"
+            f"{self.found['flops']:,} FLOPs at the {peak / 1e9:.0f} GFLOP/s that {'its GPU' if self.peak else 'this machine'} can do in {self.rung.precision}"
         )
 
-    def believe(self, fma_peak: float) -> None:
+    def believe(self, machine: Machine) -> None:
         """Refuse a time below the floor."""
         with self.guarded("floor"):
-            if (reason := self.doubt(fma_peak)) is not None:
+            if (reason := self.doubt(machine)) is not None:
                 raise Refused(reason)
 
     def replay(self) -> None:
@@ -320,12 +321,12 @@ class Contender:
         if trainer is not None:
             trainer.close()
 
-    def result(self, fma_peak: float, stopped: str = "") -> RungResult:
+    def result(self, machine: Machine, stopped: str = "") -> RungResult:
         """What has been found, as it is stored; `stopped` says why there may be no more of it."""
         found = dict(self.found)
         if self.alive and not self.seconds:
             found |= {"status": "missing", "reason": f"{'proven, but not timed' if 'check' in found else 'not reached'}: {line(stopped)}"}
-        elif self.alive and (reason := self.doubt(fma_peak)) is not None:
+        elif self.alive and (reason := self.doubt(machine)) is not None:
             found |= {"status": "refused", "reason": reason}
         elif self.alive:
             found |= {"status": "timed", "timing": self._timing(), "floor_seconds": self.found["floor_seconds"]}
@@ -340,6 +341,8 @@ class Contender:
             is_peer(rung),
             tuple(rung.deviations),
             precision=rung.precision,
+            sums=rung.sums,
+            unit=rung.unit,
             history=self._history(),
             **found,
         )

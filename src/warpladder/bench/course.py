@@ -64,7 +64,7 @@ class Course:
         self.began = perf_counter()
         self.doing = "measuring the machine"
         self._say(self.doing)
-        self.machine = Machine(**machine.facts(self._threads()))
+        self.machine = Machine(**machine.facts(self._threads(), fp64=any(each.rung.precision == "fp64" for each in self.contenders)))
         try:
             with ExitStack() as stack:
                 for each in self.contenders:
@@ -93,7 +93,7 @@ class Course:
             config=task.config.but(epochs=task.epochs).as_dict(),
             epochs=task.epochs,
             repeats=task.repeats,
-            rungs=tuple(each.result(self.machine.fma_peak, stopped) for each in self.contenders),
+            rungs=tuple(each.result(self.machine, stopped) for each in self.contenders),
             stopped=stopped,
             notes=tuple(self.notes),
         )
@@ -160,7 +160,7 @@ class Course:
         if any(each.peak for each in self.contenders):
             self._ask_gpu()
         for each in self._alive():
-            each.believe(self.machine.fma_peak)
+            each.believe(self.machine)
 
     def _time(self, each: Contender, number: int) -> None:
         self._say(f"timing, round {number + 1} of {self.task.repeats}: {each.rung.name}")
@@ -171,8 +171,10 @@ class Course:
         each.stage += 1
 
     def _measure(self) -> None:
-        """Measure the processor's peak again: the highest counts."""
-        self.machine = replace(self.machine, fma_peak=max(self.machine.fma_peak, machine.fma_peak(self.machine.threads)))
+        """Measure the processor's peaks again: the highest count."""
+        known, threads = self.machine, self.machine.threads
+        fp64 = known.fma_peak_fp64 and max(known.fma_peak_fp64, machine.fma_peak(threads, "fp64"))
+        self.machine = replace(known, fma_peak=max(known.fma_peak, machine.fma_peak(threads)), fma_peak_fp64=fp64)
 
     def _ask_gpu(self) -> None:
         """Note what the GPU is; a peer may train on one that our own libraries cannot ask."""

@@ -98,7 +98,7 @@ class Kept:
             warnings.warn(f"proofs cannot be kept in {path.parent} ({error.strerror}): the next climb proves again", stacklevel=2)
 
     def _path(self, rung: Rung) -> Path:
-        own = [rung.name, rung.precision, rung.transforms, rung.deviations, _plans() if rung.has("block_size") else ""]
+        own = [rung.name, rung.precision, rung.sums, rung.transforms, rung.deviations, _plans() if rung.has("block_size") else ""]
         return folder() / f"{_digest([self.ground, own])[:40]}.json"
 
 

@@ -89,7 +89,8 @@ def _details(out: Console, rung: Rung, net: Net, config: TrainConfig) -> None:
 
     out.print(Text.assemble((rung.name, "bold"), f": {rung.title}"))
     told = [rung.idea]
-    told += [f"Products in {rung.precision}."] if rung.precision != "float32" else []
+    told += [f"Products in {rung.precision}{f' on {rung.unit}' if rung.unit else ''}."] if rung.precision != "fp32" or rung.unit else []
+    told += [f"The gradients of a batch's samples are added in {rung.sums}."] if rung.sums != "fp32" else []
     told += [f"It differs: {deviation}." for deviation in rung.deviations]
     reason = rung.unsupported(net, config)
     told.append(f"It trains {net.name} here." if reason is None else f"It cannot train {net.name} here: {reason}")

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from ..errors import LaunchError
+from ..peaks import Peaks
 
 Dim3 = tuple[int, int, int]
 
@@ -28,7 +29,7 @@ class Limits:
     multiprocessors : how many there are.
     cluster : blocks in a cluster at most; 1 where there are no clusters.
     warp : threads that run in step.
-    flops : FLOP/s of float32 multiply-adds at the highest clock; None for a device that is this CPU.
+    peaks : what its units can do at most, by precision; None for a device that is this CPU.
     bandwidth : bytes a second between its memory and its chip, by the clock and width of the memory; None where they are not known.
     """
 
@@ -46,8 +47,13 @@ class Limits:
     multiprocessors: int = 1
     cluster: int = 16
     warp: int = 32
-    flops: float | None = None
+    peaks: Peaks | None = None
     bandwidth: float | None = None
+
+    @property
+    def flops(self) -> float | None:
+        """FLOP/s of multiply-adds in fp32, not on tensor cores, at the highest clock; None for a device that is this CPU."""
+        return None if self.peaks is None else self.peaks.of("fp32")
 
 
 @dataclass(frozen=True)

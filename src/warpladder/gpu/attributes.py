@@ -7,11 +7,8 @@ from typing import Any
 from cuda.bindings import driver as cuda
 
 from ..device import Limits
+from ..peaks import Peaks
 from .driver import call
-
-#: float32 multiply-adds that a multiprocessor does in one clock; later generations do as many as the last.
-LANES = {(7, 5): 64, (8, 0): 64}
-LATER_LANES = 128
 
 #: Blocks in a cluster that every GPU with clusters takes, and what some take when they are asked to, by the major capability.
 PORTABLE_CLUSTER = 8
@@ -32,7 +29,6 @@ def limits(device: Any) -> Limits:
     """Everything in `Limits`, of the driver's handle of a GPU."""
     found = capability(device)
     multiprocessors = _ask(device, "MULTIPROCESSOR_COUNT")
-    lanes = LANES.get(found, LATER_LANES)
     return Limits(
         device=name(device),
         threads_per_block=_ask(device, "MAX_THREADS_PER_BLOCK"),
@@ -48,7 +44,7 @@ def limits(device: Any) -> Limits:
         multiprocessors=multiprocessors,
         cluster=CLUSTERS.get(found[0], PORTABLE_CLUSTER if found >= (9, 0) else 1),
         warp=_ask(device, "WARP_SIZE"),
-        flops=2.0 * lanes * multiprocessors * 1e3 * _ask(device, "CLOCK_RATE"),
+        peaks=Peaks(found, multiprocessors, 1e3 * _ask(device, "CLOCK_RATE")),
         bandwidth=2.0 * 1e3 * _ask(device, "MEMORY_CLOCK_RATE") * _ask(device, "GLOBAL_MEMORY_BUS_WIDTH") / 8,
     )
 

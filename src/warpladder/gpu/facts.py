@@ -8,6 +8,7 @@ from typing import Any
 from cuda.bindings import driver as cuda
 
 from ..errors import DeviceError
+from ..peaks import Peaks
 from .attributes import capability, limits
 from .compile import version
 from .driver import call
@@ -53,9 +54,9 @@ def facts(index: int = 0) -> dict[str, Any]:
     }
 
 
-def peak(index: int = 0) -> float | None:
-    """FLOP/s of a GPU's float32 multiply-adds at its highest clock."""
-    return limits(call(cuda.cuDeviceGet, index, doing=f"find GPU {index}")).flops
+def peaks(index: int = 0) -> Peaks | None:
+    """What a GPU can do at most, by unit and precision."""
+    return limits(call(cuda.cuDeviceGet, index, doing=f"find GPU {index}")).peaks
 
 
 def _asked(slot: str) -> dict[str, Any]:

@@ -44,7 +44,8 @@ class Buffers:
 
     x, y : (capacity, *in_shape) and (capacity, *out_shape), input and output.
     dx, dy : gradients of the loss by x and y; dx is None where nobody needs it. Where the op trains nothing either, both are None.
-    w, b, dw, db : parameters and their gradients, views into flat buffers; None without parameters.
+    w, b, dw, db : parameters and their gradients, views into flat buffers; None without parameters. Where dw and db are float64 and all else is float32,
+        the gradients of a batch's samples are to be added in float64.
     """
 
     x: Array
@@ -62,9 +63,9 @@ class Bound:
 
     workspace: int = 0
 
-    def scratch(self, like: Array, shape: Shape, dtype: Any = np.float32) -> Array:
-        """An uninitialised array beside `like`; its bytes are added to `workspace`."""
-        out = module_of(like).empty(shape, dtype)
+    def scratch(self, like: Array, shape: Shape, dtype: Any = None) -> Array:
+        """An uninitialised array beside `like`, of its type where none is given; its bytes are added to `workspace`."""
+        out = module_of(like).empty(shape, like.dtype if dtype is None else dtype)
         self.workspace += out.nbytes
         return out
 
@@ -125,7 +126,7 @@ class UpdateOp(Bound, ABC):
 
 
 class GatherOp(Bound, ABC):
-    """Rows of a data set (samples, *shape), uint8 or float32, multiplied by scale into x (capacity, *shape) float32."""
+    """Rows of a data set (samples, *shape), uint8 or float32, multiplied by scale in float32, into x (capacity, *shape), which may be wider."""
 
     def __init__(self, source: Array, scale: float, x: Array) -> None:
         self.source, self.scale, self.x = source, np.float32(scale), x

@@ -9,7 +9,7 @@ from ..config import TrainConfig
 from ..machine import cores
 from ..nets import Net
 from ..rungs.base import Rung
-from ..rungs.options import THREADS, OneOf, Options, option
+from ..rungs.options import THREADS, OneOf, Options, PrecisionOf, option
 from ..trainers.base import State, Trainer
 from . import driver
 
@@ -22,12 +22,12 @@ class JaxOptions(Options):
     """Options of the JAX peer.
 
     device : "cuda" trains on the GPU; None on the CPU.
-    precision : of the GPU's products: "tf32" or "bfloat16"; None is float32.
+    precision : of products: "fp32", or on a GPU "tf32" or "bf16"; None is fp32.
     threads : of the CPU: all that there are, since XLA takes them when it starts; None is the same.
     """
 
     device: str | None = option(OneOf(("cuda",)), "where it trains; on the CPU if not given")
-    precision: str | None = option(OneOf(("tf32", "bfloat16")), "of the GPU's products; float32 if not given")
+    precision: str | None = option(PrecisionOf(("fp32", "tf32", "bf16")), "of products; fp32 if not given, and alone on the CPU")
     threads: int | None = option(*THREADS)
 
 
@@ -35,7 +35,7 @@ def build(net: Net, config: TrainConfig, state: State, options: JaxOptions = Jax
     from .jax_trainer import JaxTrainer
 
     platform = "cpu" if options.device is None else "gpu"
-    return JaxTrainer(net, config, state, platform=platform, precision=options.precision or "float32")
+    return JaxTrainer(net, config, state, platform=platform, precision=options.precision or "fp32")
 
 
 def unsupported(net: Net, config: TrainConfig, options: JaxOptions = JaxOptions()) -> str | None:
@@ -43,7 +43,7 @@ def unsupported(net: Net, config: TrainConfig, options: JaxOptions = JaxOptions(
     if reason := _layers(net) or config.optimizer.lacks("jax.py"):
         return reason
     if options.device is None:
-        if options.precision is not None:
+        if options.precision not in (None, "fp32"):
             return f"precision={options.precision} is that of a GPU's tensor cores: add device=cuda"
         if not find_spec("jax"):
             return "jax is not installed: pip install 'warpladder[jax]'"
@@ -56,7 +56,7 @@ def unsupported(net: Net, config: TrainConfig, options: JaxOptions = JaxOptions(
         return "jax is not installed: pip install 'jax[cuda13]'"
     if not (find_spec("jax_cuda13_plugin") or find_spec("jax_cuda12_plugin")):
         return "jax is installed without its CUDA plugin: pip install 'jax[cuda13]'"
-    return driver.no_gpu()
+    return driver.no_gpu(options.precision or "fp32")
 
 
 def _layers(net: Net) -> str | None:
@@ -73,9 +73,9 @@ def _layers(net: Net) -> str | None:
 
 #: What an idea says of products on the GPU, by their precision.
 PRODUCTS = {
-    "float32": "; products in float32",
+    "fp32": "; products in float32",
     "tf32": "'s tensor cores; factors rounded to TF32",
-    "bfloat16": "'s tensor cores; data, activations and products in bfloat16, weights and loss in float32",
+    "bf16": "'s tensor cores; data, activations and products in bfloat16, weights and loss in float32",
 }
 
 
@@ -85,8 +85,8 @@ def vary(rung: Rung) -> Rung:
     assert isinstance(options, JaxOptions)
     if options.device is None:
         return rung
-    precision = options.precision or "float32"
-    coarse = () if precision == "float32" else (f"the factors of products are rounded to {precision}",)
+    precision = options.precision or "fp32"
+    coarse = () if precision == "fp32" else (f"the factors of products are rounded to {precision}",)
     return replace(
         rung,
         title=f"JAX on the GPU{f', {precision}' if coarse else ''}",
@@ -109,4 +109,4 @@ PEER = Rung(
 )
 
 #: Variants that a climb times where nobody names some.
-GPU_PEERS = tuple(PEER.but(device="cuda", precision=precision) for precision in (None, "tf32", "bfloat16"))
+GPU_PEERS = tuple(PEER.but(device="cuda", precision=precision) for precision in (None, "tf32", "bf16"))

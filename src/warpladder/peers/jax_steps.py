@@ -101,8 +101,8 @@ class Length:
 
 def forward(net: Net, params: Tree, x: jax.Array, precision: str) -> jax.Array:
     """(n, *out_shape) float32 from x, (n, height, width, channels) or (n, features), as `layout.stored` keeps samples."""
-    half = jnp.bfloat16 if precision == "bfloat16" else None
-    exactly = lax.Precision.HIGHEST if precision == "float32" else lax.Precision.DEFAULT
+    half = jnp.bfloat16 if precision == "bf16" else None
+    exactly = lax.Precision.HIGHEST if precision == "fp32" else lax.Precision.DEFAULT
     if half:
         params, x = {name: p.astype(half) if p.ndim > 1 else p for name, p in params.items()}, x.astype(half)
     image = None

@@ -21,6 +21,7 @@ from ..errors import DataError, RungError
 from ..nets import Conv2d, CrossEntropyLoss, Linear, Net
 from ..order import ORDER_WORDS, Order
 from ..params import places, views
+from ..precision import named
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
 from . import driver, jax_order
 from .blocks import Blocks, in_a_row, powers
@@ -52,12 +53,12 @@ class JaxTrainer(Trainer):
         As every rung's `build` is given them.
     platform : {"cpu", "gpu"}
         Where it trains; `RungError` if JAX has no such device.
-    precision : {"float32", "tf32", "bfloat16"}
+    precision : {"fp32", "tf32", "bf16"}
         Of the factors of products; sums, weights and the update are float32.
     """
 
-    def __init__(self, net: Net, config: TrainConfig, state: State, *, platform: str = "cpu", precision: str = "float32") -> None:
-        self.net, self.config, self.precision = net, config, precision
+    def __init__(self, net: Net, config: TrainConfig, state: State, *, platform: str = "cpu", precision: str = "fp32") -> None:
+        self.net, self.config, self.precision = net, config, named(precision).name
         self.device = device(platform)
         self.on_gpu = platform == "gpu"
         self.sharding = SingleDeviceSharding(self.device)
@@ -89,7 +90,7 @@ class JaxTrainer(Trainer):
         self.x = self._put(stored(dataset.train_x, self.image))
         self.y = self._put(np.array(dataset.train_y)) if isinstance(self.net.loss, CrossEntropyLoss) else None
         self.scale = self._put(np.array(dataset.scale, np.float32))
-        if self.whole or self.x.size * (2 if self.precision == "bfloat16" else 4) <= SEEN:
+        if self.whole or self.x.size * (2 if self.precision == "bf16" else 4) <= SEEN:
             self.x, self.scale = seen(self.x, self.scale, self.precision), None
         jax.block_until_ready((self.x, self.y))
         loaded = perf_counter()
@@ -285,7 +286,7 @@ def device(platform: str) -> jax.Device:
 def seen(x: jax.Array, scale: jax.Array, precision: str) -> jax.Array:
     """A whole data set as the net sees it, in the format of the products' factors."""
     out = jax.jit(pixels)(x, scale)
-    return out.astype(jnp.bfloat16) if precision == "bfloat16" else out
+    return out.astype(jnp.bfloat16) if precision == "bf16" else out
 
 
 @lru_cache(maxsize=256)

@@ -11,8 +11,9 @@ from importlib.util import find_spec
 from ..config import TrainConfig
 from ..nets import Conv2d, Net
 from ..optimizers import SGD, Adam, AdamW
+from ..precision import PRECISIONS, named
 from ..rungs.base import Rung
-from ..rungs.options import THREADS, OneOf, Options, Whole, YesNo, option, too_few_cores
+from ..rungs.options import THREADS, OneOf, Options, PrecisionOf, Whole, YesNo, option, too_few_cores
 from ..trainers.base import State, Trainer
 from . import driver
 
@@ -29,7 +30,7 @@ class TorchOptions(Options):
 
     device : "cuda" trains on the GPU; None on the CPU.
     mode : "graph" replays whole steps as CUDA graphs, "compile" does so after torch.compile; None starts one operation after the other.
-    precision : of products: "float16" is automatic mixed precision, "tf32" and "bfloat16" are those of graphs; None is float32.
+    precision : of products: "fp64", with all numbers in float64, for eager steps; "tf32", or mixed precision in "bf16" or "fp16", on a GPU; None is fp32.
     images : "last" keeps images and convolutions' weights with their channels last; None with their channels first.
     loader : True takes batches from a DataLoader; None keeps the training set as one tensor on the device.
     workers : the DataLoader's worker processes; None is four, or as many as there are cores.
@@ -41,7 +42,7 @@ class TorchOptions(Options):
     mode: str | None = option(
         OneOf(("graph", "compile")), "how steps are started: replayed as CUDA graphs, or compiled too; eager if not given"
     )
-    precision: str | None = option(OneOf(("tf32", "bfloat16", "float16")), "of products; float32 if not given")
+    precision: str | None = option(PrecisionOf(tuple(PRECISIONS)), "of products; fp32 if not given, and with fp64 alone on the CPU")
     images: str | None = option(OneOf(("last",)), "where images have their channels; first if not given")
     loader: bool | None = option(YesNo(), "whether a DataLoader feeds it; the data set is one tensor if not given")
     workers: int | None = option(Whole(0), "the DataLoader's processes; four, or a core each, if not given")
@@ -50,13 +51,13 @@ class TorchOptions(Options):
 
 
 def build(net: Net, config: TrainConfig, state: State, options: TorchOptions = TorchOptions()) -> Trainer:
-    device, precision = options.device or "cpu", options.precision or "float32"
+    device, precision = options.device or "cpu", options.precision or "fp32"
     if options.mode is not None:
         from .torch_graph import GraphTrainer
 
         compiled = options.mode == "compile"
         # float32 convolutions of cuDNN like their channels first, its tensor cores and inductor like them last
-        last = compiled or precision != "float32"
+        last = compiled or precision != "fp32"
         return GraphTrainer(net, config, state, device=device, precision=precision, images_last=last, compiled=compiled)
     if options.loader:
         from .torch_loader import LoaderTrainer
@@ -82,7 +83,7 @@ def unsupported(net: Net, config: TrainConfig, options: TorchOptions = TorchOpti
         return too_few_cores(net, config, options)
     if metadata.version("torch").endswith("+cpu"):
         return "torch is installed without CUDA: see https://pytorch.org for a build with it"
-    if reason := driver.no_gpu():
+    if reason := driver.no_gpu(options.precision or "fp32"):
         return reason
     return _no_compiler() if options.mode == "compile" else None
 
@@ -92,16 +93,14 @@ def _at_odds(options: TorchOptions) -> str | None:
     gpu = options.device == "cuda"
     if not gpu and options.mode is not None:
         return f"mode={options.mode} replays CUDA graphs, on a GPU: add device=cuda"
-    if not gpu and options.precision is not None:
+    if not gpu and options.precision not in (None, "fp32", "fp64"):
         return f"precision={options.precision} is that of a GPU's tensor cores: add device=cuda"
-    if options.mode is None and options.precision in ("tf32", "bfloat16"):
-        return f"precision={options.precision} is that of graphs: add mode=graph or mode=compile; eager steps have float16, mixed"
-    if options.mode is not None and options.precision == "float16":
-        return "precision=float16 scales its loss, step by step, which a graph cannot: leave the mode out, or take bfloat16"
+    if options.mode is not None and options.precision == "fp64":
+        return "precision=fp64 is for eager steps: leave the mode out"
     if options.mode is not None and (options.loader or options.images):
         return "a graph's samples are on the GPU, in the memory format that is fastest: leave loader and images out"
-    if options.loader and (options.images or options.precision):
-        return "with a DataLoader there is float32 alone, with channels first: leave images and precision out"
+    if options.loader and (options.images or options.precision not in (None, "fp32")):
+        return "with a DataLoader there is fp32 alone, with channels first: leave images and precision out"
     if not options.loader and (options.workers is not None or options.pin_memory is not None):
         return "workers and pin_memory are the DataLoader's: add loader=yes"
     if not gpu and options.pin_memory:
@@ -165,7 +164,7 @@ def vary(rung: Rung) -> Rung:
     """The variant with what its options change of its account: title, idea, precision and deviations."""
     options = rung.options
     assert isinstance(options, TorchOptions)
-    gpu, precision = options.device == "cuda", options.precision or "float32"
+    gpu, precision = options.device == "cuda", options.precision or "fp32"
     graph = "Whole steps, forward, backward, update and the gathering of their samples, captured as CUDA graphs"
     if options.mode == "graph":
         way, idea = "CUDA graph", f"{graph} and replayed."
@@ -176,9 +175,12 @@ def vary(rung: Rung) -> Rung:
             "DataLoader",
             "As PyTorch's tutorials have it: batches from a DataLoader with worker processes, and a loss read back each step.",
         )
-    elif precision == "float16":
-        way = "mixed precision"
+    elif precision == "fp16":
+        way = "mixed precision, fp16"
         idea = "Automatic mixed precision: products in float16, and a loss that is scaled so that small gradients survive."
+    elif precision == "bf16":
+        way = "mixed precision, bf16"
+        idea = "Automatic mixed precision: products in bfloat16, whose range is that of float32, so that no loss is scaled."
     elif options.images:
         way, idea = (
             "eager, NHWC",
@@ -191,12 +193,13 @@ def vary(rung: Rung) -> Rung:
             if gpu
             else rung.idea,
         )
-    coarse = () if precision == "float32" else (f"the factors of products are rounded to {precision}",)
-    scaled = ("a step whose scaled gradients overflow is left out",) if precision == "float16" else ()
+    told = options.mode is not None or precision in ("fp64", "tf32")
+    coarse = (f"the factors of products are rounded to {precision}",) if named(precision).coarse else ()
+    scaled = ("a step whose scaled gradients overflow is left out",) if precision == "fp16" else ()
     return replace(
         rung,
-        title=f"PyTorch{' on the GPU' if gpu else ''}, {way}{f', {precision}' if options.mode and coarse else ''}",
-        idea=f"{idea[:-1]}; products in {precision}." if options.mode and coarse else idea,
+        title=f"PyTorch{' on the GPU' if gpu else ''}, {way}{f', {precision}' if told and precision != 'fp32' else ''}",
+        idea=f"{idea[:-1]}; products in {precision}." if told and precision != "fp32" else idea,
         precision=precision,
         deviations=(ORDERLESS, *coarse, *scaled) if gpu else (),
         transforms=gpu,
@@ -219,10 +222,10 @@ CHANNELS_LAST = PEER.but(images="last")
 GPU_PEERS = (
     PEER.but(device="cuda"),
     PEER.but(device="cuda", loader=True),
-    PEER.but(device="cuda", precision="float16"),
+    PEER.but(device="cuda", precision="fp16"),
     *(
         PEER.but(device="cuda", mode=mode, precision=precision)
         for mode in ("graph", "compile")
-        for precision in (None, "tf32", "bfloat16")
+        for precision in (None, "tf32", "bf16")
     ),
 )  # fmt: skip

@@ -20,6 +20,7 @@ from ..errors import DataError
 from ..nets import CrossEntropyLoss, Net
 from ..order import Order
 from ..params import views
+from ..precision import named
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
 from . import driver
 from .blocks import Blocks, in_a_row, powers, with_losses
@@ -27,7 +28,8 @@ from .layout import channels_first, channels_last, flattened, spatial
 from .torch_capture import capture, warm
 from .torch_net import arithmetic, forward
 from .torch_order import Shuffle
-from .torch_trainer import PREDICT_FLOATS, open_device, slope
+from .torch_scale import LossScale, unscaled
+from .torch_trainer import PREDICT_FLOATS, SHORT, open_device, slope
 from .torch_update import GraphUpdate, Tensors
 
 if TYPE_CHECKING:
@@ -48,8 +50,8 @@ class GraphTrainer(Trainer):
         As every rung's `build` is given them.
     device : {"cuda", "cpu"}
         On the CPU the same functions run without a graph, for tests.
-    precision : {"float32", "tf32", "bfloat16"}
-        Of the factors of products; weights, update and loss are float32.
+    precision : {"fp32", "tf32", "bf16", "fp16"}
+        Of the factors of products; weights, update and loss are float32. In fp16 the loss is scaled, as `torch.amp.GradScaler` has it.
     images_last : bool
         Keep images and convolution weights in PyTorch's channels-last memory format.
     compiled : bool
@@ -58,15 +60,16 @@ class GraphTrainer(Trainer):
 
     def __init__(
         self, net: Net, config: TrainConfig, state: State, *,
-        device: str = "cuda", precision: str = "float32", images_last: bool = False, compiled: bool = False,
+        device: str = "cuda", precision: str = "fp32", images_last: bool = False, compiled: bool = False,
     ) -> None:  # fmt: skip
-        self.net, self.config, self.precision, self.compiled = net, config, precision, compiled
+        self.net, self.config, self.precision, self.compiled = net, config, named(precision).name, compiled
         self.device = open_device(device)
         self.classes = isinstance(net.loss, CrossEntropyLoss)
         self.images_last = images_last and spatial(net)
         self.flattened = flattened(net) if self.images_last else {}
-        self.format = torch.bfloat16 if precision == "bfloat16" else torch.float32
-        self.update = GraphUpdate(config, compiled, exact=precision == "float32")
+        self.format = SHORT.get(self.precision, torch.float32)
+        self.update = GraphUpdate(config, compiled, exact=self.precision == "fp32")
+        self.scale = LossScale(self.device) if self.precision == "fp16" else None
         self.params = {name: self._inward(name, view) for name, view in views(net, state.params).items()}
         self.slots = {slot: {name: torch.zeros_like(p) for name, p in self.params.items()} for slot in config.optimizer.slots}
         self.set_state(state)
@@ -188,14 +191,21 @@ class GraphTrainer(Trainer):
 
         def step(x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None) -> Reported | None:
             leaves = {name: p.detach().requires_grad_() for name, p in self.params.items()}
+            scale = self.scale
             if has_loss:
                 loss, output = self.batch_loss(leaves, x, y)
-                grads = torch.autograd.grad(loss, list(leaves.values()))
+                found = torch.autograd.grad(loss if scale is None else loss * scale.scale, list(leaves.values()))
             else:
                 output = self._forward(leaves, self._seen(x)).float()
                 wanted = self._seen(x).float().reshape(output.shape) if y is None else y
-                grads = torch.autograd.grad(output, list(leaves.values()), slope(output.detach(), wanted))
-            self.update.all(list(self.params.values()), list(grads), slots, row)
+                by = slope(output.detach(), wanted)
+                found = torch.autograd.grad(output, list(leaves.values()), by if scale is None else by * scale.scale)
+            grads = list(found)
+            if scale is not None:
+                scale.unscale(grads)
+            self.update.all(list(self.params.values()), grads, slots, row, None if scale is None else scale.bad)
+            if scale is not None:
+                scale.move()
             return (loss.detach(), output.detach()) if has_loss else None
 
         return step
@@ -203,19 +213,30 @@ class GraphTrainer(Trainer):
     def _compiled(self, has_loss: bool) -> Step:
         """The same as one function for inductor, which leaves out what leads to no result: without `has_loss` the loss."""
 
+        def scaled(
+            params: Tensors, x: torch.Tensor, y: torch.Tensor | None, by: torch.Tensor | None
+        ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+            loss, output = self.batch_loss(params, x, y)
+            return loss if by is None else loss * by, (loss, output)
+
         def step(
-            params: Tensors, slots: dict[str, Tensors], x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None
-        ) -> Reported | None:
-            grads, (loss, output) = torch.func.grad_and_value(self.batch_loss, has_aux=True)(params, x, y)
+            params: Tensors, slots: dict[str, Tensors], x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None,
+            scale: tuple[torch.Tensor, torch.Tensor] | None,
+        ) -> Reported | None:  # fmt: skip
+            by = None if scale is None else scale[0]
+            grads, (_, (loss, output)) = torch.func.grad_and_value(scaled, has_aux=True)(params, x, y, by)
+            good = None
+            if scale is not None:
+                grads, good = unscaled(grads, *scale)
             for name, p in params.items():
-                self.update.one(p, grads[name], {slot: tensors[name] for slot, tensors in slots.items()}, row)
+                self.update.one(p, grads[name], {slot: tensors[name] for slot, tensors in slots.items()}, row, good)
             return (loss, output) if has_loss else None
 
         fast = torch.compile(step, fullgraph=True, dynamic=False)
 
         def one(x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None) -> Reported | None:
             with torch.no_grad():
-                return fast(self.params, self.slots, x, y, row)
+                return fast(self.params, self.slots, x, y, row, None if self.scale is None else (self.scale.scale, self.scale.steps))
 
         return one
 
@@ -230,6 +251,8 @@ class GraphTrainer(Trainer):
 
     def set_state(self, state: State) -> None:
         self.step = state.step
+        if self.scale is not None:
+            self.scale.reset()
         for flat, tensors in ((state.params, self.params), *((state.slot(slot), tensors) for slot, tensors in self.slots.items())):
             for name, view in views(self.net, flat).items():
                 tensors[name].copy_(self._inward(name, view))

@@ -98,16 +98,16 @@ def forward(net: Net, params: Mapping[str, torch.Tensor], x: torch.Tensor, chann
 def arithmetic(precision: str, *, search: bool = True) -> Iterator[None]:
     """PyTorch's process-wide settings for products on a GPU: ours while we train, then again what they were.
 
-    precision : "float32" switches TF32 off, in matrix products and in convolutions; all else leaves it on.
+    precision : "fp32" and "fp64" switch TF32 off, in matrix products and in convolutions; all else leaves it on.
     search : whether cuDNN tries its algorithms on a shape that it has not met.
     """
-    cudnn = torch.backends.cudnn
+    cudnn, exact = torch.backends.cudnn, precision in ("fp32", "fp64")
     if hasattr(torch.backends.cuda.matmul, "fp32_precision"):  # since PyTorch 2.9, which warns where the older names are used
         switches = [(torch.backends.cuda.matmul, "fp32_precision"), (cudnn.conv, "fp32_precision")]  # type: ignore[attr-defined]
-        wanted: object = "ieee" if precision == "float32" else "tf32"
+        wanted: object = "ieee" if exact else "tf32"
     else:
         switches = [(torch.backends.cuda.matmul, "allow_tf32"), (cudnn, "allow_tf32")]
-        wanted = precision != "float32"
+        wanted = not exact
     settings = [*((place, name, wanted) for place, name in switches), (cudnn, "benchmark", search)]
     before = [getattr(place, name) for place, name, _ in settings]
     try:

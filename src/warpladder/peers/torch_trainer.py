@@ -19,6 +19,7 @@ from ..machine import cores
 from ..nets import CrossEntropyLoss, Net
 from ..order import Order
 from ..params import views
+from ..precision import named
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
 from . import driver
 from .torch_net import arithmetic, sequential
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 PREDICT_FLOATS = 1 << 22  # in the largest activation of one call of the model, at most, if one sample allows
 SCALE = 1024.0  # of the loss in mixed precision, at first: the usual 65,536 overflows in the first steps of every net here, which are then left out
+SHORT = {"bf16": torch.bfloat16, "fp16": torch.float16}  # formats of automatic mixed precision
 TOGETHER = 256  # steps whose samples are looked up at once, while a GPU is busy with those before
 
 
@@ -41,8 +43,8 @@ class TorchTrainer(Trainer):
         As every rung's `build` is given them.
     device : {"cpu", "cuda"}
         Where it trains; the data set is there too. `RungError` if PyTorch has no such device.
-    precision : {"float32", "float16"}
-        float16: automatic mixed precision, with a scaled loss.
+    precision : {"fp64", "fp32", "tf32", "bf16", "fp16"}
+        Of products. In fp64 all numbers are float64; bf16 and fp16 are automatic mixed precision, with a scaled loss in fp16.
     channels_last : bool
         Keep images and convolution weights in PyTorch's channels-last memory format.
     """
@@ -54,20 +56,22 @@ class TorchTrainer(Trainer):
         state: State,
         *,
         device: str = "cpu",
-        precision: str = "float32",
+        precision: str = "fp32",
         channels_last: bool = False,
         threads: int | None = None,
     ) -> None:
         self.net, self.config, self.channels_last = net, config, channels_last and len(net.in_shape) == 3
-        self.device, self.precision, self.threads = open_device(device), precision, threads
+        self.device, self.precision, self.threads = open_device(device), named(precision).name, threads
         self.classes = isinstance(net.loss, CrossEntropyLoss)
-        self.model = sequential(net).to(self.device)
+        self.element = torch.float64 if self.precision == "fp64" else torch.float32  # of parameters and slots
+        self.short = SHORT.get(self.precision)  # what autocast has products in
+        self.model = sequential(net).to(self.device, self.element)
         if channels_last:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.named = dict(self.model.named_parameters())
-        exact = device == "cuda" and precision == "float32"
+        exact = device == "cuda" and self.precision in ("fp32", "fp64")
         self.optimizer = eager(config.optimizer, self.model.parameters(), exact)
-        self.scaler = torch.amp.GradScaler(self.device.type, init_scale=SCALE, enabled=precision == "float16")
+        self.scaler = torch.amp.GradScaler(self.device.type, init_scale=SCALE, enabled=self.precision == "fp16")
         self.x: torch.Tensor | None = None
         self.labels: torch.Tensor | None = None
         self.rates: Iterator[float] | None = None
@@ -137,7 +141,7 @@ class TorchTrainer(Trainer):
         """One step on samples as they are stored; returns the loss, or None without `has_loss`, and the output, which nothing holds a graph of."""
         if self.channels_last:
             x = x.permute(0, 3, 1, 2)
-        with torch.autocast(self.device.type, torch.float16, enabled=self.scaler.is_enabled()):
+        with self._autocast():
             output = self.model(x)
             wanted = labels if labels is not None else x.reshape(output.shape)
             if has_loss:
@@ -160,7 +164,7 @@ class TorchTrainer(Trainer):
 
     def state(self) -> State:
         names = self.config.optimizer.slots
-        params, *flats = (np.zeros(self.net.param_count, np.float32) for _ in range(1 + len(names)))
+        params, *flats = (np.zeros(self.net.param_count, self._numpy()) for _ in range(1 + len(names)))
         for name, view in views(self.net, params).items():
             view[...] = self.named[name].detach().cpu().numpy()
         for slot, flat in zip(names, flats, strict=True):
@@ -184,18 +188,18 @@ class TorchTrainer(Trainer):
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
         if x.shape[1:] != self.net.in_shape:
             raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
-        out = np.empty((len(x), *self.net.out_shape), np.float32)
+        out = np.empty((len(x), *self.net.out_shape), self._numpy())
         rows = max(1, PREDICT_FLOATS // max(map(math.prod, self.net.shapes)))
         with self._settings(search=False), torch.inference_mode():
             for first in range(0, len(x), rows):
                 some = self._tensor(x[first : first + rows], scale).to(self.device)
-                with torch.autocast(self.device.type, torch.float16, enabled=self.scaler.is_enabled()):
+                with self._autocast():
                     output = self.model(some.permute(0, 3, 1, 2) if self.channels_last else some)
-                out[first : first + rows] = output.cpu().numpy()
+                out[first : first + rows] = output.to(self.element).cpu().numpy()
         return out
 
     def memory(self) -> dict[str, int]:
-        weights = 4 * self.net.param_count
+        weights = self.element.itemsize * self.net.param_count
         held = {"parameters": weights, "gradients": weights, "optimizer": weights * len(self.config.optimizer.slots)}
         if self.x is not None:
             held["data"] = self.x.nbytes + (0 if self.labels is None else self.labels.nbytes)
@@ -213,7 +217,15 @@ class TorchTrainer(Trainer):
         """Samples as the model takes them, or (samples, height, width, channels) for channels last."""
         if self.channels_last:
             x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-        return torch.from_numpy(pixels(x, scale))
+        return torch.from_numpy(pixels(x, scale)).to(self.element)
+
+    def _numpy(self) -> type[np.floating]:
+        """NumPy's type of parameters, slots and outputs."""
+        return np.float64 if self.element == torch.float64 else np.float32
+
+    def _autocast(self) -> torch.autocast:
+        """Where products are in a shorter format, a block in which PyTorch has them so."""
+        return torch.autocast(self.device.type, self.short or torch.bfloat16, enabled=self.short is not None)
 
     @contextmanager
     def _settings(self, search: bool = True) -> Iterator[None]:

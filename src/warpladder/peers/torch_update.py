@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import torch
@@ -87,33 +88,37 @@ class GraphUpdate:
         rates = self.config.rates(first, last, samples)
         return np.stack([rates, np.arange(first + 1, last + 1)], axis=1).astype(np.float32)
 
-    def all(self, params: list[torch.Tensor], grads: list[torch.Tensor], slots: list[list[torch.Tensor]], row: torch.Tensor | None) -> None:
-        """Change parameters and slots, each a list of tensors, by kernels of many tensors; grads are overwritten."""
+    def all(
+        self, params: list[torch.Tensor], grads: list[torch.Tensor], slots: list[list[torch.Tensor]], row: torch.Tensor | None,
+        bad: torch.Tensor | None = None,
+    ) -> None:  # fmt: skip
+        """Change parameters and slots, each a list of tensors, by kernels of many tensors, or nothing where `bad`, (), is 1; grads are overwritten."""
         clip, optimizer = self.config.clip_value, self.config.optimizer
         if clip is not None:
             torch._foreach_clamp_max_(grads, clip)
             torch._foreach_clamp_min_(grads, -clip)
-        if row is None:
+        if row is None and bad is None:
             self._steady_sgd(params, grads, slots)
             return
-        if self.written:
+        if self.written and row is not None:
             self._written_adam(params, grads, slots, row)
             return
         # what torch.optim calls for fused=True; it wants gradients in the parameters' memory format
         grads = [g if g.stride() == p.stride() else torch.empty_like(p).copy_(g) for p, g in zip(params, grads, strict=True)]
-        rate, number = row.unbind()
+        rate: Any = optimizer.learning_rate if row is None else row[0]  # a number, or a tensor on the device
         match optimizer:
             case SGD():
                 torch._fused_sgd_(
                     params, grads, slots[0] if slots else [], weight_decay=optimizer.weight_decay, momentum=optimizer.momentum, lr=rate,
-                    dampening=0.0, nesterov=optimizer.nesterov, maximize=False, is_first_step=False,
+                    dampening=0.0, nesterov=optimizer.nesterov, maximize=False, is_first_step=False, found_inf=bad,
                 )  # fmt: skip
             case Adam():  # or AdamW, which is one
+                assert row is not None
                 fused = torch._fused_adamw_ if isinstance(optimizer, AdamW) else torch._fused_adam_
                 beta1, beta2 = optimizer.betas
                 fused(
-                    params, grads, slots[0], slots[1], [], [number] * len(params), lr=rate, beta1=beta1, beta2=beta2,
-                    weight_decay=optimizer.weight_decay, eps=optimizer.eps, amsgrad=False, maximize=False,
+                    params, grads, slots[0], slots[1], [], [row[1]] * len(params), lr=rate, beta1=beta1, beta2=beta2,
+                    weight_decay=optimizer.weight_decay, eps=optimizer.eps, amsgrad=False, maximize=False, found_inf=bad,
                 )  # fmt: skip
 
     def _written_adam(
@@ -153,38 +158,40 @@ class GraphUpdate:
                 along = buffer
         torch._foreach_add_(params, along, alpha=-optimizer.learning_rate)
 
-    def one(self, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor | None) -> None:
-        """Change a parameter and its slots, written out for inductor."""
+    def one(self, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor | None, good: torch.Tensor | None = None) -> None:
+        """Change a parameter and its slots, or neither where `good`, (), is False; written out for inductor."""
         if self.config.clip_value is not None:
             g = g.clamp(-self.config.clip_value, self.config.clip_value)
         match self.config.optimizer:
             case SGD() as optimizer:
-                p.sub_(sgd(optimizer, p, g, slots, row))
+                taken, kept = sgd(optimizer, p, g, slots, row)
             case Adam() as optimizer:
                 assert row is not None
-                p.sub_(adam(optimizer, p, g, slots, row))
+                taken, kept = adam(optimizer, p, g, slots, row)
+        p.sub_(taken if good is None else torch.where(good, taken, 0))
+        for name, value in kept.items():
+            slots[name].copy_(value if good is None else torch.where(good, value, slots[name]))
 
 
-def sgd(optimizer: SGD, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor | None) -> torch.Tensor:
-    """SGD's step, to be taken off the parameter (an add_ with an alpha loses it in inductor 2.13 where that is fused into a product); slots are changed."""
+def sgd(optimizer: SGD, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor | None) -> tuple[torch.Tensor, Tensors]:
+    """SGD's step, to be taken off the parameter (an add_ with an alpha loses it in inductor 2.13 where that is fused into a product), and the new slots."""
+    kept: Tensors = {}
     if optimizer.weight_decay:
         g = g + optimizer.weight_decay * p
     if optimizer.momentum:
         v = optimizer.momentum * slots["momentum_buffer"] + g
-        slots["momentum_buffer"].copy_(v)
+        kept["momentum_buffer"] = v
         g = g + optimizer.momentum * v if optimizer.nesterov else v
-    return (optimizer.learning_rate if row is None else row[0]) * g
+    return (optimizer.learning_rate if row is None else row[0]) * g, kept
 
 
-def adam(optimizer: Adam, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor) -> torch.Tensor:
-    """The step of Adam or AdamW, to be taken off the parameter; slots are changed."""
+def adam(optimizer: Adam, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor) -> tuple[torch.Tensor, Tensors]:
+    """The step of Adam or AdamW, to be taken off the parameter, and the new slots."""
     apart = isinstance(optimizer, AdamW)
     if optimizer.weight_decay and not apart:
         g = g + optimizer.weight_decay * p
     beta1, beta2 = optimizer.betas
     m = beta1 * slots["exp_avg"] + (1 - beta1) * g
     v = beta2 * slots["exp_avg_sq"] + (1 - beta2) * g * g
-    slots["exp_avg"].copy_(m)
-    slots["exp_avg_sq"].copy_(v)
     taken = row[0] * m / (v.sqrt() * row[5] + optimizer.eps)
-    return taken + row[7] * p if apart else taken
+    return taken + row[7] * p if apart else taken, {"exp_avg": m, "exp_avg_sq": v}

@@ -71,7 +71,7 @@ def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile
             tiles = kernels.tiles(trainer)
         elif isinstance(trainer, LayerwiseTrainer):
             parts = layerwise.parts(trainer)
-        flops, bandwidth, device, facts = _peaks(trainer, rung.options.chosen().get("threads"))
+        flops, bandwidth, device, facts = _peaks(trainer, rung)
         batch = config.batch(len(data.train_x))
         return Profile(
             net=net.name,
@@ -114,15 +114,13 @@ def whole_steps(trainer: Trainer, data: Dataset, config: TrainConfig) -> float:
     return statistics.median(measured(count) for _ in range(ROUNDS))
 
 
-def _peaks(trainer: Trainer, threads: int | None) -> tuple[float, float, str, dict[str, Any]]:
+def _peaks(trainer: Trainer, rung: Rung) -> tuple[float, float, str, dict[str, Any]]:
     """Peaks of the unit that computes, in FLOP/s and bytes/s; its name; and what there is to say of the machine."""
-    facts = machine.facts(threads)
-    if isinstance(trainer, KernelTrainer) and trainer.device.limits.flops is not None:
-        limits = trainer.device.limits
-        return limits.flops or math.nan, limits.bandwidth or math.nan, limits.device, facts
+    facts = machine.facts(rung.options.chosen().get("threads"), fp64=rung.precision == "fp64")
     if (peak := trainer.peak()) is not None:
-        return peak, math.nan, "the GPU", facts
-    return facts["fma_peak"], facts["bandwidth"], facts["cpu"], facts
+        limits = trainer.device.limits if isinstance(trainer, KernelTrainer) else None
+        return peak, (limits and limits.bandwidth) or math.nan, limits.device if limits else "the GPU", facts
+    return facts["fma_peak_fp64"] or facts["fma_peak"], facts["bandwidth"], facts["cpu"], facts
 
 
 def _transfers(trainer: Trainer, net: Net, data: Dataset, batch: int) -> dict[str, int]:

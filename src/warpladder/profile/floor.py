@@ -1,6 +1,7 @@
 """The least that a part of a training step must do: floating-point operations, and bytes to and from memory.
 
-Each input is read once and each output written once, all as float32; what a faster memory keeps between two parts is not counted off.
+Each input is read once and each output written once, all as float32 unless a number's size is given in bytes; what a faster
+memory keeps between two parts is not counted off.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 from ..config import TrainConfig
 from ..nets import CrossEntropyLoss, Net
 
-FLOAT = 4  # bytes
+FLOAT = 4  # bytes of a number
+LABEL = 4  # bytes
 
 
 @dataclass(frozen=True)
@@ -31,38 +33,38 @@ def prepare(net: Net, layers: range) -> Floor:
     return Floor(0, 2 * FLOAT * _weights(net, layers))
 
 
-def forward(net: Net, layers: range, n: int) -> Floor:
+def forward(net: Net, layers: range, n: int, size: int = FLOAT) -> Floor:
     """Consecutive layers, from what enters the first to what leaves the last, n samples."""
     values = n * (math.prod(net.shapes[layers.start]) + math.prod(net.shapes[layers.stop]))
-    return Floor(n * sum(_flops(net, i) for i in layers), FLOAT * (values + _weights(net, layers)))
+    return Floor(n * sum(_flops(net, i) for i in layers), size * (values + _weights(net, layers)))
 
 
-def backward(net: Net, layers: range, n: int) -> Floor:
+def backward(net: Net, layers: range, n: int, size: int = FLOAT) -> Floor:
     """Their gradients: of the weights, and of what enters the first, where anybody needs that."""
     wanted = layers.start > net.first_trained
     entering, leaving = (n * math.prod(net.shapes[i]) for i in (layers.start, layers.stop))
     weights = _weights(net, layers)
     flops = sum(_flops(net, i) * (bool(_weights(net, range(i, i + 1))) + (i > net.first_trained)) for i in layers)
     read = leaving + (entering if weights or not wanted else 0) + (weights if wanted else 0)
-    return Floor(n * flops, FLOAT * (read + weights + (entering if wanted else 0)))
+    return Floor(n * flops, size * (read + weights + (entering if wanted else 0)))
 
 
-def loss(net: Net, n: int) -> Floor:
+def loss(net: Net, n: int, size: int = FLOAT) -> Floor:
     """The loss and its gradient: logits and labels (or output and target) in, a gradient out."""
     out = n * math.prod(net.out_shape)
     labelled = isinstance(net.loss, CrossEntropyLoss)
-    return Floor(out * (4 if labelled else 3), FLOAT * (2 * out + (n if labelled else out)))
+    return Floor(out * (4 if labelled else 3), size * (2 * out if labelled else 3 * out) + (LABEL * n if labelled else 0))
 
 
-def update(net: Net, config: TrainConfig) -> Floor:
+def update(net: Net, config: TrainConfig, size: int = FLOAT) -> Floor:
     """Gradients and parameters in, parameters out; what the optimizer keeps beside them in and out too."""
     arrays = 3 + 2 * len(config.optimizer.slots)
-    return Floor(_update_flops(net, config), FLOAT * arrays * net.param_count)
+    return Floor(_update_flops(net, config), size * arrays * net.param_count)
 
 
-def feed(net: Net, n: int, itemsize: int) -> Floor:
-    """Stored samples in, float32 out."""
-    return Floor(n * math.prod(net.in_shape), n * math.prod(net.in_shape) * (itemsize + FLOAT))
+def feed(net: Net, n: int, itemsize: int, size: int = FLOAT) -> Floor:
+    """Stored samples in, numbers of `size` bytes out."""
+    return Floor(n * math.prod(net.in_shape), n * math.prod(net.in_shape) * (itemsize + size))
 
 
 def step(net: Net, n: int, itemsize: int, update: TrainConfig | None) -> Floor:

@@ -37,7 +37,7 @@ def parts(trainer: LayerwiseTrainer) -> tuple[Part, ...]:
             repeats = max(1, round(LEAST / max(measured(1), 1e-7)))
             return statistics.median(measured(repeats) for _ in range(ROUNDS))
 
-    itemsize = feed.gather.source.dtype.itemsize
+    itemsize, size = feed.gather.source.dtype.itemsize, trainer.dtype.itemsize
 
     def part(name: str, phase: str, work: Callable[[], object], least: floor.Floor) -> Part:
         return Part(name, phase, slices * clocked(work), least)
@@ -47,17 +47,17 @@ def parts(trainer: LayerwiseTrainer) -> tuple[Part, ...]:
         loss.backward(n)
 
     whole = feed.batch
-    out = [part("feed", "feed", lambda: next(feed.slices(feed.first)), floor.feed(net, whole, itemsize))]
+    out = [part("feed", "feed", lambda: next(feed.slices(feed.first)), floor.feed(net, whole, itemsize, size))]
     for i, op in batch.ops:
         name = f"{i} {type(net.layers[i]).__name__}"
-        out.append(part(name, "forward", partial(op.forward, n), floor.forward(net, range(i, i + 1), whole)))
-    out.append(part("loss", "loss", loss_and_gradient, floor.loss(net, whole)))
+        out.append(part(name, "forward", partial(op.forward, n), floor.forward(net, range(i, i + 1), whole, size)))
+    out.append(part("loss", "loss", loss_and_gradient, floor.loss(net, whole, size)))
     for i, op in reversed(batch.ops):
         if i >= net.first_trained:
             name = f"{i} {type(net.layers[i]).__name__}"
-            out.append(part(name, "backward", partial(op.backward, n), floor.backward(net, range(i, i + 1), whole)))
-    numbers = trainer.config.numbers(trainer.step, trainer.step + 1, whole)[0].astype(np.float32)
-    out.append(Part("update", "update", clocked(partial(trainer.update.step, numbers)), floor.update(net, trainer.config)))
+            out.append(part(name, "backward", partial(op.backward, n), floor.backward(net, range(i, i + 1), whole, size)))
+    numbers = trainer.config.numbers(trainer.step, trainer.step + 1, whole)[0].astype(trainer.dtype)
+    out.append(Part("update", "update", clocked(partial(trainer.update.step, numbers)), floor.update(net, trainer.config, size)))
     return tuple(out)
 
 

@@ -158,16 +158,16 @@ def unit(results: Results, rung: RungResult) -> str:
 
 
 def unit_name(results: Results, rung: RungResult) -> str:
-    """What a rung computes on: 2 threads of the CPU, or the NVIDIA H200 in bfloat16."""
+    """What a rung computes on: 2 threads of the CPU, or the NVIDIA H200 in bf16."""
     return "".join(_unit(results, rung))
 
 
 def _unit(results: Results, rung: RungResult) -> tuple[str, str]:
-    """The unit, and on a GPU the precision that its peak is taken for."""
+    """The unit, and what its peak is taken for: on a GPU the precision, and what multiplies where that is not the usual; on the CPU fp64 alone is told."""
     m = results.machine
     if results.on_cpu(rung):
-        return f"{m.threads} thread{'s' * (m.threads != 1)} of the CPU", ""
-    return f"the {m.gpu.name if m.gpu else 'GPU'}", f" in {rung.precision}"
+        return f"{m.threads} thread{'s' * (m.threads != 1)} of the CPU", " in fp64" if rung.precision == "fp64" else ""
+    return f"the {m.gpu.name if m.gpu else 'GPU'}", f" in {rung.precision}{f' on its {rung.unit}' if rung.unit else ''}"
 
 
 def remarks(results: Results) -> list[tuple[str, str]]:

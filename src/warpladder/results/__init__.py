@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from ..errors import ResultsError
+from ..precision import ALSO
 from .files import write_whole
 from .reader import LATER as _LATER
 from .reader import read, read_json, short
@@ -71,6 +72,7 @@ class Machine:
     commit, dirty : of the checkout that warpladder runs from, and whether it was changed since; None outside a checkout.
     load_average : runnable processes over the last minute when the climb began: above about 0.5, others were at work.
     gpu : None where no rung ran on one.
+    fma_peak_fp64 : the same as fma_peak with float64; None where no rung computed so.
     """
 
     cpu: str
@@ -88,10 +90,17 @@ class Machine:
     dirty: bool | None
     load_average: float | None
     gpu: Gpu | None = field(default=None, metadata=_LATER)
+    fma_peak_fp64: float | None = field(default=None, metadata=_LATER)
 
     def __post_init__(self) -> None:
         if not (1 <= self.fma_peak <= 1e30 and 1 <= self.bandwidth <= 1e30):
             raise ResultsError("fma_peak and bandwidth want at least 1 a second, and at most 1e30")
+        if self.fma_peak_fp64 is not None and not 1 <= self.fma_peak_fp64 <= 1e30:
+            raise ResultsError("fma_peak_fp64 wants at least 1 a second, and at most 1e30")
+
+    def peak(self, precision: str) -> float:
+        """FLOP/s that the processor's vector units can do in a precision: in fp64 what was measured so, in all others what was measured in fp32."""
+        return self.fma_peak_fp64 if precision == "fp64" and self.fma_peak_fp64 is not None else self.fma_peak
 
 
 @dataclass(frozen=True)
@@ -151,7 +160,8 @@ class RungResult:
     spans : the trainer's own account of such parts.
     same_bits : whether an untimed run of the timed steps ended in the same bits; None where it did not come to that.
     flops : what the rung declares to compute for one sample's training. floor_seconds : an epoch of them at the peak of the unit that computes.
-    precision : what the rung computes products in, and what the peak of a GPU is taken for.
+    precision, sums, unit : what the rung computes products in, what it adds gradients of samples in, and what of a GPU multiplies, as `Rung` has them: what
+        a floor's peak is taken for.
     test_loss, test_accuracy : after `trained_epochs` epochs from the initial weights; accuracy is None for a net without classes.
     test_seconds : one pass over the test samples, with what it needs in place: the second of two passes, or of one alone where that takes longer than a
         timed repetition may.
@@ -181,11 +191,14 @@ class RungResult:
     test_accuracy: float | None = None
     peak_rss_bytes: int | None = None
     held_bytes: dict[str, int] | None = None
-    precision: str = field(default="float32", metadata=_LATER)
+    precision: str = field(default="fp32", metadata=_LATER)
     test_seconds: float | None = field(default=None, metadata=_LATER)
     history: History | None = field(default=None, metadata=_LATER)
+    sums: str = field(default="fp32", metadata=_LATER)
+    unit: str | None = field(default=None, metadata=_LATER)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "precision", ALSO.get(self.precision, self.precision))  # older files say "bfloat16"
         if self.status not in STATUSES:
             raise ResultsError(f"rung {self.name!r}: status wants one of {', '.join(STATUSES)}, got {self.status!r}")
         if (self.timing is not None) != (self.status == "timed"):
@@ -250,7 +263,7 @@ class Results:
     def on_cpu(self, rung: RungResult) -> bool:
         """Whether the rung's floor is that of the processor's vector units, whose peak the climb measured."""
         peak = self.peak(rung)
-        return peak is None or math.isclose(peak, self.machine.fma_peak, rel_tol=1e-3)
+        return peak is None or math.isclose(peak, self.machine.peak(rung.precision), rel_tol=1e-3)
 
     @property
     def disturbance(self) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 from ..config import TrainConfig
 from ..errors import RungError
 from ..nets import Net
+from ..precision import ALSO
 from ..trainers.base import Trainer
 from .options import Options
 
@@ -30,7 +31,9 @@ class Rung:
     build : makes a trainer from (net, config, initial state); a rung with options also takes them, by the name `options`.
     unsupported : a reason why it cannot train this net with this config, or None. Also says what is not installed. It takes options as `build` does.
     deviations : how a peer's training differs from ours where it cannot follow; empty for rungs.
-    precision : what it computes products in, a name of `tolerance.PRECISIONS`; it is proven with that format's bounds.
+    precision : what it computes products in, a name of `precision.PRECISIONS`; it is proven with that format's bounds, and its floor is taken at that peak.
+    sums : what it adds the gradients of a batch's samples in, "fp64" where that is finer than what it computes products in; it is proven with tighter bounds.
+    unit : what of a GPU multiplies, a name of `peaks`, where that is not where such products usually go: fp32 to the cores, all else to tensor cores.
     transforms : whether a library may compute its convolutions in Winograd's or Fourier's form, whose sums of whole numbers round too.
     options : how it computes, where it leaves a choice: an object of a class derived from `Options`.
     proof_flops : FLOPs of a step at most on which a climb proves it: a slow rung, whose code takes a batch sample by sample, is proven on cut batches.
@@ -47,7 +50,9 @@ class Rung:
     build: Callable[..., Trainer]
     unsupported: Callable[..., str | None] = trains_everything
     deviations: tuple[str, ...] = ()
-    precision: str = "float32"
+    precision: str = "fp32"
+    sums: str = "fp32"
+    unit: str | None = None
     transforms: bool = False
     options: Options = Options()
     proof_flops: float = math.inf
@@ -56,6 +61,11 @@ class Rung:
     peer: bool = False
     vary: Callable[[Rung], Rung] | None = field(default=None, repr=False)
     plain: Rung | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("precision", "sums"):  # "bfloat16" is understood
+            if isinstance(told := getattr(self, name), str):
+                object.__setattr__(self, name, ALSO.get(told, told))
 
     def but(self, **options: Any) -> Rung:
         """The rung with these options set, or with None no longer set: a value whose name says so.

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from ..config import TrainConfig
 from ..nets import Net
+from ..precision import named
 from ..trainers.base import State, Trainer
 from .base import Rung
+from .options import FP64, Options, option
 from .reasons import of_loops
 
 
-def build(net: Net, config: TrainConfig, state: State) -> Trainer:
+@dataclass(frozen=True)
+class LoopsOptions(Options):
+    """Options of the loops rung.
+
+    precision : "fp64" has every number in float64, parameters, activations, gradients and slots; None is fp32, whose sums are float64 all the same.
+    """
+
+    precision: str | None = option(*FP64)
+
+
+def build(net: Net, config: TrainConfig, state: State, options: LoopsOptions = LoopsOptions()) -> Trainer:
     from ..ops.loops import TABLE
     from ..trainers.layerwise import LayerwiseTrainer
 
-    return LayerwiseTrainer(net, config, state, TABLE)
+    return LayerwiseTrainer(net, config, state, TABLE, dtype=named(options.precision or "fp32").element)
+
+
+def vary(rung: Rung) -> Rung:
+    """The variant with what its options change of its account: title, idea and precision."""
+    options = rung.options
+    assert isinstance(options, LoopsOptions)
+    if options.precision != "fp64":
+        return rung
+    return replace(rung, title=f"{rung.title}, in fp64", idea=f"{rung.idea[:-1]}; every number in float64.", precision="fp64")
 
 
 RUNG = Rung(
@@ -22,5 +45,7 @@ RUNG = Rung(
     idea="Every sum is the loop that its formula describes, compiled as it stands: no blocking, no vector instructions asked for, one core.",
     build=build,
     unsupported=of_loops,
+    options=LoopsOptions(),
     proof_flops=1e8,
+    vary=vary,
 )

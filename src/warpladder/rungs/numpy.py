@@ -2,27 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ..config import TrainConfig
 from ..nets import Net
+from ..precision import named
 from ..trainers.base import State, Trainer
 from .base import Rung
-from .options import ThreadOptions
+from .options import FP64, SUMS, THREADS, Options, option
 from .reasons import of_arrays
 
 
-def build(net: Net, config: TrainConfig, state: State, options: ThreadOptions = ThreadOptions()) -> Trainer:
+@dataclass(frozen=True)
+class NumpyOptions(Options):
+    """Options of the numpy rung.
+
+    threads : CPU threads of BLAS, 1 to as many as there are cores; None takes every core that this process may use.
+    precision : "fp64" has every number in float64, parameters, activations, gradients and slots; None is fp32.
+    sums : "fp64" adds the gradients of a batch's samples in float64 and rounds them once; None adds as everything else is computed.
+    """
+
+    threads: int | None = option(*THREADS)
+    precision: str | None = option(*FP64)
+    sums: str | None = option(*SUMS)
+
+
+def build(net: Net, config: TrainConfig, state: State, options: NumpyOptions = NumpyOptions()) -> Trainer:
     from ..ops.array import TABLE
     from ..trainers.layerwise import LayerwiseTrainer
 
-    if options.threads is None:
-        return LayerwiseTrainer(net, config, state, TABLE)
+    limit: Callable[[], AbstractContextManager] = nullcontext
+    if options.threads is not None:
+        from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+        limit = partial(ThreadpoolController().limit, limits=options.threads, user_api="blas")
+    sums = None if options.sums is None else named(options.sums).element
+    return LayerwiseTrainer(net, config, state, TABLE, around=limit, dtype=named(options.precision or "fp32").element, sums=sums)
 
-    limit = partial(ThreadpoolController().limit, limits=options.threads, user_api="blas")
-    return LayerwiseTrainer(net, config, state, TABLE, around=limit)
+
+def unsupported(net: Net, config: TrainConfig, options: NumpyOptions = NumpyOptions()) -> str | None:
+    """A line that says what is missing or does not go together, or None."""
+    if options.precision == "fp64" and options.sums == "fp32":
+        return "precision=fp64 adds in fp64: leave sums out"
+    return of_arrays(net, config, options)
+
+
+def vary(rung: Rung) -> Rung:
+    """The variant with what its options change of its account: title, idea, precision and sums."""
+    options = rung.options
+    assert isinstance(options, NumpyOptions)
+    precision, sums = options.precision or "fp32", options.sums or "fp32"
+    title, idea = rung.title, rung.idea
+    if precision == "fp64":
+        title, idea = f"{title}, in fp64", f"{idea[:-1]}; every number in float64."
+    elif sums == "fp64":
+        title, idea = f"{title}, gradients summed in fp64", f"{idea[:-1]}; gradients are added over the batch in float64 and rounded once."
+    return replace(rung, title=title, idea=idea, precision=precision, sums=sums)
 
 
 RUNG = Rung(
@@ -30,6 +68,7 @@ RUNG = Rung(
     title="array expressions on BLAS",
     idea="The same sums as whole-array expressions: matrix products go to BLAS, convolutions become matrix products.",
     build=build,
-    unsupported=of_arrays,
-    options=ThreadOptions(),
+    unsupported=unsupported,
+    options=NumpyOptions(),
+    vary=vary,
 )

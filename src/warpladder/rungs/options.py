@@ -13,6 +13,7 @@ from typing import Any
 from ..config import TrainConfig
 from ..errors import RungError
 from ..nets import Net
+from ..precision import ALSO
 
 
 class Kind(ABC):
@@ -32,6 +33,10 @@ class Kind(ABC):
     def write(self, value: Any) -> str:
         """The text that stands for a value."""
         return str(value)
+
+    def meant(self, value: Any) -> Any:
+        """The value that another one means, as a list of words means a tuple; itself where it means nothing else."""
+        return value
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,14 @@ class OneOf(Kind):
 
 
 @dataclass(frozen=True)
+class PrecisionOf(OneOf):
+    """The kind of an option that is one of some precisions, `choices`: names of `precision.PRECISIONS`. "bfloat16" and the like are understood."""
+
+    def meant(self, value: Any) -> Any:
+        return ALSO.get(value, value) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
 class SomeOf(Kind):
     """The kind of an option that is some of the words `choices`, each at most once: a tuple, in text with + between them."""
 
@@ -100,6 +113,11 @@ class SomeOf(Kind):
 
     def write(self, value: Any) -> str:
         return "+".join(value)
+
+    def meant(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return tuple(value.split("+"))
+        return tuple(value) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
@@ -124,7 +142,7 @@ def option(kind: Kind, help: str) -> Any:
 
     Parameters
     ----------
-    kind : Whole, OneOf, SomeOf or YesNo
+    kind : Whole, OneOf, PrecisionOf, SomeOf or YesNo
         Which values it may have.
     help : str
         What it is, in a line.
@@ -146,10 +164,8 @@ class Options:
 
     def __post_init__(self) -> None:
         for name, kind, _ in self.known():
-            value = getattr(self, name)
-            if isinstance(kind, SomeOf) and isinstance(value, (str, list)):
-                value = tuple(value.split("+")) if isinstance(value, str) else tuple(value)
-                object.__setattr__(self, name, value)
+            value = kind.meant(getattr(self, name))
+            object.__setattr__(self, name, value)
             if value is not None and not kind.holds(value):
                 told = kind.write(value) if isinstance(value, tuple) else value
                 raise RungError(f"{name} wants {kind.wanted}, got {told!r:.60}")
@@ -186,6 +202,8 @@ DEVICE = OneOf(DEVICES), "where the kernels run: the GPU if not given, or the CP
 FEED = OneOf(FEEDS), "how samples reach the GPU: copied and waited for, copied while it computes, or kept there"
 BLOCK_SIZE = Whole(32, 1024, 32), "threads in a block of kernels that leave the choice"
 THREADS = Whole(1), "CPU threads; every core that this process may use if not given"
+FP64 = PrecisionOf(("fp32", "fp64")), "of all numbers: parameters, activations, gradients, slots; fp32 if not given"
+SUMS = PrecisionOf(("fp32", "fp64")), "in which the gradients of a batch's samples are added; as all else if not given"
 
 
 @dataclass(frozen=True)

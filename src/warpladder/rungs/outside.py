@@ -11,8 +11,9 @@ from types import ModuleType
 from ..config import TrainConfig
 from ..errors import RungError
 from ..nets import Net
+from ..peaks import CORES, TENSOR
+from ..precision import PRECISIONS, SUMS
 from ..pyfile import call, run_file
-from ..tolerance import PRECISIONS
 from ..trainers.base import State, Trainer
 from .base import Rung
 from .options import Options
@@ -87,8 +88,9 @@ def _fault(rung: Rung) -> str | None:
     for field in ("build", "unsupported"):
         if not callable(getattr(rung, field)):
             return f"{field} wants a function, got {getattr(rung, field)!r:.80}"
-    if rung.precision not in PRECISIONS:
-        return f"precision wants one of {', '.join(PRECISIONS)}, got {rung.precision!r:.80}"
+    for field, known in (("precision", tuple(PRECISIONS)), ("sums", SUMS), ("unit", (None, CORES, TENSOR))):
+        if (value := getattr(rung, field)) not in known:
+            return f"{field} wants one of {', '.join(map(str, known))}, got {value!r:.80}"
     if not isinstance(rung.deviations, tuple) or not all(isinstance(part, str) for part in rung.deviations):
         return f"deviations wants a tuple of texts, with a comma after a single one, got {rung.deviations!r:.80}"
     if not isinstance(rung.options, Options) or rung.options.chosen():

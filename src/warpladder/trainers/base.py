@@ -66,7 +66,7 @@ class StepLog:
 
 @dataclass(frozen=True)
 class State:
-    """What training changes, as copies on the host, float32 (float64 from the reference).
+    """What training changes, as copies on the host: float32, or float64 from a trainer in fp64 and from the reference.
 
     params : (param_count,), laid out as `params.places` says.
     slots : (param_count,) for each of `Optimizer.slots`, by name; those that are not given begin at zero.
@@ -146,7 +146,7 @@ class Trainer(ABC):
 
     @abstractmethod
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
-        """`(samples, *out_shape)` float32: the net's output for any number of samples (uint8 or float32)."""
+        """(samples, *out_shape) of the state's type: the net's output for any number of samples (uint8 or float32)."""
 
     def memory(self) -> dict[str, int]:
         """Bytes held, by component: parameters, input, activations, gradients, ... (what applies)."""
@@ -157,7 +157,7 @@ class Trainer(ABC):
         return self.net.train_flops
 
     def peak(self) -> float | None:
-        """FLOP/s that the unit which trains here can do at most; None for the CPU's vector units, whose peak a climb measures itself."""
+        """FLOP/s that the unit which trains here can do at most in its precision; None for the CPU's vector units, whose peak a climb measures itself."""
         return None
 
     def spans(self) -> dict[str, float]:

@@ -34,7 +34,7 @@ GPU_SLICE_BYTES = 4 << 30
 class Batch:
     """The buffers of one batch, and the ops that are bound to them.
 
-    activations : activations[i] enters layer i, the last leaves the net; float32, (capacity, *shape).
+    activations : activations[i] enters layer i, the last leaves the net; (capacity, *shape).
     gradients : of the same shapes; None where nobody needs one.
     ops : each with its layer's index.
     loss : None in buffers that only predict.
@@ -60,6 +60,10 @@ class LayerwiseTrainer(Trainer):
         Entered around all arithmetic: keeps a library to a number of threads, say.
     xp : module
         Whose arrays hold everything: numpy, or cupy.
+    dtype : str
+        Of everything, "float32" or "float64".
+    sums : str or None
+        In which the gradients of a batch's samples are added, "float64", to be rounded once; None is in `dtype`.
     """
 
     def __init__(
@@ -70,10 +74,14 @@ class LayerwiseTrainer(Trainer):
         table: OpTable,
         around: Callable[[], AbstractContextManager] = nullcontext,
         xp: Any = np,
+        dtype: str = "float32",
+        sums: str | None = None,
     ) -> None:
         self.net, self.config, self.table, self.around, self.xp = net, config, table, around, xp
-        self.params, self.grads = (xp.zeros(net.param_count, np.float32) for _ in range(2))
-        self.slots = {name: xp.zeros(net.param_count, np.float32) for name in config.optimizer.slots}
+        self.dtype = np.dtype(dtype)
+        self.params, self.grads = (xp.zeros(net.param_count, self.dtype) for _ in range(2))
+        self.summed = self.grads if sums in (None, dtype) else xp.zeros(net.param_count, sums)  # what a pass fills
+        self.slots = {name: xp.zeros(net.param_count, self.dtype) for name in config.optimizer.slots}
         self.update = table.update(config, self.params, self.grads, tuple(self.slots.values()))
         self.step = 0
         self.batch: Batch | None = None
@@ -85,7 +93,7 @@ class LayerwiseTrainer(Trainer):
         check_fit(self.net, dataset)
         batch = self.config.batch(len(dataset.train_x))
         capacity = self._most(batch)
-        self.mean = self.xp.zeros_like(self.grads) if capacity < batch else None
+        self.mean = self.xp.zeros_like(self.summed) if capacity < batch else None
         self.batch = self._bind(capacity, train=True)
         x, y, dy = self.batch.activations[0], self.batch.activations[-1], self.batch.gradients[-1]
         labels = self.xp.zeros(capacity, np.int32) if isinstance(self.net.loss, CrossEntropyLoss) else None
@@ -95,7 +103,7 @@ class LayerwiseTrainer(Trainer):
     def _bind(self, capacity: int, train: bool) -> Batch:
         net = self.net
         count = len(net.layers)
-        activations = [self.xp.zeros((capacity, *net.in_shape), np.float32)]
+        activations = [self.xp.zeros((capacity, *net.in_shape), self.dtype)]
         gradients: list[Array | None] = [None] * (count + 1)
         reuses = [False] * count
         untouchable = True  # the net's input is MSELoss's target, so nothing may overwrite it
@@ -106,14 +114,14 @@ class LayerwiseTrainer(Trainer):
             else:
                 reuses[i] = isinstance(layer, ReLU) and not untouchable
                 untouchable = False
-            activations.append(activations[i].reshape(shape) if reuses[i] else self.xp.zeros(shape, np.float32))
+            activations.append(activations[i].reshape(shape) if reuses[i] else self.xp.zeros(shape, self.dtype))
         if train:
-            gradients[count] = self.xp.zeros(activations[count].shape, np.float32)
+            gradients[count] = self.xp.zeros(activations[count].shape, self.dtype)
             for i in reversed(range(net.first_trained + 1, count)):
                 above = gradients[i + 1]
                 shape = activations[i].shape
-                gradients[i] = above.reshape(shape) if reuses[i] and above is not None else self.xp.zeros(shape, np.float32)
-        w, dw = views(net, self.params), views(net, self.grads) if train else {}
+                gradients[i] = above.reshape(shape) if reuses[i] and above is not None else self.xp.zeros(shape, self.dtype)
+        w, dw = views(net, self.params), views(net, self.summed) if train else {}
         ops = [
             (i, self.table.op(layer)(
                 layer,
@@ -134,7 +142,7 @@ class LayerwiseTrainer(Trainer):
         log = StepLog(np.zeros(last - first), np.zeros(last - first, np.int64), np.zeros(last - first, np.int64))
         has_loss = self.config.has_loss(order.epoch)
         self.feed.begin(order, first, last)
-        numbers = self.config.numbers(self.step, self.step + last - first, order.n).astype(np.float32)
+        numbers = self.config.numbers(self.step, self.step + last - first, order.n).astype(self.dtype)
         with self.around(), np.errstate(over="ignore", invalid="ignore"):  # the loss shows what went wrong
             for row, step in enumerate(range(first, last)):
                 log.size[row] = self.feed.size(step)
@@ -148,16 +156,17 @@ class LayerwiseTrainer(Trainer):
                         log.loss[row] += share * loss
                         log.correct[row] += correct
                     if self.mean is not None:
-                        self.grads *= np.float32(share)
-                        self.mean += self.grads
-                if self.mean is not None:
-                    self.grads[...] = self.mean
+                        self.summed *= self.summed.dtype.type(share)
+                        self.mean += self.summed
+                found = self.summed if self.mean is None else self.mean
+                if found is not self.grads:
+                    self.grads[...] = found
                 self.update.step(numbers[row])
                 self.step += 1
         return log if has_loss else StepLog.without_loss(log.size)
 
     def _pass(self, n: int, has_loss: bool) -> None:
-        """Leave in `grads` the gradient of the n samples that are in the buffers, and with `has_loss` in the loss's op their loss and right answers."""
+        """Leave in `summed` the gradient of the n samples that are in the buffers, and with `has_loss` in the loss's op their loss and right answers."""
         batch = self.batch
         assert batch is not None and batch.loss is not None
         for _, op in batch.ops:
@@ -188,12 +197,12 @@ class LayerwiseTrainer(Trainer):
         if self.batch is None:
             self.batch = self._bind(self._most(256), train=False)
         batch = self.batch
-        out = np.empty((len(x), *self.net.out_shape), np.float32)
+        out = np.empty((len(x), *self.net.out_shape), self.dtype)
         with self.around(), np.errstate(over="ignore", invalid="ignore"):
             for first in range(0, len(x), batch.capacity):
                 some = self.xp.asarray(x[first : first + batch.capacity])
                 n = len(some)
-                self.xp.multiply(some, np.float32(scale), out=batch.activations[0][:n], dtype=np.float32)
+                self.xp.multiply(some, np.float32(scale), out=batch.activations[0][:n], dtype=np.float32)  # whatever else is float64
                 for _, op in batch.ops:
                     op.forward(n)
                 out[first : first + n] = host(batch.activations[-1][:n])
@@ -204,7 +213,9 @@ class LayerwiseTrainer(Trainer):
         shapes = [self.net.in_shape] + [
             shape for layer, shape in zip(self.net.layers, self.net.shapes[1:], strict=True) if not isinstance(layer, (Flatten, ReLU))
         ]
-        limit = max(1, (SLICE_BYTES if self.xp is np else GPU_SLICE_BYTES) // sum(4 * math.prod(shape) for shape in shapes))
+        limit = max(
+            1, (SLICE_BYTES if self.xp is np else GPU_SLICE_BYTES) // sum(self.dtype.itemsize * math.prod(shape) for shape in shapes)
+        )
         return -(-samples // -(-samples // limit))
 
     def memory(self) -> dict[str, int]:
@@ -215,6 +226,8 @@ class LayerwiseTrainer(Trainer):
             held["activations"] = _bytes(self.batch.activations[1:], self.batch.activations[0])
             held["gradients"] += _bytes(self.batch.gradients)
             held["workspace"] = sum(op.workspace for _, op in self.batch.ops) + (self.batch.loss.workspace if self.batch.loss else 0)
+        if self.summed is not self.grads:
+            held["gradients"] += self.summed.nbytes
         if self.mean is not None:
             held["gradients"] += self.mean.nbytes
         if self.feed is not None:
@@ -225,9 +238,10 @@ class LayerwiseTrainer(Trainer):
     def peak(self) -> float | None:
         if self.xp is np:
             return None
-        from ..gpu.facts import peak
+        from ..gpu.facts import peaks
 
-        return peak()
+        found = peaks()
+        return None if found is None else found.of("fp64" if self.dtype == np.float64 else "fp32")
 
     def close(self) -> None:
         self.batch = self.feed = None

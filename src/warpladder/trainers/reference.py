@@ -17,7 +17,8 @@ from ..ops.mse import reference as mse
 from ..ops.update import reference as update
 from ..order import Order
 from ..params import views
-from ..tolerance import STORED, rounded
+from ..precision import named
+from ..tolerance import rounded
 from .base import State, StepLog, Trainer, check_fit, check_range
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class ReferenceTrainer(Trainer):
     net, config, state
         As every rung's `build` is given them.
     precision : str
-        The truth is float64. Otherwise a name of `tolerance.PRECISIONS`: the factors of products are rounded to it, forward and backward, and where that
+        The truth is fp64. Otherwise a name of `precision.PRECISIONS`: the factors of products are rounded to it, forward and backward, and where that
         format is also stored what leaves them too; what is then computed is no truth, but what honest arithmetic of that precision makes of it.
     bias_apart : bool
         Whether a product that is stored is rounded before its bias is added, and again after it: some programs do, some add it before they round.
@@ -50,8 +51,8 @@ class ReferenceTrainer(Trainer):
     slots: dict[str, np.ndarray]
     step: int
 
-    def __init__(self, net: Net, config: TrainConfig, state: State, precision: str = "float64", bias_apart: bool = False) -> None:
-        self.net, self.config, self.precision, self.bias_apart = net, config, precision, bias_apart
+    def __init__(self, net: Net, config: TrainConfig, state: State, precision: str = "fp64", bias_apart: bool = False) -> None:
+        self.net, self.config, self.precision, self.bias_apart = net, config, named(precision), bias_apart
         self.dataset: Dataset | None = None
         self.set_state(state)
 
@@ -109,7 +110,7 @@ class ReferenceTrainer(Trainer):
 
     def _results(self, layer: Layer, *given: np.ndarray) -> tuple:
         """What leaves them."""
-        return self._factors(layer, *given) if self.precision in STORED else given
+        return self._factors(layer, *given) if self.precision.stored else given
 
     def gradients(self, x: np.ndarray, y: np.ndarray | None, watch: Watch | None = None) -> tuple[float, int, np.ndarray]:
         """Mean loss, number of correct samples (0 for MSELoss) and the loss's gradient (param_count,) at the present parameters.

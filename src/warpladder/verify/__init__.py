@@ -16,7 +16,7 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..errors import ArgumentError
 from ..nets import Net
-from ..tolerance import PRECISIONS
+from ..precision import Precision, named
 from ..trainers.base import check_fit
 from .cases import Cases
 from .maker import NoSpecimen
@@ -28,13 +28,13 @@ from .watched import Build
 __all__ = ["Row", "Shared", "Verdict", "verify"]
 
 #: Cases of proofs of one net on one data set, by settings, seed, precision and whether convolutions are transformed.
-Shared = dict[tuple[TrainConfig, int, str, bool], Cases]
+Shared = dict[tuple[TrainConfig, int, Precision, bool], Cases]
 
 
 def verify(
     build: Build, net: Net, config: TrainConfig, *,
-    seed: int = 0, dataset: Dataset | None = None, bitwise: bool = True, precision: str = "float32", transforms: bool = False,
-    shared: Shared | None = None,
+    seed: int = 0, dataset: Dataset | None = None, bitwise: bool = True, precision: str = "fp32", sums: str = "fp32",
+    transforms: bool = False, shared: Shared | None = None,
 ) -> Verdict:  # fmt: skip
     """Prove that what `build` makes trains this net with these settings, or say where it does not.
 
@@ -52,8 +52,11 @@ def verify(
         What the trainer is going to train on. Samples are then taken from it, besides random ones, and one case has as many as it has.
     bitwise : bool
         Whether the trainer must repeat itself bit for bit; False for a peer that declares that it cannot: it is held to the bounds instead.
-    precision : {"float32", "tf32", "bfloat16", "float16"}
-        What the trainer says that it computes products in: a `Rung`'s `precision`. The bounds are those of that format.
+    precision : {"fp64", "fp32", "tf32", "bf16", "fp16"}
+        What the trainer says that it computes products in: a `Rung`'s `precision`. The bounds are those of that format, and state and outputs want to be
+        float64 for fp64, else float32. The reference computes in float64 always.
+    sums : {"fp32", "fp64"}
+        What it says that it adds the gradients of a batch's samples in: a `Rung`'s `sums`.
     transforms : bool
         Whether it may compute convolutions in Winograd's or Fourier's form: a `Rung`'s `transforms`. Data on which only direct sums are exact
         are then replaced by data that keep clear of every switch, where there are any.
@@ -71,7 +74,7 @@ def verify(
     ArgumentError
         An argument is of another type.
     ValueError
-        For a precision that is none of these.
+        For a precision or sums that are none of these.
     RungError
         From `build`, where it cannot train this net here.
     DataError
@@ -84,21 +87,20 @@ def verify(
     wanted("config", config, TrainConfig, "a TrainConfig")
     if dataset is not None:
         wanted("dataset", dataset, Dataset, "a Dataset")
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision wants one of {', '.join(PRECISIONS)}, got {precision!r}")
+    kind = named(precision).summing(sums)
     if dataset is not None:
         check_fit(net, dataset)
     if told := contradiction(net, seed):
         return cannot_judge(told, time.perf_counter() - began)
     ledger = Ledger()
     refuted: Refuted | None = None
-    key = config, seed, precision, transforms
+    key = config, seed, kind, transforms
     cases = None if shared is None else shared.pop(key, None)
     try:
         if cases is None:
             # the reference multiplies many small matrices: threads would only wait for each other
             with ThreadpoolController().limit(limits=1, user_api="blas"):
-                cases = Cases(net, config, np.random.default_rng(seed), dataset, precision, transforms)
+                cases = Cases(net, config, np.random.default_rng(seed), dataset, kind, transforms)
     except NoSpecimen as error:
         return cannot_judge(str(error), time.perf_counter() - began)
     try:

@@ -14,6 +14,7 @@ from ..nets import Conv2d, MSELoss, Net
 from ..ops.reference import switches
 from ..order import Order
 from ..params import places, views
+from ..precision import Precision, named
 from .draws import Draw, Noise, Quarters, Samples
 from .maker import Maker
 from .specimens import Case
@@ -63,7 +64,7 @@ class Cases:
     net, config
     rng : numpy.random.Generator
     data : Dataset or None
-    precision : str
+    precision : str or Precision
         What the trainer computes products in.
     transforms : bool
         Whether it may compute convolutions in Winograd's or Fourier's form.
@@ -71,9 +72,9 @@ class Cases:
 
     def __init__(
         self, net: Net, config: TrainConfig, rng: np.random.Generator, data: Dataset | None,
-        precision: str = "float32", transforms: bool = False,
+        precision: str | Precision = "fp32", transforms: bool = False,
     ) -> None:  # fmt: skip
-        self.net, self.config, self.rng, self.precision = net, config, rng, precision
+        self.net, self.config, self.rng, self.precision = net, config, rng, named(precision)
         make = Maker(net, config, rng, precision)
         self.batch = b = config.batch_size or FULL
         part = (b * 3 // 5 | 1) if b > 2 else b - 1

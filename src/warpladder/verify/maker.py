@@ -1,6 +1,6 @@
 """The making of specimens, along a float64 trajectory.
 
-Each state of the trajectory is rounded to float32, or to a grid, and each batch is made of samples
+Each state of the trajectory is rounded to float32, where the trainer keeps that, or to a grid, and each batch is made of samples
 that suit the state it meets. A large batch of a heavy net repeats its distinct samples, irregularly: the truth
 of a mean is then a weighted mean.
 """
@@ -18,6 +18,7 @@ from ..nets import CrossEntropyLoss, Net
 from ..optimizers import SGD
 from ..order import Order
 from ..params import initial, places, views
+from ..precision import Precision, named
 from ..schedules import Constant
 from ..trainers.base import State
 from ..trainers.reference import ReferenceTrainer
@@ -34,6 +35,7 @@ SPARE = 4  # samples drawn for each one wanted, where a coarse format makes some
 STARTS = 32  # initial weights that are tried until every tensor moves
 REDRAWS = 8  # batches that are tried at a state until one is fit to judge by
 BIAS = 0.1  # standard deviation of the biases of other starts than the first
+BELOW = 2.0**-26  # of a weight, what is added to it where fp64 is kept: float32 would lose it
 PROMISE = 1 / 8  # of the loss: what a trajectory's first step takes off, to first order
 MOMENTS = 64  # of a run that are tried for a case's first update
 EARLY = 50  # updates of a run in which Adam's corrections are large
@@ -60,12 +62,12 @@ class Maker:
     ----------
     net, config
     rng : numpy.random.Generator
-    precision : str
+    precision : str or Precision
         What the trainer computes products in.
     """
 
-    def __init__(self, net: Net, config: TrainConfig, rng: np.random.Generator, precision: str = "float32") -> None:
-        self.net, self.config, self.rng, self.precision = net, config, rng, precision
+    def __init__(self, net: Net, config: TrainConfig, rng: np.random.Generator, precision: str | Precision = "fp32") -> None:
+        self.net, self.config, self.rng, self.precision = net, config, rng, named(precision)
         self.seed = int(rng.integers(2**31))  # of no weights that the configuration or the caller names
         self.moments = np.random.default_rng([self.seed, 2])  # numbers of its own, since what else is drawn does not hang on the schedule
         self.placed = False
@@ -150,11 +152,11 @@ class Maker:
         rounded, x, y = self._suited(state, count, draw)
         which = self.rng.permutation(np.concatenate([np.arange(count), self.rng.integers(0, count, size - count)]))
         seen, counts = pixels(x, draw.scale).astype(np.float64), np.bincount(which)
-        sums = Sums(self.net, which) if updates and self.precision == "float32" else None
+        sums = Sums(self.net, which, self.precision) if updates and not self.precision.coarse else None
         specimen = Specimen(rounded, step, size, samples, *truth(ReferenceTrainer(self.net, self.config, rounded), seen, y, counts, sums))
         data = self._dataset("batch", x[which], y[which], draw.scale)
-        if self.precision == "float32":
-            return specimen, data, *misfit(self.net, data, specimen, sums)
+        if not self.precision.coarse:
+            return specimen, data, *misfit(self.net, data, specimen, self.precision, sums)
         return specimen, data, *misfit_coarsely(self.net, seen, y, counts, specimen, self.precision, updates)
 
     def pools(self, draws: Sequence[Draw], most: int) -> tuple[State, tuple[Pool, ...]]:
@@ -169,14 +171,15 @@ class Maker:
     def _pool(self, state: State, draw: Draw, most: int) -> Pool | None:
         reference = ReferenceTrainer(self.net, self.config, state)
         count = min(most, self.distinct)
-        coarse = self.precision != "float32"
+        coarse = self.precision.coarse
         for _ in range(REDRAWS):
             x, _ = draw(self.rng, SPARE * count if coarse else count)
             truth = reference.predict(x, draw.scale)
             if coarse:
                 fit = fit_to_predict_coarsely(self.net, x, draw.scale, state.params, truth, self.precision)
                 x, truth = x[fit][:count], truth[fit][:count]
-            if len(x) == count and np.any(truth) and (coarse or fit_to_predict(self.net, x, draw.scale, state.params, truth)):
+            enough = len(x) == count and np.any(truth)
+            if enough and (coarse or fit_to_predict(self.net, x, draw.scale, state.params, truth, self.precision)):
                 return Pool(x, draw.scale, truth)
         return None
 
@@ -187,11 +190,13 @@ class Maker:
         yield self._start(0), False
 
     def _start(self, number: int) -> np.ndarray:
-        """(param_count,) float32: the initial weights of the seed, and others, whose biases are not zero."""
+        """(param_count,): the initial weights of the seed, and others, whose biases are not zero; in fp64 none is a number of float32."""
         out = initial(self.net, self.seed + number)
         for place in places(self.net) if number else ():
             if len(place.shape) == 1:
                 out[place.start : place.stop] = self.rng.normal(0, BIAS, place.shape)
+        if self.precision.element == "float64":
+            return out * (1 + self.rng.normal(0, BELOW, len(out)))
         return out
 
     @property
@@ -232,7 +237,7 @@ class Maker:
 
     def _amid(self, specimen: Specimen) -> Specimen:
         """The specimen with slots in its state, drawn tensor by tensor."""
-        out = {name: np.zeros(self.net.param_count, np.float32) for name in self.config.optimizer.slots}
+        out = {name: np.zeros(self.net.param_count, self.precision.element) for name in self.config.optimizer.slots}
         params, gradient = specimen.params, specimen.gradient
         for place in places(self.net) if out else ():
             here = slice(place.start, place.stop)
@@ -241,10 +246,10 @@ class Maker:
         return replace(specimen, state=specimen.state.but(slots=out))
 
     def _suited(self, state: State, count: int, draw: Draw) -> tuple[State, np.ndarray, np.ndarray]:
-        """The state in float32, and samples with labels that suit it."""
+        """The state as the trainer keeps it, and samples with labels that suit it."""
         if draw.exact:
             return self._exact(state, count, draw)
-        rounded = state.copied(np.float32)
+        rounded = state.copied(self.precision.element)
         reference = ReferenceTrainer(self.net, self.config, rounded)
         xs: list[np.ndarray] = []
         ys: list[np.ndarray] = []
@@ -260,9 +265,9 @@ class Maker:
     def _exact(self, state: State, count: int, draw: Draw) -> tuple[State, np.ndarray, np.ndarray]:
         """The state on a grid, and samples on another.
 
-        In a coarser format than float32 a logit's rounding is large enough that samples have to be chosen whose largest logit is clear.
+        In a coarser format than fp32 a logit's rounding is large enough that samples have to be chosen whose largest logit is clear.
         """
-        coarse = self.precision != "float32" and bool(np.any(state.params))  # from zeros all logits tie, exactly
+        coarse = self.precision.coarse and bool(np.any(state.params))  # from zeros all logits tie, exactly
         x, y = draw(self.rng, SPARE * count if coarse else count)
         seen = pixels(x, draw.scale).astype(np.float64)
         rounded = on_grid(self.net, state, seen, self.rng, self.precision)

@@ -36,6 +36,7 @@ class Proof:
     ) -> None:
         self.build, self.net, self.config, self.cases, self.rng = build, net, config, cases, rng
         self.bitwise, self.ledger, self.precision = bitwise, ledger, cases.precision
+        self.element = np.dtype(self.precision.element)  # of parameters, slots and outputs
         self.trainers: list[Watched] = []
 
     def run(self) -> None:
@@ -124,9 +125,9 @@ class Proof:
         after, (params, slots) = self._state(trainer, where), specimen.after(config)
         update_sizes, slot_sizes = specimen.sizes(config)
         bounds = update_bounds(net, specimen.size, self.precision, config.optimizer.roundings)
-        stored = np.abs(params) + (config.optimizer.stores - 1) * np.abs(before) if config.learning_rate < LEAST_RATE else None
+        slack = self._stored(before, params, config.optimizer.stores) if config.learning_rate < LEAST_RATE else None
         updates = pairs(net, after.params - before, params - before)
-        ledger.near("update", where, updates, bounds, views(net, update_sizes), None if stored is None else views(net, stored))
+        ledger.near("update", where, updates, bounds, views(net, update_sizes), None if slack is None else views(net, slack))
         for slot, wanted in slots.items():
             tensors, sizes = pairs(net, after.slots[slot], wanted), views(net, slot_sizes[slot])
             of = {name: f"{name}'s {slot}" for name in tensors}
@@ -134,12 +135,17 @@ class Proof:
             ledger.near("slots", where, {of[name]: pair for name, pair in tensors.items()}, limits, scales)
         self._counted(after, specimen.state.step + 1, where)
 
+    def _stored(self, before: np.ndarray, after: np.ndarray, roundings: int) -> np.ndarray:
+        """What each weight may be off for having been rounded to be stored, last of all and, as some optimizers go, ahead of that; in fp64 the truth is too."""
+        times = 2 if self.element == np.float64 else 1
+        return times * self.precision.roundoff * (np.abs(after) + (roundings - 1) * np.abs(before))
+
     def _counted(self, state: State, wanted: int, where: str) -> None:
         self.ledger.holds("step", state.step == wanted, f"step: the state counts {state.step} updates, {wanted} were made: {where}")
 
     def _poison(self, trainer: Watched, case: Case, specimen: Specimen) -> None:
         """Leave NaN in every buffer that a step writes; a trainer that refuses to train on NaN stays clean."""
-        bad = State(np.full(self.net.param_count, np.nan, np.float32), step=specimen.state.step)
+        bad = State(np.full(self.net.param_count, np.nan, self.element), step=specimen.state.step)
         with np.errstate(all="ignore"):
             try:
                 trainer.trainer.set_state(bad.but(slots={name: bad.params.copy() for name in self.config.optimizer.slots}))
@@ -161,8 +167,10 @@ class Proof:
                 which = rng.permutation(np.arange(n) % len(pool.x))
                 got = trainer.predict(pool.x[which], pool.scale)
                 where = f"{n} samples of {pool.x.dtype}, {when}"
-                alike = isinstance(got, np.ndarray) and got.dtype == np.float32 and got.shape == (n, *net.out_shape)
-                is_not = f"output: wanted float32 {(n, *net.out_shape)}, got {getattr(got, 'dtype', type(got))} {np.shape(got)}: {where}"
+                alike = isinstance(got, np.ndarray) and got.dtype == self.element and got.shape == (n, *net.out_shape)
+                is_not = (
+                    f"output: wanted {self.element} {(n, *net.out_shape)}, got {getattr(got, 'dtype', type(got))} {np.shape(got)}: {where}"
+                )
                 ledger.holds("output", alike, is_not)
                 ledger.near("predict", where, {"the output": (got, pool.truth[which])}, bounds, {"the output": np.full(got.shape, rms)})
                 kept.append((got, got.copy()))
@@ -237,8 +245,8 @@ class Proof:
     def _states(self, own: Watched, case: Case) -> None:
         """State goes in and out without a change, and what went out is the caller's."""
         rng, count = self.rng, self.net.param_count
-        params, *slots = (rng.standard_normal(count).astype(np.float32) for _ in range(1 + len(self.config.optimizer.slots)))
-        odd = np.array([-0.0, 1e-40, -1e-30, 3e38, -3e38], np.float32)[:count]
+        params, *slots = (rng.standard_normal(count).astype(self.element) for _ in range(1 + len(self.config.optimizer.slots)))
+        odd = np.array([-0.0, 1e-40, -1e-30, 3e38, -3e38], self.element)[:count]
         params[: len(odd)] = odd
         given = State(params, dict(zip(self.config.optimizer.slots, slots, strict=True)), int(rng.integers(2**31)))
         own.set_state(given)
@@ -301,8 +309,8 @@ class Proof:
         return state
 
     def _array(self, name: str, a: object, where: str) -> None:
-        alike = isinstance(a, np.ndarray) and a.shape == (self.net.param_count,) and a.dtype == np.float32
-        self.ledger.holds("state", alike, f"state: {name} is not a float32 array of shape {(self.net.param_count,)}: {where}")
+        alike = isinstance(a, np.ndarray) and a.shape == (self.net.param_count,) and a.dtype == self.element
+        self.ledger.holds("state", alike, f"state: {name} is not a {self.element} array of shape {(self.net.param_count,)}: {where}")
 
     def _again(
         self, check: str, what: str, log: StepLog | list[StepLog], first_log: StepLog | list[StepLog], trainer: Watched, first: State

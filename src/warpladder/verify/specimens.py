@@ -21,7 +21,7 @@ from .sums import Sums
 class Specimen:
     """One step: where it starts, which it is, and what must come of it.
 
-    state : State, float32; its step is not that of the case's epoch, but counts updates as a run does.
+    state : State, as the trainer keeps it; its step is not that of the case's epoch, but counts updates as a run does.
     step, size : which step of the case's epoch, and the samples in its batch.
     samples : of the case's data set, by which a schedule knows the epoch's length.
     loss, correct : what its log must say.

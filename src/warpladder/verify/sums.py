@@ -13,7 +13,7 @@ import numpy as np
 
 from ..nets import Net
 from ..params import views
-from ..tolerance import ROUNDOFF
+from ..precision import Precision, named
 from .verdict import distance
 
 CHAIN = 2.0  # times the witness's error in a term: BLAS adds in many accumulators, and one alone rounds the more, of which RESERVE covers a part
@@ -30,11 +30,14 @@ class Sums:
     net : Net
     which : (size,) ints
         Which of the distinct samples each sample of the batch is.
+    precision : str or Precision
+        What terms are computed in, and added up in.
     """
 
-    def __init__(self, net: Net, which: np.ndarray) -> None:
-        self.net, self.which = net, which
-        # By the layer's number: the true terms, (distinct, channels, pixels) float32, and the witness's errors in these, one rounding at least,
+    def __init__(self, net: Net, which: np.ndarray, precision: str | Precision = "fp32") -> None:
+        self.net, self.which, self.kind = net, which, named(precision)
+        self.added = np.dtype("float64" if self.kind.wide else self.kind.element)
+        # By the layer's number: the true terms, (distinct, channels, pixels) as the witness stores them, and the witness's errors in these, one rounding at least,
         # added up without signs, (distinct, channels) float64.
         self.truth: dict[int, np.ndarray] = {}
         self.apart: dict[int, np.ndarray] = {}
@@ -43,19 +46,20 @@ class Sums:
         """Take the truth for distinct samples: `some`, (distinct,) bool, and dy, (samples, channels, ...), of the mean loss over these alone."""
         if layer not in self.truth:
             shape = len(some), dy.shape[1], int(np.prod(dy.shape[2:]))
-            self.truth[layer] = np.zeros(shape, np.float32)
+            self.truth[layer] = np.zeros(shape, self.kind.element)
             self.apart[layer] = np.zeros(shape[:2])
         self.truth[layer][some] = dy.reshape(len(dy), *self.truth[layer].shape[1:]) * (len(dy) / len(self.which))
 
     def meet(self, first: int, layer: int, dy: np.ndarray) -> None:
-        """Take what the witness has for the batch's samples from number `first` on: dy, (samples, channels, ...) float32, of the mean loss over these alone."""
-        truth, dy = self.truth[layer], dy.reshape(len(dy), *self.truth[layer].shape[1:]) * np.float32(len(dy) / len(self.which))
+        """Take what the witness has for the batch's samples from number `first` on: dy, (samples, channels, ...), of the mean loss over these alone."""
+        truth = self.truth[layer]
+        dy = dy.reshape(len(dy), *truth.shape[1:]) * truth.dtype.type(len(dy) / len(self.which))
         rows = max(1, AT_ONCE // truth[0].size)
         for at in range(0, len(dy), rows):
             some = dy[at : at + rows]
             which = self.which[first + at : first + at + len(some)]
             want = truth[which]
-            off = np.maximum(np.abs(some - want), np.abs(want) * ROUNDOFF["float32"])
+            off = np.maximum(np.abs(some - want), np.abs(want) * self.kind.roundoff)
             np.add.at(self.apart[layer], which, off.sum(axis=2, dtype=np.float64))
 
     def unfit(self, gradient: np.ndarray, bounds: dict[str, float], reserve: float) -> str:
@@ -82,11 +86,11 @@ class Sums:
         return ""
 
     def _one_by_one(self, layer: int) -> Iterator[np.ndarray]:
-        """(channels,) float32: the terms, added with a rounding after each, in the batch's order and, where they are few, in others."""
+        """(channels,): the terms, added with a rounding after each, in the batch's order and, where they are few, in others."""
         terms, rng = self.truth[layer].transpose(0, 2, 1), np.random.default_rng(0)
         rows = max(1, AT_ONCE // terms[0].size)
         for number in range(ORDERS if len(self.which) * terms[0].size <= FEW else 1):
-            which, total = rng.permutation(self.which) if number else self.which, np.zeros(terms.shape[2], np.float32)
+            which, total = rng.permutation(self.which) if number else self.which, np.zeros(terms.shape[2], self.added)
             for first in range(0, len(which), rows):
                 some = terms[which[first : first + rows]].reshape(-1, len(total))
                 total = np.add.accumulate(np.concatenate([total[None], some]), axis=0)[-1]

@@ -20,24 +20,24 @@ from ..config import TrainConfig
 from ..nets import CrossEntropyLoss, Net
 from ..ops import reference as layers
 from ..params import places
-from ..tolerance import INPUT_ROUNDOFF, bound
+from ..precision import Precision, named
 from ..trainers.base import State
 from ..trainers.reference import ReferenceTrainer
-from .bounds import output_bound, products, roundings
+from .bounds import apart, output_bound, products, roundings
 
 
-def steady(reference: ReferenceTrainer, x: np.ndarray, precision: str = "float32") -> np.ndarray:
+def steady(reference: ReferenceTrainer, x: np.ndarray, precision: str | Precision = "fp32") -> np.ndarray:
     """(n,) bool: which samples of x (n, *in_shape) float64 keep every switch, and their largest logit, out of rounding's reach."""
     net = reference.net
     entering = reference.activations(x)
     out = np.ones(len(x), np.bool_)
     for i, layer in enumerate(net.layers):
         if i > net.first_trained and layers.switches(layer):
-            out &= layers.margin(layer, entering[i]) > bound(precision, roundings(net, i), products=products(net, i, precision))
+            out &= layers.margin(layer, entering[i]) > apart(precision, roundings(net, i), products(net, i, precision))
     return out & decided(net, entering[-1], precision)
 
 
-def decided(net: Net, out: np.ndarray, precision: str = "float32") -> np.ndarray:
+def decided(net: Net, out: np.ndarray, precision: str | Precision = "fp32") -> np.ndarray:
     """(n,) bool: which outputs (n, *out_shape) float64 have a largest logit that rounding cannot change."""
     if not isinstance(net.loss, CrossEntropyLoss) or net.out_shape[0] == 1:
         return np.ones(len(out), np.bool_)
@@ -55,18 +55,19 @@ def rounds(net: Net) -> bool:
     return any(not layer.exact for layer in net.layers[: max(switches_of(net), default=0)])
 
 
-def on_grid(net: Net, state: State, x: np.ndarray, rng: np.random.Generator, precision: str = "float32") -> State:
+def on_grid(net: Net, state: State, x: np.ndarray, rng: np.random.Generator, precision: str | Precision = "fp32") -> State:
     """A state near this one at which the net computes x (n, *in_shape), multiples of 1/4, exactly up to its last switch.
 
     In units of the product of both grids a sum is one of whole numbers; while the sum of their
     sizes stays within 2^24, float32 holds every partial sum in every order. Weights are rounded up
     or down by chance, so that neighbouring states differ; a layer whose sums would be too long gets a coarser grid.
-    In a coarser format than float32 the sums themselves, and the biases, have to be whole numbers that it holds; grids are then so
+    In a coarser format than fp32 the sums themselves, and the biases, have to be whole numbers that it holds; grids are then so
     coarse that the weights are brought back to the size they had, by a power of two, or float16 would overflow.
     """
-    digits = 1 / INPUT_ROUNDOFF[precision] if precision in INPUT_ROUNDOFF else 2.0**24
+    kind = named(precision)
+    digits = 1 / kind.factors if kind.coarse else 2.0**24
     switches = switches_of(net)
-    params = state.params.astype(np.float32)
+    params = state.params.astype(kind.element)
     ahead = [place for place in places(net) if len(place.shape) > 1 and switches and place.layer < switches[-1]]
     biases = {place.layer: place for place in places(net) if len(place.shape) == 1}
     unit = 0.25  # what enters the layer is a whole number of these
@@ -93,4 +94,4 @@ def on_grid(net: Net, state: State, x: np.ndarray, rng: np.random.Generator, pre
             grid *= back
             params[place.start : place.stop], params[bias.start : bias.stop] = whole * grid, offset * unit * grid
         unit *= grid
-    return state.but(params=params).copied(np.float32)
+    return state.but(params=params).copied(kind.element)

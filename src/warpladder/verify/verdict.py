@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..tolerance import ROUNDOFF
-
 
 @dataclass(frozen=True)
 class Row:
@@ -120,16 +118,15 @@ class Ledger:
 
     def near(
         self, check: str, where: str, tensors: dict[str, tuple[np.ndarray, np.ndarray]], bounds: dict[str, float],
-        scales: dict[str, np.ndarray] | None = None, stored: dict[str, np.ndarray] | None = None,
+        scales: dict[str, np.ndarray] | None = None, slack: dict[str, np.ndarray] | None = None,
     ) -> None:  # fmt: skip
         """Compare tensors (got, want) with their bounds; of several that fail, the worst is named.
 
-        stored : sizes of what was rounded to float32 in storage, by which each number may be off in proportion.
+        slack : what each number may be off without any error, for having been rounded where it is stored.
         """
         rows = []
         for name, (got, want) in tensors.items():
-            slack = 0.0 if stored is None else ROUNDOFF["float32"] * np.abs(stored[name])
-            error = distance(got, want, None if scales is None else scales[name], slack)
+            error = distance(got, want, None if scales is None else scales[name], 0.0 if slack is None else slack[name])
             rows.append(Row(check, name, where, error, bounds[name]))
             self.checks[check] += 1
             known = self.worst.get((check, name))

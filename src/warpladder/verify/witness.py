@@ -16,7 +16,7 @@ from ..ops.array import TABLE
 from ..ops.reference import with_references
 from ..order import Order
 from ..params import views
-from ..tolerance import STORED
+from ..precision import Precision, named
 from ..trainers.base import State
 from ..trainers.layerwise import LayerwiseTrainer
 from ..trainers.reference import ReferenceTrainer
@@ -26,7 +26,7 @@ from .sums import Sums
 from .verdict import distance
 
 RESERVE = 3.0  # times the witness's error must fit into each bound
-#: RESERVE of a coarser format than float32: there nearly all of any program's error is the rounding of the same factors.
+#: RESERVE of a coarser format than fp32: there nearly all of any program's error is the rounding of the same factors.
 COARSE_RESERVE = 1.5
 
 #: At rate 0 and from a momentum of zero, the momentum after one step is the gradient.
@@ -34,10 +34,13 @@ SETTINGS = TrainConfig(batch_size=None, learning_rate=0.0, momentum=0.5, shuffle
 
 
 class Witness(LayerwiseTrainer):
-    """Plain float32 code at these parameters, (param_count,); `sums` is told the terms of its gradients."""
+    """Plain code in fp32, or in fp64, at these parameters, (param_count,); `sums` is told the terms of its gradients."""
 
-    def __init__(self, net: Net, params: np.ndarray, sums: Sums | None = None) -> None:
-        super().__init__(net, SETTINGS, State(params), with_references(TABLE, net))
+    def __init__(self, net: Net, params: np.ndarray, precision: str | Precision = "fp32", sums: Sums | None = None) -> None:
+        kind = named(precision)
+        super().__init__(
+            net, SETTINGS, State(params), with_references(TABLE, net), dtype=kind.element, sums="float64" if kind.wide else None
+        )
         self.sums, self.passed = sums, 0
 
     def _pass(self, n: int, has_loss: bool) -> None:
@@ -50,25 +53,25 @@ class Witness(LayerwiseTrainer):
         self.passed += n
 
 
-def misfit(net: Net, dataset: Dataset, specimen: Specimen, sums: Sums | None) -> tuple[str, list[np.ndarray]]:
-    """Where float32 does not come well within the bounds on this batch, a whole data set, empty where it does; and the gradient that it found.
+def misfit(net: Net, dataset: Dataset, specimen: Specimen, precision: Precision, sums: Sums | None) -> tuple[str, list[np.ndarray]]:
+    """Where a format that is not coarse does not come well within the bounds on this batch, a whole data set, empty where it does; and the gradient found.
 
     sums : has been told the truth of the batch's terms; None where only the bound of the loss counts.
     """
-    trainer = Witness(net, specimen.state.params, sums)
+    trainer = Witness(net, specimen.state.params, precision, sums)
     trainer.load(dataset)
     log = trainer.run(Order(0, 0, len(dataset.train_x), shuffle=False), 0, 1)
     gradient = trainer.state().slots["momentum_buffer"]
-    beyond = _beyond(net, specimen, float(log.loss[0]), gradient, RESERVE, "float32", sums is not None)
+    beyond = _beyond(net, specimen, float(log.loss[0]), gradient, RESERVE, precision, sums is not None)
     if sums is not None and not beyond:
-        beyond = sums.unfit(specimen.gradient, update_bounds(net, specimen.size), RESERVE)
-    return f"plain float32 code itself: {beyond}" if beyond else "", [gradient]
+        beyond = sums.unfit(specimen.gradient, update_bounds(net, specimen.size, precision), RESERVE)
+    return f"plain {precision.name} code itself: {beyond}" if beyond else "", [gradient]
 
 
 def misfit_coarsely(
-    net: Net, x: np.ndarray, y: np.ndarray, counts: np.ndarray, specimen: Specimen, precision: str, updates: bool = True
+    net: Net, x: np.ndarray, y: np.ndarray, counts: np.ndarray, specimen: Specimen, precision: Precision, updates: bool = True
 ) -> tuple[str, list[np.ndarray]]:
-    """Where a format coarser than float32 does not come well within the bounds, in words, and the gradient of each witness.
+    """Where a format coarser than fp32 does not come well within the bounds, in words, and the gradient of each witness.
 
     Sample i of x (n, *in_shape), float64, occurs counts[i] times in the batch.
     """
@@ -76,18 +79,18 @@ def misfit_coarsely(
     for witness in _coarse(net, specimen.state.params, precision):
         loss, _, gradient = truth(witness, x, y, counts)
         if against := _beyond(net, specimen, loss, gradient, COARSE_RESERVE, precision, updates):
-            return f"plain {precision} code itself: {against}", []
+            return f"plain {precision.name} code itself: {against}", []
         gradients.append(gradient)
     return "", gradients
 
 
-def unsteady(net: Net, config: TrainConfig, specimen: Specimen, gradients: list[np.ndarray], precision: str) -> str:
+def unsteady(net: Net, config: TrainConfig, specimen: Specimen, gradients: list[np.ndarray], precision: Precision) -> str:
     """Where the optimizer makes more of the witnesses' errors in the gradient than fits into the bounds, in words; empty where it does not.
 
     A sum of gradient, momentum and decay makes nothing of them; a gradient that is divided by its own size may turn its sign over them.
     """
     config = config.but(learning_rate=1.0)
-    reserve = RESERVE if precision == "float32" else COARSE_RESERVE
+    reserve = COARSE_RESERVE if precision.coarse else RESERVE
     limits = update_bounds(net, specimen.size, precision, config.optimizer.roundings)
     (after, slots), (change, scales) = specimen.after(config), specimen.sizes(config)
     wanted, scales = {"update": after, **slots}, {"update": change, **scales}
@@ -102,7 +105,7 @@ def unsteady(net: Net, config: TrainConfig, specimen: Specimen, gradients: list[
     return ""
 
 
-def _beyond(net: Net, specimen: Specimen, loss: float, gradient: np.ndarray, reserve: float, precision: str, updates: bool) -> str:
+def _beyond(net: Net, specimen: Specimen, loss: float, gradient: np.ndarray, reserve: float, precision: Precision, updates: bool) -> str:
     """The first bound into which the witness's error does not fit `reserve` times, in words; empty where it fits into all."""
     found, wanted = views(net, gradient), views(net, specimen.gradient)
     errors = {"the loss": (distance(np.array([loss]), np.array([specimen.loss])), loss_bound(net, specimen.size, precision))}
@@ -114,13 +117,15 @@ def _beyond(net: Net, specimen: Specimen, loss: float, gradient: np.ndarray, res
     return ""
 
 
-def fit_to_predict(net: Net, x: np.ndarray, scale: float, params: np.ndarray, truth: np.ndarray) -> bool:
-    """Whether float32 comes well within the bound on every one of these samples, whose outputs are `truth`."""
+def fit_to_predict(net: Net, x: np.ndarray, scale: float, params: np.ndarray, truth: np.ndarray, precision: Precision) -> bool:
+    """Whether a format that is not coarse comes well within the bound on every one of these samples, whose outputs are `truth`."""
     size = np.full(truth.shape, np.sqrt(np.mean(truth**2)))
-    return distance(Witness(net, params).predict(x, scale), truth, size) * RESERVE <= output_bound(net)
+    return distance(Witness(net, params, precision).predict(x, scale), truth, size) * RESERVE <= output_bound(net, precision)
 
 
-def fit_to_predict_coarsely(net: Net, x: np.ndarray, scale: float, params: np.ndarray, truth: np.ndarray, precision: str) -> np.ndarray:
+def fit_to_predict_coarsely(
+    net: Net, x: np.ndarray, scale: float, params: np.ndarray, truth: np.ndarray, precision: Precision
+) -> np.ndarray:
     """(n,) bool: on which of these samples a coarser format comes well within the bound, each by itself."""
     size = np.full((1, *truth.shape[1:]), np.sqrt(np.mean(truth**2)))
     limit, good = output_bound(net, precision), np.ones(len(x), bool)
@@ -130,7 +135,7 @@ def fit_to_predict_coarsely(net: Net, x: np.ndarray, scale: float, params: np.nd
     return good
 
 
-def _coarse(net: Net, params: np.ndarray, precision: str) -> list[ReferenceTrainer]:
+def _coarse(net: Net, params: np.ndarray, precision: Precision) -> list[ReferenceTrainer]:
     """Honest programs of a coarser format; where it is stored too, there are two kinds of them."""
     state = State(params)
-    return [ReferenceTrainer(net, SETTINGS, state, precision, apart) for apart in ((False, True) if precision in STORED else (False,))]
+    return [ReferenceTrainer(net, SETTINGS, state, precision.name, apart) for apart in ((False, True) if precision.stored else (False,))]

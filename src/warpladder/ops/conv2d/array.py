@@ -33,9 +33,13 @@ class ArrayConv2d(Op):
         self.factor = self.scratch(x, wide)  # what a matrix product takes, zero there
         self.factor[...] = 0
         self.a = self.scratch(x, (far.shape[1], near.shape[1], k, k))
-        self.da = self.scratch(x, self.a.shape)
-        self.da_block = self.scratch(x, (far.shape[1], near.shape[1] * k * k))
+        summed = x.dtype if buffers.dw is None else buffers.dw.dtype  # what sums over the batch are kept in
+        self.da = self.scratch(x, self.a.shape, summed)
+        self.da_block = self.scratch(x, (far.shape[1], near.shape[1] * k * k), summed)
         self.workspace += self.patches.workspace
+        # Where that is wider than x and dy are, the products are made of wider copies.
+        shapes = (self.factor.reshape(len(self.factor), -1).shape, self.patches.matrix(self.block).shape)
+        self.wide = () if summed == x.dtype else tuple(self.scratch(x, shape, summed) for shape in shapes)
 
     def forward(self, n: int) -> None:
         t = self.buffers
@@ -52,13 +56,17 @@ class ArrayConv2d(Op):
     def backward(self, n: int) -> None:
         t = self.buffers
         xp = module_of(t.dy)
-        xp.sum(t.dy[:n], axis=(0, 2, 3), out=t.db)
+        xp.sum(t.dy[:n], axis=(0, 2, 3), dtype=t.db.dtype, out=t.db)
         da = self.da.reshape(self.da_block.shape)
         da[...] = 0
         for some in blocks(n, self.block):
             near, far = (t.dy[some], t.x[some]) if self.turned else (t.x[some], t.dy[some])
             matrix = self.patches.unfold(near)
-            da += xp.matmul(self._flat_factor(far), matrix.T, out=self.da_block)
+            factor, terms = self._flat_factor(far), matrix
+            if self.wide:
+                factor, terms = (wide[:, : matrix.shape[1]] for wide in self.wide)
+                factor[...], terms[...] = self._flat_factor(far), matrix
+            da += xp.matmul(factor, terms.T, out=self.da_block)
             if t.dx is not None and self.turned:
                 t.dx[some] = self._gather(matrix, len(near))
             elif t.dx is not None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..base import Array, Bound, module_of, near
 
 
@@ -77,4 +75,4 @@ def blocks(n: int, block: int) -> list[slice]:
 
 def block_size(x: Array, numbers: int) -> int:
     """How many samples of x go through at a time, so that their patches, so many numbers each, stay in the cache between copy and product."""
-    return max(1, min(len(x), near(x) // (numbers * np.dtype(np.float32).itemsize)))
+    return max(1, min(len(x), near(x) // (numbers * x.dtype.itemsize)))

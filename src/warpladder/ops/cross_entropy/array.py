@@ -45,6 +45,6 @@ class ArrayCrossEntropy(LossOp):
 
     def backward(self, n: int) -> None:
         dx, total = self.dx[:n], self.total[:n]
-        total *= np.float32(n)
+        total *= dx.dtype.type(n)
         dx /= total[:, None]
-        dx.reshape(-1)[self.at_label[:n]] -= np.float32(1 / n)
+        dx.reshape(-1)[self.at_label[:n]] -= dx.dtype.type(1 / n)

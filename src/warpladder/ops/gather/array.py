@@ -10,13 +10,15 @@ from ..base import Array, GatherOp, module_of, near
 
 
 class ArrayGather(GatherOp):
-    """x[i] = source[indices[i]] * scale."""
+    """x[i] = source[indices[i]] * scale, the product in float32, whatever x holds: every rung sees the same numbers."""
 
     def __init__(self, source: Array, scale: float, x: Array) -> None:
         super().__init__(source, scale, x)
         # As many rows at a time as stay in the cache: a full batch of 60,000 images needs no second copy of the data set.
         self.chunk = max(1, min(len(x), near(x) // (4 * math.prod(x.shape[1:]))))
         self.raw = self.scratch(source, (self.chunk, *source.shape[1:]), source.dtype)
+        # The products, where x is wider than they are.
+        self.product = None if x.dtype == np.float32 else self.scratch(x, (self.chunk, *x.shape[1:]), np.float32)
         # NumPy takes straight into `out` only where it need not check the indices; an Order's are right.
         self.unchecked = {"mode": "clip"} if module_of(source) is np else {}
 
@@ -26,5 +28,8 @@ class ArrayGather(GatherOp):
             some = indices[first : first + self.chunk]
             raw, x = self.raw[: len(some)], self.x[first : first + len(some)]
             xp.take(self.source, some, axis=0, out=raw, **self.unchecked)
-            x[...] = raw
-            x *= self.scale
+            product = x if self.product is None else self.product[: len(some)]
+            product[...] = raw
+            product *= self.scale
+            if product is not x:
+                x[...] = product

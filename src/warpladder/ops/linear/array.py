@@ -11,7 +11,10 @@ class ArrayLinear(Op):
 
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
         super().__init__(layer, buffers)
-        self.ones = self.scratch(buffers.x, (len(buffers.x),))
+        dw, x, dy = buffers.dw, buffers.x, buffers.dy
+        # Where sums over the batch are wanted wider than x and dy are, the products are made of wider copies.
+        self.wide = () if dw is None or dw.dtype == x.dtype else (self.scratch(x, x.shape, dw.dtype), self.scratch(dy, dy.shape, dw.dtype))
+        self.ones = self.scratch(x, (len(x),), x.dtype if dw is None else dw.dtype)
         self.ones[...] = 1
 
     def forward(self, n: int) -> None:
@@ -23,7 +26,11 @@ class ArrayLinear(Op):
     def backward(self, n: int) -> None:
         t = self.buffers
         xp, dy = module_of(t.dy), t.dy[:n]
-        xp.matmul(dy.T, t.x[:n], out=t.dw)
-        xp.matmul(self.ones[:n], dy, out=t.db)  # many times faster than sum(axis=0) on long, narrow arrays
+        x, terms = t.x[:n], dy
+        if self.wide:
+            x, terms = (wide[:n] for wide in self.wide)
+            x[...], terms[...] = t.x[:n], dy
+        xp.matmul(terms.T, x, out=t.dw)
+        xp.matmul(self.ones[:n], terms, out=t.db)  # many times faster than sum(axis=0) on long, narrow arrays
         if t.dx is not None:
             xp.matmul(dy, t.w, out=t.dx[:n])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..base import LossOp, module_of
 
 
@@ -19,4 +17,4 @@ class ArrayMSE(LossOp):
 
     def backward(self, n: int) -> None:
         dx = self.dx[:n]
-        dx *= np.float32(2 / dx.size)
+        dx *= dx.dtype.type(2 / dx.size)

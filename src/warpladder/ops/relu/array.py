@@ -18,12 +18,12 @@ class ArrayReLU(Op):
 
     def forward(self, n: int) -> None:
         t = self.buffers
-        module_of(t.x).maximum(t.x[:n], np.float32(0), out=t.y[:n])
+        module_of(t.x).maximum(t.x[:n], t.x.dtype.type(0), out=t.y[:n])
 
     def backward(self, n: int) -> None:
         t = self.buffers
         if t.dx is None:
             return
         xp, positive = module_of(t.y), self.positive[:n]
-        xp.greater(t.y[:n], np.float32(0), out=positive)
+        xp.greater(t.y[:n], t.y.dtype.type(0), out=positive)
         xp.multiply(t.dy[:n], positive, out=t.dx[:n])

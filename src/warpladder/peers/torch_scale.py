@@ -1,0 +1,52 @@
+"""The scale of a loss in fp16 on the device, where a CUDA graph can move it: what `torch.amp.GradScaler` does, without asking the host."""
+
+from __future__ import annotations
+
+import torch
+
+from .torch_trainer import SCALE
+
+GROWTH, BACKOFF, INTERVAL = 2.0, 0.5, 2000  # those of GradScaler
+
+
+class LossScale:
+    """A factor of the loss that keeps small gradients within fp16's range; a step whose scaled gradients are not finite is left out, and halves it.
+
+    Attributes
+    ----------
+    scale : () float32
+        By which the loss is multiplied.
+    steps : () int32
+        Steps since it was last moved: after INTERVAL of them it doubles.
+    bad : () float32
+        1 where the last gradients were not all finite, else 0.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.scale = torch.full((), SCALE, device=device)
+        self.steps = torch.zeros((), dtype=torch.int32, device=device)
+        self.bad = torch.zeros((), device=device)
+
+    def reset(self) -> None:
+        """Begin anew, as a run does."""
+        self.scale.fill_(SCALE)
+        self.steps.zero_()
+
+    def unscale(self, grads: list[torch.Tensor]) -> None:
+        """Divide gradients by the scale, in place, and look whether they are finite: kernels of many tensors."""
+        self.bad.zero_()
+        torch._amp_foreach_non_finite_check_and_unscale_(grads, self.bad, self.scale.reciprocal())
+
+    def move(self) -> None:
+        """Go on to the next step's scale."""
+        torch._amp_update_scale_(self.scale, self.steps, self.bad, GROWTH, BACKOFF, INTERVAL)
+
+
+def unscaled(grads: dict[str, torch.Tensor], scale: torch.Tensor, steps: torch.Tensor) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    """Gradients divided by the scale, and () bool, whether all are finite; moves the scale: `unscale` and `move` written out for inductor."""
+    good = torch.stack([g.isfinite().all() for g in grads.values()]).all()
+    out = {name: g / scale for name, g in grads.items()}
+    grown = steps + 1 >= INTERVAL
+    scale.copy_(torch.where(good, torch.where(grown, scale * GROWTH, scale), scale * BACKOFF))
+    steps.copy_(torch.where(good & ~grown, steps + 1, 0))
+    return out, good
