@@ -181,7 +181,7 @@ def test_no_truncated_or_extended_file_passes():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format": 3}, "later version of warpladder"),
+        ({"format": 4}, "later version of warpladder"),
         ({"format": 0}, "incomplete"),
         ({"format": "1"}, "incomplete"),
         ({"more": 1}, "incomplete"),
@@ -229,7 +229,8 @@ def test_a_right_checksum_does_not_excuse_nonsense(change, words):
         ({"0.bias": np.array([0, np.nan, 0], np.float32)}, "not finite"),
         ({"momentum_buffer.0.bias": np.array([0, np.inf, 0], np.float32)}, "holds momentum_buffer 0.bias with numbers that are not finite"),
         ({"momentum_buffer.0.bias": np.zeros(4, np.float32)}, r"holds momentum_buffer 0.bias of shape \(4,\), its net has \(3,\)"),
-        ({"0.bias": np.zeros(3)}, "F64, wants F32"),
+        ({"0.bias": np.zeros(3)}, "its tensors are float32 and float64, which a file of format 2 does not hold"),
+        ({"0.bias": np.zeros(3, np.float16)}, "F16, wants F32 or F64"),
         ({"0.bias": np.zeros((3, 1), np.float32)}, r"\(3, 1\)"),
         ({"9.bias": np.zeros(3, np.float32)}, "9.bias"),
         ({"momentum_buffer.9.bias": np.zeros(3, np.float32)}, "holds momentum_buffer"),

@@ -5,6 +5,7 @@ slot's name and the same: "momentum_buffer.0.weight". Everything else is one JSO
 key, because safetensors writes several in random order, and equal runs should make equal files). Its "sha256" covers the rest of the
 document and the tensors' bytes.
 
+Tensors are float32, or all of them float64 where the run computes in fp64: such a file has format 3, others 2, which earlier versions read too.
 Files of format 1 knew SGD alone, whose settings stand among the others, and called its momentum "velocity.".
 """
 
@@ -26,7 +27,9 @@ from ..plan import plan_from_json, plan_to_json
 from .content import Checkpoint, DataMark, EpochLog, Score, Sums, param_shapes
 from .describe import net_from_json, net_to_json
 
-FORMAT = 2
+FORMAT = 3
+NARROW = 2  # the format of files whose tensors are float32
+TYPES = {"F32": "<f4", "F64": "<f8"}  # of tensors, by safetensors' names, and NumPy's
 KEY = "warpladder"
 FORMER = {"velocity": "momentum_buffer"}  # what format 1 called a slot
 _FIELDS = {"format", "net", "config", "data", "rung", "epoch", "step", "sums", "history", "finished", "test", "sha256"}
@@ -41,9 +44,9 @@ def encode(checkpoint: Checkpoint) -> bytes:
     tensors = dict(checkpoint.params) | {
         f"{slot}.{name}": array for slot, named in checkpoint.slots.items() for name, array in named.items()
     }
-    tensors = {name: np.ascontiguousarray(array, np.float32) for name, array in tensors.items()}
+    tensors = {name: np.ascontiguousarray(array, checkpoint.element) for name, array in tensors.items()}
     document = {
-        "format": FORMAT,
+        "format": FORMAT if checkpoint.element == "float64" else NARROW,
         "net": net_to_json(checkpoint.net),
         "config": checkpoint.config.as_dict(),
         "data": {key: value for key, value in asdict(checkpoint.data).items() if key not in _MEANINGS or value},
@@ -94,7 +97,7 @@ def _digest(document: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> s
     described = {key: value for key, value in document.items() if key != "sha256"}
     digest = hashlib.sha256(json.dumps(described, sort_keys=True, separators=(",", ":")).encode())
     for name in sorted(tensors):
-        digest.update(tensors[name].astype("<f4", copy=False).data)
+        digest.update(tensors[name].astype(tensors[name].dtype.newbyteorder("<"), copy=False).data)
     return digest.hexdigest()
 
 
@@ -131,9 +134,10 @@ def _open(content: bytes) -> tuple[str, dict[str, np.ndarray]]:
         _refuse("is a safetensors file, but not a checkpoint of warpladder (train --from FILE begins a new run with its weights)")
     tensors = {}
     for name, tensor in found.items():
-        if tensor["dtype"] != "F32":
-            _refuse(f"is damaged: tensor {name!r:.80} has type {tensor['dtype']}, wants F32")
-        tensors[name] = np.frombuffer(tensor["data"], "<f4").reshape(tensor["shape"]).astype(np.float32)
+        kind = TYPES.get(tensor["dtype"])
+        if kind is None:
+            _refuse(f"is damaged: tensor {name!r:.80} has type {tensor['dtype']}, wants {' or '.join(TYPES)}")
+        tensors[name] = np.frombuffer(tensor["data"], kind).reshape(tensor["shape"]).astype(np.dtype(kind).newbyteorder("="))
     return text, tensors
 
 
@@ -143,6 +147,9 @@ def _checkpoint(document: Any, tensors: dict[str, np.ndarray]) -> Checkpoint:
         _refuse(f"was written by a later version of warpladder (format {version}, this one reads {FORMAT})")
     if version not in range(1, FORMAT + 1) or document.keys() - _OPTIONAL != _FIELDS:
         _refuse("is damaged: its description of the run is incomplete")
+    kinds = {str(array.dtype) for array in tensors.values()}
+    if len(kinds) > 1 or kinds - {"float64" if version == FORMAT else "float32"}:
+        _refuse(f"is damaged: its tensors are {' and '.join(sorted(kinds))}, which a file of format {version} does not hold")
     if document["sha256"] != _digest(document, tensors):
         _refuse("is damaged: its checksum does not fit its content")
     net, (config, options) = net_from_json(document["net"]), _config(document["config"])

@@ -108,7 +108,7 @@ class Checkpoint:
     test : Score or None
         None before the end, or without a labelled test part.
     params : dict
-        float32 arrays under PyTorch's `state_dict` names.
+        Arrays under PyTorch's `state_dict` names: float32, or float64 of a run in fp64.
     slots : dict of dicts
         The same for each array that the optimizer keeps beside the parameters, by `Optimizer.slots`; those that are not there are zeros.
     updates : int
@@ -131,6 +131,11 @@ class Checkpoint:
     test: Score | None = None
     tuned: NetPlan | None = None
     updates: int = 0
+
+    @property
+    def element(self) -> str:
+        """NumPy's name of the type of parameters and slots: "float32", or "float64" of a run in fp64."""
+        return "float64" if any(array.dtype == np.float64 for array in self.params.values()) else "float32"
 
     @property
     def made(self) -> int:

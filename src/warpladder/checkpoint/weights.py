@@ -14,7 +14,7 @@ from .codec import FORMER, decode, unpack
 from .content import param_shapes
 from .file import read
 
-#: How safetensors calls the types that become float32, and NumPy's; bfloat16, which NumPy lacks, is the upper half of a float32.
+#: How safetensors calls the types that are understood, and NumPy's; bfloat16, which NumPy lacks, is the upper half of a float32.
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 #: How names of what optimizers keep begin, also in files of format 1; a prefix of a wrapped model is another one.
@@ -23,7 +23,7 @@ OPTIMIZERS = ("momentum_buffer.", "exp_avg.", "exp_avg_sq.", *(f"{name}." for na
 _PICKLES = (b"\x80", b"PK\x03\x04")  # how the files of `torch.save` begin
 
 
-def read_weights(path: str | os.PathLike[str], net: Net) -> np.ndarray:
+def read_weights(path: str | os.PathLike[str], net: Net, dtype: str = "float32") -> np.ndarray:
     """The weights of a file, laid out for a net.
 
     Parameters
@@ -31,11 +31,12 @@ def read_weights(path: str | os.PathLike[str], net: Net) -> np.ndarray:
     path : path
         A checkpoint, or a safetensors file of a PyTorch `state_dict`. What its optimizer kept is left out.
     net : Net
+    dtype : {"float32", "float64"}
 
     Returns
     -------
     ndarray
-        (param_count,) float32, as `State.params`.
+        (param_count,) of this type, as `State.params`.
 
     Raises
     ------
@@ -52,13 +53,13 @@ def read_weights(path: str | os.PathLike[str], net: Net) -> np.ndarray:
     except CheckpointError as error:
         raise CheckpointError(f"{source!r} {error}") from None
     if document is not None:
-        return flat_weights(net, decode(content, source).params, source)
+        return flat_weights(net, decode(content, source).params, source, dtype)
     # a checkpoint that another program wrote again has lost its document, but what its optimizer kept is still there
     tensors = {name: tensor for name, tensor in found.items() if not name.startswith(OPTIMIZERS)}
-    return flat_weights(net, {name: _array(name, tensor, source) for name, tensor in tensors.items()}, source)
+    return flat_weights(net, {name: _array(name, tensor, source) for name, tensor in tensors.items()}, source, dtype)
 
 
-def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict") -> np.ndarray:
+def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict", dtype: str = "float32") -> np.ndarray:
     """Named arrays as one flat buffer.
 
     Parameters
@@ -69,11 +70,12 @@ def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict")
         One prefix that all names share, such as "module." of a wrapped model, is left out.
     source : str
         What error messages call the mapping: a file's path.
+    dtype : {"float32", "float64"}
 
     Returns
     -------
     ndarray
-        (param_count,) float32, a copy.
+        (param_count,) of this type, a copy.
 
     Raises
     ------
@@ -97,11 +99,11 @@ def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict")
         if not np.issubdtype(array.dtype, np.floating):
             raise CheckpointError(f"{source!r}: {name} holds {array.dtype} where floating-point numbers are wanted")
         with np.errstate(over="ignore"):
-            values = array.astype(np.float32).ravel()
+            values = array.astype(dtype).ravel()
         if not np.isfinite(values).all():
-            raise CheckpointError(f"{source!r}: {name} holds numbers that are not finite in float32")
+            raise CheckpointError(f"{source!r}: {name} holds numbers that are not finite in {dtype}")
         parts.append(values)
-    return np.concatenate(parts) if parts else np.zeros(0, np.float32)
+    return np.concatenate(parts) if parts else np.zeros(0, dtype)
 
 
 def _array(name: str, tensor: Mapping[str, Any], source: str) -> np.ndarray:

@@ -20,6 +20,7 @@ from ..errors import CheckpointError, ConfigError, RungError
 from ..ladder import find
 from ..nets import Net
 from ..params import initial, places, views
+from ..precision import named
 from ..rungs.base import Rung
 from ..rungs.options import too_few_cores
 from ..trainers.base import State, Trainer, check_fit, check_settings
@@ -58,7 +59,8 @@ def begin(
         chosen = _rung(rung or DEFAULT_RUNG)
         config = config or RECIPES.get(net.name, TrainConfig())
         check_settings(net, config, len(data.train_x))
-        start = Checkpoint(net, config, here, chosen.name, params=views(net, _weights(net, config, weights)))
+        params = _weights(net, config, weights, named(chosen.precision).element)
+        start = Checkpoint(net, config, here, chosen.name, params=views(net, params))
     else:
         there = load(resume)
         chosen = _rung(rung) if rung is not None else _that_trained(there)
@@ -68,6 +70,13 @@ def begin(
             way_out = "; its weights can begin a new run with settings of its own: --from FILE, in Python weights=FILE" if fits else ""
             raise CheckpointError(f"{os.fspath(resume)!r} belongs to another run: {'; '.join(unlike)}{way_out}")
         check_settings(net, config, len(data.train_x))
+        element = named(chosen.precision).element
+        if there.element == "float64" != element:
+            raise CheckpointError(
+                f"{os.fspath(resume)!r} holds float64 numbers, which rung {chosen.name!r} would round to float32: go on on a rung in fp64, as --rung "
+                f"numpy:precision=fp64, or begin a new run with its weights: --from FILE, in Python weights=FILE"
+            )
+        there = converted(there, element)
         finished = there.finished and there.epoch == config.epochs
         test = there.test if finished else None
         tuned = there.tuned if chosen.name == there.rung else None
@@ -85,16 +94,39 @@ def restore(checkpoint: Checkpoint, rung: str | Rung | None = None) -> Trainer:
         chosen = chosen.but(threads=None)
     if reason := chosen.unsupported(checkpoint.net, config):
         raise RungError(f"rung {chosen.name!r} cannot run net {checkpoint.net.name!r}: {reason}")
-    return chosen.build(checkpoint.net, config, to_state(checkpoint))
+    return chosen.build(checkpoint.net, config, to_state(converted(checkpoint, named(chosen.precision).element)))
+
+
+def converted(checkpoint: Checkpoint, element: str) -> Checkpoint:
+    """A checkpoint with parameters and slots of this type, "float32" or "float64"; itself where they are.
+
+    Raises
+    ------
+    CheckpointError
+        A number is too large for float32.
+    """
+    if checkpoint.element == element:
+        return checkpoint
+
+    def each(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        with np.errstate(over="ignore"):
+            out = {name: array.astype(element) for name, array in arrays.items()}
+        if not all(np.isfinite(array).all() for array in out.values()):
+            raise CheckpointError(
+                f"the checkpoint holds numbers beyond the range of {element}: take a rung in fp64, as --rung numpy:precision=fp64"
+            )
+        return out
+
+    return replace(checkpoint, params=each(checkpoint.params), slots={name: each(arrays) for name, arrays in checkpoint.slots.items()})
 
 
 def to_state(checkpoint: Checkpoint) -> State:
     """The flat buffers that a trainer is built with."""
 
-    def flat(named: Mapping[str, np.ndarray]) -> np.ndarray:
-        return np.concatenate([named[place.name].ravel() for place in places(checkpoint.net)])
+    def flat(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+        return np.concatenate([arrays[place.name].ravel() for place in places(checkpoint.net)])
 
-    return State(flat(checkpoint.params), {name: flat(named) for name, named in checkpoint.slots.items()}, checkpoint.made)
+    return State(flat(checkpoint.params), {name: flat(arrays) for name, arrays in checkpoint.slots.items()}, checkpoint.made)
 
 
 def mark(data: Dataset) -> DataMark:
@@ -109,13 +141,13 @@ def mark(data: Dataset) -> DataMark:
     return DataMark(data.name, len(data.train_x), float(data.scale), parts, data.class_names, mean, std)
 
 
-def _weights(net: Net, config: TrainConfig, given: Weights | None) -> np.ndarray:
-    """(param_count,) float32: drawn by the seed, or those that are given."""
+def _weights(net: Net, config: TrainConfig, given: Weights | None, dtype: str) -> np.ndarray:
+    """(param_count,) of this type: drawn by the seed, the same float32 numbers for every precision, or those that are given."""
     if given is None:
-        return initial(net, config.seed)
+        return initial(net, config.seed).astype(dtype)
     if isinstance(given, Mapping):
-        return flat_weights(net, {name: to_numpy(array, str(name)) for name, array in given.items()})
-    return read_weights(given, net)
+        return flat_weights(net, {name: to_numpy(array, str(name)) for name, array in given.items()}, dtype=dtype)
+    return read_weights(given, net, dtype)
 
 
 def _rung(rung: str | Rung) -> Rung:

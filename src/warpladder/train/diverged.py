@@ -1,7 +1,7 @@
 """Where numbers stopped being finite: a line that names layer, epoch and step, and what to do about it.
 
 A loss that is not finite is traced back from the last copy of the state: the same trainer repeats the
-steps up to the bad one, then the layers are walked one by one with the numpy rung's operations in float32.
+steps up to the bad one, then the layers are walked one by one with the numpy rung's operations, in the state's type.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from ..params import places, views
 from ..trainers.base import State, Trainer
 from .scale import advice as scale_advice
 from .scoring import cross_entropies, slices, squared_errors
-
-LARGEST = float(np.finfo(np.float32).max)
 
 #: Slots of optimizers by name, and what each holds, in words.
 MEANING = {"momentum_buffer": "momentum", "exp_avg": "a running mean", "exp_avg_sq": "a running mean square"}
@@ -101,8 +99,9 @@ def _find(trainer: Trainer, rung: str, state: State, data: Dataset, part: str, r
     if faults:
         return min(faults, key=lambda fault: fault.layer)
     kind = type(net.loss).__name__
-    if not max(worst * len(rows), largest) * np.prod(net.out_shape) < LARGEST:
-        return Fault(len(net.layers), f"{kind} leaves the range of float32: the net's largest output is {largest:.3g}", advice)
+    element = state.params.dtype
+    if not max(worst * len(rows), largest) * np.prod(net.out_shape) < np.finfo(element).max:
+        return Fault(len(net.layers), f"{kind} leaves the range of {element}: the net's largest output is {largest:.3g}", advice)
     what = f"rung {rung!r} gives a loss of {loss}, but NumPy gives {total / len(rows):.6g} for the same weights and samples"
     return Fault(len(net.layers), what, "that is a fault of the rung, not of the settings: train on another one, and verify this one")
 
@@ -113,6 +112,7 @@ def _walk(net: Net, state: State, x: np.ndarray, advice: str) -> np.ndarray | Fa
     from ..ops.reference import with_references
 
     table = with_references(TABLE, net)
+    x = x.astype(state.params.dtype)
     named = views(net, state.params)
     for index, layer in enumerate(net.layers):
         if isinstance(layer, Flatten):
@@ -122,7 +122,7 @@ def _walk(net: Net, state: State, x: np.ndarray, advice: str) -> np.ndarray | Fa
         for kind, values in (("weight", w), ("bias", b)):
             if values is not None and (bad := _bad(values)) is not None:
                 return Fault(index, f"{_name(net, index)}: the step before left {bad} in its {kind}", advice)
-        y = np.empty((len(x), *net.shapes[index + 1]), np.float32)
+        y = np.empty((len(x), *net.shapes[index + 1]), x.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             table.op(layer)(layer, Buffers(x, y, w=w, b=b)).forward(len(x))
         if (bad := _bad(y)) is not None:

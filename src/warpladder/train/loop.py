@@ -87,7 +87,7 @@ def train(
     resume : path, optional
         Go on from this checkpoint; nothing is written to it unless `checkpoint` names it too. Net, data and settings must be
         its own; only epochs, log_every and threads may differ, and epochs not where the schedule ends with the run, as `Cosine()` does.
-        A finished run comes back at once.
+        A finished run comes back at once. A run in fp64 goes on in fp64; one of float32 may go on in fp64 too.
     weights : path, mapping of arrays or Model, optional
         Begin a new run with these weights instead of drawing them by the seed: of a checkpoint, of a safetensors file of a PyTorch
         `state_dict`, or named arrays or tensors, such as `module.state_dict()`. Nothing else is taken from the file: settings are the new

@@ -25,8 +25,8 @@ from .optimizer import from_torch, to_torch
 from .samples import as_samples
 from .scoring import slices, squared_errors
 
-#: The rung that predicts: it is everywhere, starts at once and compiles nothing.
-RUNG = "numpy"
+#: The rung that predicts, by the type of the weights: it is everywhere, starts at once and compiles nothing.
+RUNGS = {"float32": "numpy", "float64": "numpy:precision=fp64"}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -34,8 +34,8 @@ class Model:
     """A net with weights: what `Model.from_state_dict` makes. A `Run` is one too.
 
     Samples are given as the training data were: pixels from 0 to 255 where bytes were trained on, features in their own units
-    where they were standardised; the checkpoint knows how to scale them. Predictions are computed by the numpy rung in float32,
-    whatever trained the net; `warpladder predict --rung` chooses another.
+    where they were standardised; the checkpoint knows how to scale them. Predictions are computed by the numpy rung, in float64 where the run
+    trained in fp64 and else in float32, whatever trained the net; `warpladder predict --rung` chooses another.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Model:
 
     @property
     def params(self) -> dict[str, np.ndarray]:
-        """float32 weights under PyTorch's `state_dict` names."""
+        """Weights under PyTorch's `state_dict` names: float32, or float64 of a run in fp64."""
         return dict(self.checkpoint.params)
 
     @cached_property
@@ -87,7 +87,7 @@ class Model:
         Returns
         -------
         ndarray
-            (samples, *out_shape) float32: logits, or with MSELoss images in the units that the net sees, x * scale.
+            (samples, *out_shape) of the weights' type: logits, or with MSELoss images in the units that the net sees, x * scale.
 
         Raises
         ------
@@ -95,8 +95,8 @@ class Model:
             Samples have another shape, hold NaN or infinity, or are in other units than the training data.
         """
         seen, scale = self.seen(as_samples(x, self.net, self.checkpoint.data))
-        out = np.empty((len(seen), *self.net.out_shape), np.float32)
-        with restore(self.checkpoint, RUNG) as trainer:
+        out = np.empty((len(seen), *self.net.out_shape), self.checkpoint.element)
+        with restore(self.checkpoint, RUNGS[self.checkpoint.element]) as trainer:
             for first, last in slices(self.net, len(seen)):
                 out[first:last] = trainer.predict(seen[first:last], scale)
         return out
@@ -167,7 +167,7 @@ class Model:
         return float((out.argmax(axis=1) == self._numbers(y, len(out))).mean())
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """The weights for a PyTorch net: float32 copies under the names of the equal `torch.nn.Sequential`, in its order.
+        """The weights for a PyTorch net: copies under the names of the equal `torch.nn.Sequential`, in its order.
 
         Examples
         --------
@@ -179,7 +179,7 @@ class Model:
         """The optimizer as PyTorch's `state_dict` lays it out: settings, and what it keeps of each parameter, by the parameter's number.
 
         That of `torch.optim.SGD` holds the `momentum_buffer` of each; those of `Adam` and `AdamW` hold `exp_avg`, `exp_avg_sq` and `step`, the
-        number of updates. Arrays are NumPy's, float32 copies: PyTorch wants them as tensors, `torch.from_numpy(array)`. The learning rate is the
+        number of updates. Arrays are NumPy's, copies: PyTorch wants them as tensors, `torch.from_numpy(array)`. The learning rate is the
         optimizer's own: a schedule is a matter of `torch.optim.lr_scheduler`.
 
         Raises
@@ -233,7 +233,7 @@ class Model:
             )
         params = views(net, flat_weights(net, {name: to_numpy(tensor, name) for name, tensor in weights.items()}))
         mark = DataMark("none", 0, float(scale), {}, names)
-        made = Checkpoint(net, TrainConfig(epochs=0), mark, RUNG, params, finished=True)
+        made = Checkpoint(net, TrainConfig(epochs=0), mark, RUNGS["float32"], params, finished=True)
         return Model(made if optimizer is None else from_torch(made, optimizer))
 
     def save(self, path: str | os.PathLike[str]) -> None:
