@@ -11,9 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from climbs import MACHINE
 from rungs_here import HERE
 from warpladder import machine, nets
 from warpladder.bench import climb, contender, course, footprint, kept, task
+from warpladder.bench.contender import Contender
 from warpladder.bench.footprint import peak_rss
 from warpladder.bench.task import Plan, Task, plan
 from warpladder.checkpoint import net_from_json, net_to_json
@@ -23,6 +25,7 @@ from warpladder.data.dataset import Dataset
 from warpladder.errors import ConfigError, DataError, RungError
 from warpladder.ladder import LADDER, PEERS, find
 from warpladder.optimizers import SGD, Adam, AdamW
+from warpladder.peaks import TENSOR, Peaks
 from warpladder.results import load
 from warpladder.rungs.base import Rung
 from warpladder.schedules import Constant, Cosine, StepDecay
@@ -182,6 +185,35 @@ def test_a_time_below_the_floor_is_refused(net, data):
     found = only(Quick, net, data)
     assert (found.status, found.timing) == ("refused", None)
     assert "below the floor" in found.reason and "GFLOP/s" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("precision", "unit", "believed"),
+    [
+        ("fp64", None, False),
+        ("fp32", None, False),
+        ("fp32", TENSOR, True),
+        ("tf32", None, True),
+        ("bf16", None, True),
+        ("fp16", None, True),
+    ],
+)
+def test_a_time_is_held_to_the_peak_of_its_unit_in_its_precision(net, data, precision, unit, believed):
+    """100 TFLOP/s of an H100: more than its ordinary units do, and no more than its tensor cores can."""
+    each = Contender(replace(NUMPY, precision=precision, unit=unit), Task(net, data, CONFIG, epochs=1, repeats=1, budget=1.0))
+    each.found["flops"], each.samples, each.seconds = 10**6, 1000, [1000 * 1e6 / 100e12]
+    each.peak = Peaks((9, 0), 132, 1.98e9).of(precision, unit)
+    told = each.doubt(MACHINE)
+    assert (told is None) == believed
+    assert told is None or (told.endswith(f"that its GPU can do in {precision}") and "below the floor" in told)
+
+
+@pytest.mark.parametrize(("precision", "believed"), [("fp32", True), ("fp64", False)])
+def test_a_time_in_fp64_is_held_to_the_processors_peak_in_fp64(net, data, precision, believed):
+    each = Contender(replace(NUMPY, precision=precision), Task(net, data, CONFIG, epochs=1, repeats=1, budget=1.0))
+    each.found["flops"], each.samples, each.seconds = 10**6, 1000, [1000 * 1e6 / (0.75 * MACHINE.fma_peak)]
+    told = each.doubt(replace(MACHINE, fma_peak_fp64=MACHINE.fma_peak / 2))
+    assert (told is None) == believed, told
 
 
 def test_a_declared_saving_lowers_the_floor(net, data):

@@ -35,15 +35,13 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
-def facts(threads: int | None = None, fp64: bool = False) -> dict[str, Any]:
+def facts(threads: int | None = None) -> dict[str, Any]:
     """What this machine is and can do, by the field names of `results.Machine`; takes about a second of all its cores.
 
     Parameters
     ----------
     threads : int or None
         Threads that the peak and the bandwidth are measured with; None takes every core this process may use.
-    fp64 : bool
-        Whether the peak in fp64 is measured too.
     """
     threads = threads or cores()
     target, features = _llvm_host()
@@ -56,7 +54,6 @@ def facts(threads: int | None = None, fp64: bool = False) -> dict[str, Any]:
         "features": tuple(name for name in FEATURES if name in features),
         "memory_bytes": memory(),
         "fma_peak": fma_peak(threads),
-        "fma_peak_fp64": fma_peak(threads, "fp64") if fp64 else None,
         "bandwidth": bandwidth(threads),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",

@@ -64,7 +64,9 @@ class Course:
         self.began = perf_counter()
         self.doing = "measuring the machine"
         self._say(self.doing)
-        self.machine = Machine(**machine.facts(self._threads(), fp64=any(each.rung.precision == "fp64" for each in self.contenders)))
+        self.machine = Machine(**machine.facts(self._threads()))
+        if any(each.rung.precision == "fp64" for each in self.contenders):
+            self.machine = replace(self.machine, fma_peak_fp64=machine.fma_peak(self.machine.threads, "fp64"))
         try:
             with ExitStack() as stack:
                 for each in self.contenders:

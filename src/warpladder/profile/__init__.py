@@ -116,11 +116,13 @@ def whole_steps(trainer: Trainer, data: Dataset, config: TrainConfig) -> float:
 
 def _peaks(trainer: Trainer, rung: Rung) -> tuple[float, float, str, dict[str, Any]]:
     """Peaks of the unit that computes, in FLOP/s and bytes/s; its name; and what there is to say of the machine."""
-    facts = machine.facts(rung.options.chosen().get("threads"), fp64=rung.precision == "fp64")
+    facts = machine.facts(rung.options.chosen().get("threads"))
     if (peak := trainer.peak()) is not None:
         limits = trainer.device.limits if isinstance(trainer, KernelTrainer) else None
         return peak, (limits and limits.bandwidth) or math.nan, limits.device if limits else "the GPU", facts
-    return facts["fma_peak_fp64"] or facts["fma_peak"], facts["bandwidth"], facts["cpu"], facts
+    if rung.precision == "fp64":
+        facts["fma_peak_fp64"] = machine.fma_peak(facts["threads"], "fp64")
+    return facts.get("fma_peak_fp64", facts["fma_peak"]), facts["bandwidth"], facts["cpu"], facts
 
 
 def _transfers(trainer: Trainer, net: Net, data: Dataset, batch: int) -> dict[str, int]:
