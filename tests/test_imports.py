@@ -16,6 +16,7 @@ ORDER = (
     ("__main__",),
     ("cli",),
     ("report", "reproduce"),
+    ("svm",),
     ("bench", "profile", "features", "gemm"),
     ("verify", "train"),
     ("ladder",),
@@ -48,7 +49,7 @@ LEAVES = {
 }
 
 HEAVY = (
-    "click", "cuda", "cudnn", "cupy", "jax", "llvmlite", "numba", "numpy", "nvmath", "pooch", "rich", "safetensors", "scipy", "sklearn", "torch"
+    "click", "cuda", "cudnn", "cupy", "jax", "llvmlite", "matplotlib", "numba", "numpy", "nvmath", "pooch", "rich", "safetensors", "scipy", "sklearn", "torch"
 )  # fmt: skip
 
 

@@ -23,6 +23,8 @@ PACKAGES = ("warpladder", "numpy", "numba", "llvmlite", "scikit-learn", "scipy",
 #: Instruction sets worth telling, by LLVM's names.
 FEATURES = ("avx", "avx2", "fma", "avx512f", "avx512vl", "avx512bf16", "amx-tile", "neon", "dotprod", "sve", "sve2")
 
+CGROUP = Path("/sys/fs/cgroup")  # where Linux tells a container's limits
+
 BURST = 5e-4  # seconds that one measurement takes: shorter than a scheduler's slice, so that some go undisturbed on a busy machine
 BURSTS = 24
 
@@ -207,6 +209,39 @@ def memory() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
+
+
+def free_memory() -> int | None:
+    """Bytes of main memory that this process could take now without others being swapped out; None where the system does not tell.
+
+    Less than `memory`: what others hold is left out, and a container's limit counts.
+    """
+    try:
+        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        free = int(lines["MemAvailable"].split()[0]) << 10
+    except (OSError, ValueError, KeyError):
+        return memory()
+    for limit, used in (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")):
+        try:
+            left = int((CGROUP / limit).read_text()) - int((CGROUP / used).read_text())
+            stat = dict(line.split() for line in (CGROUP / used).with_name("memory.stat").read_text().splitlines())
+            free = min(free, left + int(stat["inactive_file"]))  # copies of files, which the system gives up where memory is wanted
+        except (OSError, ValueError, KeyError):  # there is none, or it is "max"
+            continue
+    return max(free, 0)
+
+
+def resident_peak() -> int:
+    """Bytes of this process's largest resident set so far.
+
+    On Linux the kernel's VmHWM: `ru_maxrss` will not do there, because a child inherits its parent's.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        return int(next(line for line in status.read_text().splitlines() if line.startswith("VmHWM")).split()[1]) << 10
+    import resource  # no Windows has it
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS
 
 
 def _versions() -> dict[str, str]:

@@ -2,8 +2,6 @@
 
 In the climb's own process the peak would be that of all rungs and libraries together. The child
 gets random samples of the data set's sizes and types; what they show takes no memory.
-
-The peak is the kernel's VmHWM. `ru_maxrss` will not do on Linux: a child inherits its parent's.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from .. import ladder
 from ..checkpoint import net_from_json, net_to_json
 from ..config import TrainConfig
 from ..data.dataset import Dataset
+from ..machine import resident_peak
 from ..nets import CrossEntropyLoss, Net
 from ..order import Order
 from ..params import initial
@@ -127,7 +126,7 @@ def child() -> None:
         some = min(len(test_x), max(1, int(PATIENCE / per_sample)))
         if some:
             score(trainer, data.test_x[:some], None if data.test_y is None else data.test_y[:some], data.scale)
-        print(_peak())
+        print(resident_peak())
 
 
 def _random(what: tuple[list[int], str], classes: int | None) -> tuple[np.ndarray, np.ndarray | None]:
@@ -135,13 +134,3 @@ def _random(what: tuple[list[int], str], classes: int | None) -> tuple[np.ndarra
     rng = np.random.default_rng(0)
     x = rng.integers(0, 256, shape, np.uint8) if dtype == "uint8" else rng.random(shape, np.float32)
     return x, None if classes is None else rng.integers(0, classes, shape[0], np.int32)
-
-
-def _peak() -> int:
-    """This process's largest resident set so far, in bytes."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        return int(next(line for line in status.read_text().splitlines() if line.startswith("VmHWM")).split()[1]) << 10
-    import resource  # no Windows has it
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS

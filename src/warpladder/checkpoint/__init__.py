@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .atomic import clean_leftovers
+from .atomic import clean_leftovers, replacing
 from .codec import decode, encode
 from .content import Checkpoint, DataMark, EpochLog, Score, Sums
 from .describe import net_from_json, net_to_json
@@ -27,5 +27,6 @@ __all__ = [
     "net_from_json",
     "net_to_json",
     "read_weights",
+    "replacing",
     "save",
 ]

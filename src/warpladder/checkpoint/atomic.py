@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 #: Windows refuses to delete or replace an open file: that is lock enough there.
 LOCKS = os.name == "posix"
@@ -27,11 +29,24 @@ def write_atomically(path: Path, content: bytes) -> None:
     OSError
         The old content is then as it was, and no temporary file is left.
     """
+    with replacing(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write piece by piece, that takes the place of `path` when the block ends; an error or Ctrl-C in it leaves the old file, or none.
+
+    Raises
+    ------
+    OSError
+        The disk is full, say. The old content is then as it was, and no temporary file is left.
+    """
     path = Path(os.path.realpath(path))  # a link stays a link
     descriptor, temporary = _create(path)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(descriptor)
             if LOCKS:

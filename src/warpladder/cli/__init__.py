@@ -13,11 +13,13 @@ from .check import check
 from .climb import climb
 from .data import data
 from .evaluate import evaluate
+from .features import features
 from .gemm import gemm
 from .nets import nets
 from .predict import predict
 from .profile import profile
 from .rungs import rungs
+from .svm import svm
 from .train import train
 
 CHECK_FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
@@ -58,7 +60,7 @@ def group(ctx: click.Context) -> None:
         ctx.exit(BAD_INPUT)
 
 
-for _command in (climb, train, profile, evaluate, predict, nets, rungs, data, check, gemm):
+for _command in (climb, train, profile, evaluate, predict, features, svm, nets, rungs, data, check, gemm):
     group.add_command(_command)
 
 

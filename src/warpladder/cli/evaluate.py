@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import bring, chosen_data, data_options, net_file_option, percent
+from ..errors import ConfigError, DataError
+from .options import bring, chosen_data, console, data_options, net_file_option, percent
+
+if TYPE_CHECKING:
+    from ..data.dataset import Dataset
+    from ..trainers.base import Trainer
 
 
 @click.command()
@@ -16,14 +21,17 @@ from .options import bring, chosen_data, data_options, net_file_option, percent
 @data_options
 @click.option("--rung", metavar="R", help="Rung or peer that computes; the one that trained if not given.")
 @net_file_option
-def evaluate(checkpoint: Path, rung: str | None, net_file: str | None, **options: Any) -> None:
+@click.option("--per-class", is_flag=True, help="Show precision, recall and F1 of each class, and the confusion matrix.")
+def evaluate(checkpoint: Path, rung: str | None, net_file: str | None, per_class: bool, **options: Any) -> None:
     """Score the net in CHECKPOINT on a data set's test samples.
 
     \b
-    Example:
+    Examples:
       warpladder evaluate mlp.safetensors --data mnist
+      warpladder evaluate cnn.safetensors --data fashion --per-class
     """
     from ..checkpoint import load
+    from ..nets import CrossEntropyLoss
     from ..train import Run, restore, score
     from ..trainers.base import check_fit
 
@@ -31,9 +39,33 @@ def evaluate(checkpoint: Path, rung: str | None, net_file: str | None, **options
     trained = load(checkpoint)
     data = Run(trained).fit_to(chosen_data(options, standardize=bool(trained.data.mean)))
     check_fit(trained.net, data)
+    if per_class and not isinstance(trained.net.loss, CrossEntropyLoss):
+        raise ConfigError(f"net {trained.net.name!r} has no classes, so there are no scores of each: leave --per-class out")
     with restore(trained, rung) as trainer:
+        if per_class:
+            _show_classes(trainer, data)
         start = perf_counter()
         found = score(trainer, data.test_x, data.test_y, data.scale)
         seconds = perf_counter() - start
     accuracy = "" if found.accuracy is None else f", accuracy {percent(found.accuracy)}"
     click.echo(f"{trained.net.name} on {data.name}: loss {found.loss:.4g}{accuracy}, {len(data.test_x):,} samples in {seconds:.3g} s")
+
+
+def _show_classes(trainer: Trainer, data: Dataset) -> None:
+    """Print scores of each class of the test samples, and the confusion matrix."""
+    import numpy as np
+
+    from ..data import label_names
+    from ..report.classes import confusion_table, score_table
+    from ..results.classes import class_scores
+    from ..train.scoring import slices
+
+    net = trainer.net
+    if data.test_y is None or not len(data.test_x):
+        raise DataError(f"{data.name}: has no test samples with labels, which scores of each class need")
+    taken = [trainer.predict(data.test_x[first:last], data.scale).argmax(axis=1) for first, last in slices(net, len(data.test_x))]
+    scores = class_scores(data.test_y, np.concatenate(taken), label_names(data)[: net.out_shape[0]], data.classes)
+    out = console()
+    out.print(score_table(scores, "On the test samples"))
+    if (table := confusion_table(scores)) is not None:
+        out.print(table)

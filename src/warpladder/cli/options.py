@@ -144,11 +144,8 @@ def _together(*options: Decorator) -> Decorator:
     return decorate
 
 
-#: Which data set, and where its files are.
-data_options = _together(
-    click.option(
-        "--data", "data_name", metavar="D", required=True, help="Data set: digits, mnist, fashion, cifar10, csv, or a .py file of your own."
-    ),
+#: Where the data set's files are.
+place_options = _together(
     click.option(
         "--data-dir",
         metavar="DIR",
@@ -156,6 +153,14 @@ data_options = _together(
         help="Folder with the data set's files; nothing is downloaded. WARPLADDER_DATA names one for all commands.",
     ),
     click.option("--shape", type=ShapeOf(), help="Shape of one sample, for csv only."),
+)
+
+#: Which data set, and where its files are.
+data_options = _together(
+    click.option(
+        "--data", "data_name", metavar="D", required=True, help="Data set: digits, mnist, fashion, cifar10, csv, or a .py file of your own."
+    ),
+    place_options,
 )
 
 #: Which of its rows train.

@@ -22,7 +22,8 @@ SOURCES: tuple[Source, ...] = (digits.SOURCE, mnist.SOURCE, fashion.SOURCE, cifa
 NAMES: tuple[str, ...] = tuple(source.name for source in SOURCES)
 
 __all__ = [
-    "NAMES", "SOURCES", "Dataset", "Request", "Source", "Standard", "arrays", "download", "load", "pixels", "split", "write_submission",
+    "NAMES", "SOURCES", "Dataset", "Request", "Source", "Standard", "arrays", "download", "label_names", "load", "pixels", "split",
+    "write_submission",
 ]  # fmt: skip
 
 
@@ -79,6 +80,12 @@ def load(
     dataset = source.load(Request(folder, data_dir is not None, progress, shape, standardize))
     chosen = split(dataset, limit=limit, validation=validation, seed=seed)
     return chosen.but(standard=Standard.fit(chosen.train_x)) if standardize else chosen
+
+
+def label_names(dataset: Dataset) -> tuple[str, ...]:
+    """What class 0, 1, ... of a data set is called in a table: its own names, or those that its authors gave; empty where there are none."""
+    source = next((source for source in SOURCES if source.name == dataset.name), None)
+    return dataset.class_names or (() if source is None else source.label_names)
 
 
 def download(name: str, data_dir: str | os.PathLike[str] | None = None, *, progress: bool = True) -> list[Path]:

@@ -98,4 +98,5 @@ def _dataset(train: list[np.ndarray], test: np.ndarray) -> Dataset:
     return Dataset("cifar10", x, y, test[:, 1:].reshape(-1, *SHAPE), test[:, 0].astype(np.int32), 1 / 255)
 
 
-SOURCE = Source("cifar10", "60,000 colour photographs, 3 x 32 x 32, 10 classes", load, (REMOTE,))
+NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+SOURCE = Source("cifar10", "60,000 colour photographs, 3 x 32 x 32, 10 classes", load, (REMOTE,), label_names=NAMES)

@@ -29,4 +29,5 @@ def load(request: Request) -> Dataset:
     return load_files("fashion", FOLDERS, REMOTES, request)
 
 
-SOURCE = Source("fashion", "70,000 pictures of clothes, 28 x 28, 10 classes", load, REMOTES)
+NAMES = ("T-shirt/top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
+SOURCE = Source("fashion", "70,000 pictures of clothes, 28 x 28, 10 classes", load, REMOTES, label_names=NAMES)

@@ -37,10 +37,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Source:
-    """A data set: its name, a line about it, its loader, and the files that are downloaded for it, if any."""
+    """A data set: its name, a line about it, its loader, and the files that are downloaded for it, if any.
+
+    label_names : what its authors call class 0, 1, ..., for tables; labels stay numbers. Empty where classes are their numbers.
+    """
 
     name: str
     about: str
     load: Callable[[Request], Dataset]
     remotes: tuple[Remote, ...] = ()
     takes_shape: bool = False
+    label_names: tuple[str, ...] = ()

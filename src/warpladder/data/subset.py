@@ -38,7 +38,7 @@ def split(dataset: Dataset, *, limit: int | None = None, validation: int = 0, se
         raise DataError(f"{dataset.name}: has a validation set already, another cannot be split off")
     if not validation and limit in (None, rows):
         return dataset
-    chosen = _permutation(rows, seed)
+    chosen = permutation(rows, seed)
     valid = np.sort(chosen[:validation])
     train = np.sort(chosen[validation : None if limit is None else validation + limit])
 
@@ -51,6 +51,6 @@ def split(dataset: Dataset, *, limit: int | None = None, validation: int = 0, se
     return dataset.but(**changes)
 
 
-def _permutation(n: int, seed: int) -> np.ndarray:
+def permutation(n: int, seed: int) -> np.ndarray:
     """(n,) the numbers below n in an order drawn from Philox's raw bits, which NumPy promises never to change."""
     return np.argsort(np.random.Philox(key=[seed, n]).random_raw(n), kind="stable")

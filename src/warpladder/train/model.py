@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from ..errors import ArgumentError, DataError
 from ..nets import CrossEntropyLoss, Net
 from ..params import views
 from .beginning import restore
+from .hidden import layer_outputs, layer_shape, rows_up_to
 from .optimizer import from_torch, to_torch
 from .samples import as_samples
 from .scoring import slices, squared_errors
@@ -99,6 +101,36 @@ class Model:
         with restore(self.checkpoint, RUNGS[self.checkpoint.element]) as trainer:
             for first, last in slices(self.net, len(seen)):
                 out[first:last] = trainer.predict(seen[first:last], scale)
+        return out
+
+    def features(self, x: Any, layer: int) -> np.ndarray:
+        """What a layer of the net gives: features that another program can classify by.
+
+        Parameters
+        ----------
+        x : array_like
+            As `outputs` takes it.
+        layer : int
+            Its number, from 0, as the table of the net shows it: 5 for the encoder of `nets.autoencoder`.
+
+        Returns
+        -------
+        ndarray
+            (samples, values) float32: what the layer gives for each sample, flattened as (channels, height, width).
+
+        Raises
+        ------
+        ConfigError
+            There is no such layer.
+        DataError
+            Samples do not fit, or the layer gives numbers that are not finite.
+        """
+        width = math.prod(layer_shape(self.net, layer))
+        seen, scale = self.seen(as_samples(x, self.net, self.checkpoint.data))
+        out, rows = np.empty((len(seen), width), np.float32), rows_up_to(self.net, layer)
+        with layer_outputs(self.checkpoint, layer, RUNG) as outputs:
+            for first in range(0, len(seen), rows):
+                out[first : first + rows] = outputs(seen[first : first + rows], scale)
         return out
 
     def predict(self, x: Any) -> np.ndarray:

@@ -1,0 +1,87 @@
+"""`warpladder features`: what a layer of a trained net gives for a data set, as a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .keeping import as_file_name, check_place, fresh_folder, overwrite_option
+from .options import chosen_data, data_options
+from .record import shown, stoppable
+
+
+@click.command()
+@click.argument("checkpoint", type=click.Path(path_type=Path))
+@click.option(
+    "--layer",
+    metavar="N",
+    type=int,
+    required=True,
+    help="Number of the layer whose outputs are written, from 0, as in 'warpladder nets NET'.",
+)
+@data_options
+@click.option("--split", type=click.Choice(("train", "test", "both")), default="both", show_default=True, help="Which samples.")
+@click.option("--limit", metavar="N", type=int, help="Take a seeded subset of N training samples.")
+@click.option("--seed", type=int, help="Seed of that subset; 0 if not given.")
+@click.option(
+    "-o",
+    "--out",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Where they go: .safetensors for both parts with their labels; .npy or .csv for one part. A folder below runs/ if not given.",
+)
+@overwrite_option
+@click.option("--rung", metavar="R", help="Rung or peer that computes; the one that trained if not given.")
+@click.option("--progress/--no-progress", default=None, help="A bar on stderr; on a terminal if not given.")  # fmt: skip
+def features(
+    checkpoint: Path, layer: int, split: str, out: Path | None, overwrite: bool, rung: str | None, progress: bool | None, **options: Any
+) -> None:
+    """Write what a layer of the net in CHECKPOINT gives for each sample: features to classify by, with 'warpladder svm' or a program of your own.
+
+    Samples go through in batches, so that the features are never all in memory; the file is whole or not there.
+
+    \b
+    Examples:
+      warpladder features autoencoder.safetensors --layer 5 --data cifar10
+      warpladder features cnn.safetensors --layer 4 --data mnist --split test -o x.npy
+    """
+    from ..checkpoint import load
+    from ..features import check_ending, extract, write_features
+    from ..features.extract import parts_of
+    from ..features.write import labels_path
+    from ..train.hidden import layer_shape
+
+    if out is not None:
+        check_place(out, overwrite, checkpoint)
+        check_ending(out, ("train", "test") if split == "both" else (split,))
+        if out.suffix == ".npy":
+            check_place(labels_path(out), overwrite, checkpoint)
+    trained = load(checkpoint)
+    layer_shape(trained.net, layer)
+    data = chosen_data(options, standardize=bool(trained.data.mean))
+    parts = parts_of(split, data)
+    with stoppable(), _place(out, f"{trained.net.name}-{data.name}-layer{layer}") as place, extract(trained, layer, data, rung) as source:
+        with shown(progress) as told:
+
+            def report(done: int, total: int) -> None:
+                if told is not None:
+                    told(f"layer {layer}, {source.width:,} numbers a sample", done, total, 0.0)
+
+            size = write_features(place, source, parts, report)
+        samples = " and ".join(f"{source.samples(part):,} {part}" for part in parts)
+        click.echo(f"Layer {layer} ({trained.net.layers[layer]}): {samples} samples of {source.width:,} features, {size / 1e6:,.1f} MB")
+        click.echo(f"Features: {place}")
+
+
+@contextmanager
+def _place(wanted: Path | None, name: str) -> Iterator[Path]:
+    """The file that is named, or one in a new folder below runs/."""
+    if wanted is not None:
+        yield wanted
+        return
+    with fresh_folder(as_file_name(name), "name a file with --out") as folder:
+        yield folder / "features.safetensors"

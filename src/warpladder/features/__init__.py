@@ -1,0 +1,9 @@
+"""Features: what a layer of a trained net gives for a data set, batch by batch, to a file or to a classifier."""
+
+from __future__ import annotations
+
+from .extract import Extraction, extract
+from .read import FeatureFile, open_features
+from .write import check_ending, write_features
+
+__all__ = ["Extraction", "FeatureFile", "check_ending", "extract", "open_features", "write_features"]

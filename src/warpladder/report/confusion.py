@@ -1,0 +1,64 @@
+"""The confusion matrix as a picture."""
+
+from __future__ import annotations
+
+import atexit
+import io
+import os
+import shutil
+import sys
+import tempfile
+
+from ..results.classes import ClassScores
+
+#: The kinds of picture, by the ending of their files.
+KINDS = ("svg", "png")
+
+
+def draw_confusion(scores: ClassScores, title: str, kind: str) -> bytes:
+    """The bytes of a picture: a square for each pair of classes, the darker the larger its share of the row.
+
+    Parameters
+    ----------
+    scores : ClassScores
+    title : str
+    kind : str
+        "svg" or "png".
+    """
+    _keep_out_of_home()
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    classes = len(scores.names)
+    side = max(3.2, 0.55 * classes + 1.6)
+    rows = [[count / (total or 1) for count in row] for row, total in zip(scores.confusion, scores.support, strict=True)]
+    with rc_context({"svg.hashsalt": "warpladder", "svg.fonttype": "none"}):
+        figure = Figure(figsize=(side, side), layout="constrained")
+        axes = figure.subplots()
+        axes.imshow(rows, cmap="Blues", vmin=0, vmax=1)
+        for place, name in ((axes.set_xticks, "taken for"), (axes.set_yticks, "is")):
+            place(range(classes), [_literal(each) for each in scores.names])
+            (axes.set_xlabel if name == "taken for" else axes.set_ylabel)(name)
+        axes.tick_params(axis="x", rotation=90)
+        axes.set_title(_literal(title), fontsize="medium")
+        if classes <= 30:
+            for i, row in enumerate(scores.confusion):
+                for j, count in enumerate(row):
+                    axes.text(j, i, f"{count}", ha="center", va="center", fontsize="small", color="white" if rows[i][j] > 0.5 else "black")
+        out = io.BytesIO()
+        figure.savefig(out, format=kind, metadata={"Date": None} if kind == "svg" else None, dpi=150)
+    return out.getvalue()
+
+
+def _literal(text: str) -> str:
+    """Text whose dollar signs are no formula."""
+    return text.replace("$", r"\$")
+
+
+def _keep_out_of_home() -> None:
+    """Give matplotlib a folder of its own for settings and lists of fonts, unless a user or program has chosen one: a home may be read-only or not there."""
+    if "matplotlib" in sys.modules or os.environ.get("MPLCONFIGDIR"):
+        return
+    folder = tempfile.mkdtemp(prefix="warpladder-matplotlib-")
+    os.environ["MPLCONFIGDIR"] = folder
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -1,0 +1,75 @@
+"""How well each class is told from the others, as frozen data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import ResultsError
+
+
+@dataclass(frozen=True)
+class ClassScores:
+    """Scores of each class, and the confusion matrix; entry c of each belongs to class c.
+
+    names : what the classes are called.
+    precision : share of the samples taken for the class that are of it. recall : share of the class's samples that are found. f1 : their harmonic mean.
+        All from 0 to 1, and 0 where there is nothing to take a share of.
+    support : samples of the class.
+    confusion : (classes, classes), row: the class that samples have; column: the class that they were taken for.
+    """
+
+    names: tuple[str, ...]
+    precision: tuple[float, ...]
+    recall: tuple[float, ...]
+    f1: tuple[float, ...]
+    support: tuple[int, ...]
+    confusion: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        classes = len(self.names)
+        if not classes or any(
+            len(each) != classes for each in (self.precision, self.recall, self.f1, self.support, self.confusion, *self.confusion)
+        ):
+            raise ResultsError(
+                "class scores want a name, three scores, a count, and a row and a column of the confusion matrix for each class"
+            )
+        if not all(0 <= share <= 1 for each in (self.precision, self.recall, self.f1) for share in each):
+            raise ResultsError("class scores want shares from 0 to 1")
+        if min(map(min, self.confusion)) < 0 or tuple(map(sum, self.confusion)) != self.support:
+            raise ResultsError("a confusion matrix wants counts from 0, and rows that add up to each class's samples")
+
+    @property
+    def accuracy(self) -> float:
+        """Share of all samples that are taken for what they are."""
+        return sum(row[c] for c, row in enumerate(self.confusion)) / sum(self.support)
+
+
+def class_scores(labels: Any, predicted: Any, names: Sequence[str] = (), classes: int = 0) -> ClassScores:
+    """Precision, recall, F1 and the confusion matrix, by scikit-learn.
+
+    Parameters
+    ----------
+    labels, predicted : ndarray
+        (samples,) whole numbers of classes, at least one sample.
+    names : sequence of str
+        What class 0, 1, ... is called; their numbers where there are none.
+    classes : int
+        How many classes there are at least.
+    """
+    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+    count = max(len(names), classes, int(labels.max()) + 1, int(predicted.max()) + 1)
+    every = list(range(count))
+    precision, recall, f1, support = precision_recall_fscore_support(labels, predicted, labels=every, zero_division=0)
+    confusion = confusion_matrix(labels, predicted, labels=every)
+    called = tuple(str(names[c]) if c < len(names) else str(c) for c in every)
+    return ClassScores(
+        called,
+        tuple(precision.tolist()),
+        tuple(recall.tolist()),
+        tuple(f1.tolist()),
+        tuple(support.tolist()),
+        tuple(map(tuple, confusion.tolist())),
+    )

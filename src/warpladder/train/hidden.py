@@ -1,0 +1,113 @@
+"""What a layer in the middle of a trained net gives: the net is cut behind that layer, and the cut net predicts, on any rung."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from ..checkpoint import Checkpoint
+from ..checkpoint.content import param_shapes
+from ..data.dataset import pixels
+from ..errors import ConfigError, DataError, NetError
+from ..nets import CrossEntropyLoss, Flatten, Net, Shape
+from ..rungs.base import Rung
+from .beginning import restore
+from .scoring import SLICE_NUMBERS
+
+#: Gives (samples, width) float32 for samples (samples, *in_shape), uint8 or float32, and the scale that they are multiplied by.
+Outputs = Callable[[np.ndarray, float], np.ndarray]
+
+
+def layer_shape(net: Net, layer: int) -> Shape:
+    """Shape of what a layer gives for one sample; layers count from 0, as `warpladder nets NET` shows them.
+
+    Raises
+    ------
+    ConfigError
+        There is no such layer.
+    """
+    last = len(net.layers) - 1
+    if isinstance(layer, bool) or not isinstance(layer, (int, np.integer)) or not 0 <= layer <= last:
+        raise ConfigError(f"net {net.name!r} has layers 0 to {last}, got layer {layer!r:.40}: warpladder nets lists them")
+    return net.shapes[int(layer) + 1]
+
+
+def cut(checkpoint: Checkpoint, layer: int) -> Checkpoint:
+    """The net of a checkpoint up to a layer, with its weights, to predict with.
+
+    Its loss is CrossEntropyLoss, as if the layer's numbers were logits: every rung has that loss, and predicting asks for none.
+
+    Raises
+    ------
+    ConfigError
+        There is no such layer.
+    NetError
+        No layer up to this one has weights.
+    """
+    net, shape = checkpoint.net, layer_shape(checkpoint.net, layer)
+    if layer < net.first_trained:
+        raise NetError(
+            f"net {net.name!r}: layer {layer} stands before the first one with weights: name layer {net.first_trained} or a later one"
+        )
+    layers = (*net.layers[: layer + 1], *([Flatten()] if len(shape) > 1 else []))
+    part = Net(f"{net.name} up to layer {layer}", net.in_shape, layers, CrossEntropyLoss())
+    params = {name: checkpoint.params[name] for name in param_shapes(part)}
+    return replace(
+        checkpoint, net=part, params=params, slots={}, epoch=0, step=0, updates=0, history=(), finished=True, test=None, tuned=None
+    )
+
+
+@contextmanager
+def layer_outputs(checkpoint: Checkpoint, layer: int, rung: str | Rung | None = None) -> Iterator[Outputs]:
+    """A function that gives a layer's outputs for samples as the net sees them; `Model.seen` makes those.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+    layer : int
+        From 0.
+    rung : str or Rung, optional
+        What computes; the rung that trained if not given.
+
+    Raises
+    ------
+    ConfigError, NetError, RungError
+        There is no such layer; no layer up to it has weights; the rung cannot compute it.
+    """
+    net, shape = checkpoint.net, layer_shape(checkpoint.net, layer)
+    if all(isinstance(each, Flatten) for each in net.layers[: layer + 1]):
+        yield lambda x, scale: pixels(x, scale).reshape(len(x), -1)
+        return
+    with restore(cut(checkpoint, layer), rung) as trainer:
+
+        def outputs(x: np.ndarray, scale: float) -> np.ndarray:
+            with np.errstate(over="ignore", invalid="ignore"):
+                out = trainer.predict(x, scale).reshape(len(x), math.prod(shape))
+            if not (finite := np.isfinite(out).all(axis=1)).all():
+                odd = out[int(np.argmin(finite))]
+                raise DataError(
+                    f"net {net.name!r}: layer {layer} gives {odd[~np.isfinite(odd)][0]}: its weights are too large for float32, train it anew with a lower rate"
+                )
+            return out
+
+        yield outputs
+
+
+def rows_up_to(net: Net, layer: int) -> int:
+    """Samples in one call: as many as keep the widest activation up to a layer small."""
+    return SLICE_NUMBERS // max(math.prod(shape) for shape in net.shapes[: layer + 2]) | 1
+
+
+def weights_mark(checkpoint: Checkpoint, layer: int) -> str:
+    """A checksum of a net up to a layer, its weights and the means and deviations of its samples: two feature files with the same one go together."""
+    net, data = checkpoint.net, checkpoint.data
+    found = zlib.crc32(repr((net.in_shape, [str(each) for each in net.layers[: layer + 1]], data.scale, data.mean, data.std)).encode())
+    for name, array in checkpoint.params.items():
+        if int(name.partition(".")[0]) <= layer:
+            found = zlib.crc32(np.ascontiguousarray(array, np.float32).data, found)
+    return f"{found:08x}"
