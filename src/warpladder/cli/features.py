@@ -51,7 +51,7 @@ def features(
     """
     from ..checkpoint import load
     from ..features import check_ending, extract, write_features
-    from ..features.extract import parts_of
+    from ..features.extraction import parts_of
     from ..features.write import labels_path
     from ..train.hidden import layer_shape
 

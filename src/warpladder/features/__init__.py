@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .extract import Extraction, extract
+from .extraction import Extraction, extract
 from .read import FeatureFile, open_features
 from .write import check_ending, write_features
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from .extract import PARTS
+from .extraction import PARTS
 from .write import ENDINGS, FORMAT, KEY, NO_SUM, labels_path
 
 #: Numbers of a batch that is read: 64 MB.
@@ -115,6 +115,8 @@ def _safetensors(path: Path) -> FeatureFile:
                 if f"{part}_labels" in names:
                     labels[part] = file.get_tensor(f"{part}_labels")
             document = json.loads(text)
+    except DataError:  # which is a ValueError
+        raise
     except SafetensorError as error:
         reason = " ".join(str(error).split()).removeprefix("Error while deserializing header: ")
         raise DataError(f"{path}: is not a whole file of features ({reason:.80}): it is truncated, damaged or something else") from None

@@ -16,7 +16,7 @@ from ..checkpoint import clean_leftovers, replacing
 from ..data import label_names
 from ..errors import ConfigError, WarpladderError
 from ..train.hidden import layer_shape
-from .extract import PARTS, Extraction
+from .extraction import PARTS, Extraction
 
 FORMAT = 1
 KEY = "warpladder-features"
