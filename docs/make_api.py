@@ -12,8 +12,10 @@ from types import ModuleType
 from typing import Any
 
 import warpladder as wl
-from warpladder import checkpoint, data, errors, ladder, nets, results
+from warpladder import checkpoint, data, errors, ladder, nets, results, svm
 from warpladder.data.dataset import pixels
+from warpladder.results import classes
+from warpladder.results import svm as svm_results
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, StepLog, Trainer
 
@@ -31,6 +33,13 @@ PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
     ),
     ("Optimizers and schedules", "warpladder.", (wl.SGD, wl.Adam, wl.AdamW, wl.Constant, wl.StepDecay, wl.Cosine)),
     ("Training", "warpladder.", (wl.TrainConfig, wl.train, wl.Model, wl.Run, wl.load)),
+    (
+        "Support vector machines",
+        "warpladder.svm.",
+        (svm.classify, svm.SvmSettings, svm.Part, svm.of_arrays, svm.of_file, svm.of_extraction),
+    ),
+    ("What a support vector machine returns", "warpladder.results.svm.", (svm_results.SvmResults, svm_results.load_svm)),
+    ("Scores of classes", "warpladder.results.classes.", (classes.ClassScores, classes.class_scores)),
     ("What a run reports", "warpladder.train.", (checkpoint.EpochLog, checkpoint.Score)),
     ("The ladder", "warpladder.ladder.", (ladder.find, ladder.load, ladder.is_peer, ladder.outside, ladder.spelled)),
     ("What rungs are made of", "", (Rung, Trainer, State, StepLog)),

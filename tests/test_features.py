@@ -179,7 +179,7 @@ def test_features_are_never_all_in_memory(source):
     wide = np.ones((1000, 4096), np.float32)
 
     class Wide(Extraction):
-        width = 4096  # type: ignore[assignment]
+        width = 4096
 
         def samples(self, part):
             return 20_000

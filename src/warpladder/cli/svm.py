@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,9 +93,9 @@ def svm(
         _check_folder(out, overwrite, [path for path in (train, test, options["checkpoint"]) if path is not None])
     words = again(ctx, *(each.name for each in ctx.command.params if each.name not in ("out", "overwrite", "progress")))
     with stoppable(), ExitStack() as stack:
+        folder = stack.enter_context(_folder(out))
         parts = _parts(ctx, train, test, options, stack)
         limit = options["limit"] if train is not None else None  # a data set is limited where it is loaded
-        folder = stack.enter_context(_folder(out))
         with shown(progress) as told:
             found = classify(*parts, settings, limit=limit, seed=options["seed"], progress=told, command=command("svm", *words))
         found.save(folder / FILES[0])
@@ -156,8 +156,14 @@ def _check_folder(folder: Path, overwrite: bool, used: list[Path]) -> None:
 
 @contextmanager
 def _folder(wanted: Path | None) -> Iterator[Path]:
+    """The folder that is named, or a new one below runs/; one that holds nothing is removed where something goes wrong."""
     if wanted is not None:
-        yield wanted
+        try:
+            yield wanted
+        except BaseException:
+            with suppress(OSError):  # it holds something
+                wanted.rmdir()
+            raise
         return
     with fresh_folder("svm", "name a folder with --out") as folder:
         yield folder
