@@ -46,8 +46,8 @@ def features(
 
     \b
     Examples:
-      warpladder features autoencoder.safetensors --layer 5 --data cifar10
-      warpladder features cnn.safetensors --layer 4 --data mnist --split test -o x.npy
+      warpladder features encoder.safetensors --layer 5 --data cifar10
+      warpladder features cnn.safetensors --layer 4 --data mnist -o f.safetensors
     """
     from ..checkpoint import load
     from ..features import check_ending, extract, write_features

@@ -80,7 +80,7 @@ def svm(
     \b
     Examples:
       warpladder svm features.safetensors
-      warpladder svm --checkpoint autoencoder.safetensors --layer 5 --data cifar10
+      warpladder svm --checkpoint cnn.safetensors --layer 4 --data digits
       warpladder svm train.npy test.npy --C 1 --gamma 0.001
     """
     from ..svm import SvmSettings, classify

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..errors import OutOfMemoryError
 from ..machine import free_memory
 from .fitted import OWN, TESTS
-from .kernel import CpuRbf
+from .kernel import GPU_TILE, CpuRbf
 from .pairs import LEAST_CACHE, pair_bytes
 
 #: What batches that are read, and pieces that are scaled, take besides.
@@ -48,6 +48,11 @@ class Room:
 def gram_bytes(counts: Sequence[int]) -> int:
     """Bytes of the blocks of `Gram`: each pair of classes once."""
     return 2 * (sum(counts) ** 2 + sum(count**2 for count in counts))
+
+
+def gpu_bytes(samples: int, width: int) -> int:
+    """Bytes of a GPU that products take: the training features, some test features, and a tile with its factors in float64."""
+    return 4 * width * (samples + TESTS) + 8 * (width * sum(GPU_TILE) + 4 * math.prod(GPU_TILE))
 
 
 def room(counts: Sequence[int], tests: int, width: int, method: str, threads: int, memory: int | None) -> Room:

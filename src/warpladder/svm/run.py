@@ -21,12 +21,9 @@ from .gram import Gram
 from .inputs import Part, check_pair
 from .kernel import Rbf, gpu_free, gpu_library, rbf
 from .pairs import fit_pairs
-from .room import chosen_method, room
+from .room import chosen_method, gpu_bytes, room
 from .scaling import fit_scaler, gamma_of, read_rows, scale
 from .settings import SvmSettings
-
-#: Bytes of a GPU that products take besides the training features.
-GPU_WORKING = 2 << 30
 
 #: Called with what is being done, how many parts are done and how many there are, and about how many seconds are left of them.
 Progress = Callable[[str, int, int, float], None]
@@ -106,7 +103,7 @@ def classify(
     library = "numpy" if settings.device == "cpu" else gpu_library()
     needed = room(counts, len(test.labels), train.width, method, threads, settings.memory)
     if library != "numpy":
-        _check_gpu(library, 4 * train.width * len(rows) + GPU_WORKING)
+        _check_gpu(library, gpu_bytes(len(rows), train.width))
     machine = Machine(**facts(threads))
 
     place = np.full(len(train.labels), -1)
