@@ -116,7 +116,7 @@ class Model:
         Returns
         -------
         ndarray
-            (samples, values) float32: what the layer gives for each sample, flattened as (channels, height, width).
+            (samples, values) float32, float64 of a run in fp64: what the layer gives for each sample, flattened as (channels, height, width).
 
         Raises
         ------
@@ -127,8 +127,8 @@ class Model:
         """
         width = math.prod(layer_shape(self.net, layer))
         seen, scale = self.seen(as_samples(x, self.net, self.checkpoint.data))
-        out, rows = np.empty((len(seen), width), np.float32), rows_up_to(self.net, layer)
-        with layer_outputs(self.checkpoint, layer, RUNG) as outputs:
+        out, rows = np.empty((len(seen), width), self.checkpoint.element), rows_up_to(self.net, layer)
+        with layer_outputs(self.checkpoint, layer, RUNGS[self.checkpoint.element]) as outputs:
             for first in range(0, len(seen), rows):
                 out[first : first + rows] = outputs(seen[first : first + rows], scale)
         return out
