@@ -22,7 +22,7 @@ from warpladder.errors import RungError
 from warpladder.ladder import find
 from warpladder.nets import Flatten
 from warpladder.profile import WHOLE, floor, profile
-from warpladder.profile.content import KernelTime, LaunchShape, Part, Profile, Tiles
+from warpladder.results.profiled import KernelTime, LaunchShape, Part, Profile, Tiles
 from warpladder.rungs.base import Rung
 
 CONFIG = TrainConfig(batch_size=4, momentum=0.9)

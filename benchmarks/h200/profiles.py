@@ -14,7 +14,7 @@ from warpladder.config import TrainConfig
 from warpladder.errors import WarpladderError
 from warpladder.ladder import find
 from warpladder.profile import profile
-from warpladder.profile.files import save
+from warpladder.results.profiled import save
 
 CASES = (
     ("softmax", nets.softmax(), "mnist", 128), ("mlp", nets.mlp(), "mnist", 64), ("mlp10", nets.mlp10(), "mnist", None),

@@ -22,6 +22,7 @@ from ..train import score
 from ..trainers.base import State, StepLog, Trainer
 from ..verify import verify
 from .kept import Kept
+from .sources import texts
 from .task import PROBE, TRAINING, Plan, Task, plan, proven_with, train_in_calls
 
 
@@ -56,6 +57,7 @@ class Contender:
     asked: bool = False
     passed: Checked | None = None  # by a process of its own
     repeated: bool = False
+    sources: dict[str, tuple[str, ...]] = field(default_factory=dict)  # lines of what it computes with, by name
 
     @property
     def exact(self) -> bool:
@@ -122,6 +124,8 @@ class Contender:
             self.found["flops"] = flops
             self.peak = trainer.peak()
             self.found["floor_seconds"] = None
+            if not is_peer(self.rung):
+                self.sources = texts(trainer, self.rung.path)
             per_step = self._probe(trainer)
             self.per_epoch = per_step * self.task.steps
             self.plan = plan(self.task, per_step)
@@ -344,6 +348,7 @@ class Contender:
             sums=rung.sums,
             unit=rung.unit,
             history=self._history(),
+            sources=tuple(self.sources),
             **found,
         )
 

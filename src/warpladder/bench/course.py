@@ -98,6 +98,7 @@ class Course:
             rungs=tuple(each.result(self.machine, stopped) for each in self.contenders),
             stopped=stopped,
             notes=tuple(self.notes),
+            sources={name: text for each in self.contenders for name, text in each.sources.items()},
         )
 
     def _prove(self) -> None:

@@ -57,7 +57,7 @@ def profile(net_name: str, rung: str, out: Path | None, overwrite: bool, **optio
     data = chosen_data(options).standardized()
     found = measure(chosen, fitted(net_name, data), data, chosen_config(net_name, options))
     if out is not None:
-        from ..profile.files import save
+        from ..results.profiled import save
 
         save(found, out)
     show = console()

@@ -14,18 +14,17 @@ from ..errors import RungError
 from ..nets import CrossEntropyLoss, Net
 from ..order import Order
 from ..params import initial
+from ..results.profiled import KernelTime as KernelTime
+from ..results.profiled import Lane as Lane
+from ..results.profiled import LaunchShape as LaunchShape
+from ..results.profiled import Part as Part
+from ..results.profiled import Profile as Profile
+from ..results.profiled import Tiles as Tiles
 from ..rungs.base import Rung
 from ..trainers.base import State, Trainer, check_fit, check_settings
 from ..trainers.kernelwise.trainer import KernelTrainer
 from ..trainers.layerwise import LayerwiseTrainer
 from . import kernels, layerwise
-from .content import KernelTime as KernelTime
-from .content import Lane as Lane
-from .content import LaunchShape as LaunchShape
-from .content import Part as Part
-from .content import Profile as Profile
-from .content import Tiles as Tiles
-from .floor import Floor as Floor
 
 ROUNDS = 5
 PATIENCE = 0.5  # seconds that whole steps are run in each round

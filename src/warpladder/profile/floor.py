@@ -7,25 +7,13 @@ memory keeps between two parts is not counted off.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from ..config import TrainConfig
 from ..nets import CrossEntropyLoss, Net
+from ..results.profiled import Floor as Floor
 
 FLOAT = 4  # bytes of a number
 LABEL = 4  # bytes
-
-
-@dataclass(frozen=True)
-class Floor:
-    """flops : additions and multiplications; comparisons and copies count as none. bytes : read and written."""
-
-    flops: int = 0
-    bytes: int = 0
-
-    def seconds(self, flops_per_second: float, bytes_per_second: float) -> float:
-        """The longer of both at these peaks: nothing that does this work is faster."""
-        return max(self.flops / flops_per_second, self.bytes / bytes_per_second)
 
 
 def prepare(net: Net, layers: range) -> Floor:

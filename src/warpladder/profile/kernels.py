@@ -10,13 +10,13 @@ from ..device.occupancy import occupancy
 from ..device.timing import clocked
 from ..ops.chain import Slice
 from ..order import Order
+from ..results.profiled import KernelTime, Lane, LaunchShape, Part, Tiles
 from ..trainers.candidates import products
 from ..trainers.kernelwise.chain import Stage
 from ..trainers.kernelwise.feeds import StreamedFeed
 from ..trainers.kernelwise.timeline import Timeline, overlap
 from ..trainers.kernelwise.trainer import REPEATS, KernelTrainer
 from . import floor
-from .content import KernelTime, Lane, LaunchShape, Part, Tiles
 
 ROUNDS = 5
 LEAST = 2e-3  # seconds that one measurement should take, so that the clock's steps do not count

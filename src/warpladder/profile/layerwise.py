@@ -9,9 +9,9 @@ from time import perf_counter
 
 import numpy as np
 
+from ..results.profiled import Part
 from ..trainers.layerwise import LayerwiseTrainer
 from . import floor
-from .content import Part
 
 ROUNDS = 5
 LEAST = 2e-3  # seconds that one measurement should take

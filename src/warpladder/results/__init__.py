@@ -102,6 +102,7 @@ class RungResult:
     test_seconds : one pass over the test samples, with what it needs in place: the second of two passes, or of one alone where that takes longer than a
         timed repetition may.
     history : loss, accuracy and seconds of each epoch that was trained whole, the timed ones and those for the test accuracy; None where there was none.
+    sources : names of the files and classes that say how it computes, as `Results.sources` has them.
     peak_rss_bytes : largest resident set of a fresh process that holds such a data set and trains with this rung alone.
     held_bytes : what the trainer itself says it holds, by component.
     """
@@ -132,6 +133,7 @@ class RungResult:
     history: History | None = field(default=None, metadata=_LATER)
     sums: str = field(default="fp32", metadata=_LATER)
     unit: str | None = field(default=None, metadata=_LATER)
+    sources: tuple[str, ...] = field(default=(), metadata=_LATER)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "precision", ALSO.get(self.precision, self.precision))  # older files say "bfloat16"
@@ -152,6 +154,7 @@ class Results:
     config : the settings as `TrainConfig.as_dict` gives them; in older files those of the optimizer, then SGD, stand among the others.
     command : repeats the climb; empty where no command can, as for arrays of a program's own.
     stopped : why the climb is not whole; empty for one that came to its end. notes : what else must be known of the figures.
+    sources : the text of files and classes that rungs compute with, by name, a line each.
     """
 
     schema: int
@@ -166,6 +169,7 @@ class Results:
     rungs: tuple[RungResult, ...]
     stopped: str = field(default="", metadata=_LATER)
     notes: tuple[str, ...] = field(default=(), metadata=_LATER)
+    sources: dict[str, tuple[str, ...]] = field(default_factory=dict, metadata=_LATER)
 
     def timed(self) -> list[RungResult]:
         """The rungs and peers that have a time, in order."""

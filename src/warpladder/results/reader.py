@@ -16,10 +16,12 @@ from ..errors import ResultsError
 LATER: dict[str, bool] = {"added later": True}
 
 
-def read_json(raw: bytes) -> Any:
-    """The tree that these bytes spell; `ResultsError` where they are no JSON."""
+def read_json(raw: bytes, nan: bool = False) -> Any:
+    """The tree that these bytes spell; `ResultsError` where they are no JSON. With `nan`, NaN, which older files hold, is read as null."""
     try:
-        return json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+        return json.loads(
+            raw.decode("utf-8"), parse_constant=(lambda token: None if token == "NaN" else _no_constant(token)) if nan else _no_constant
+        )
     except UnicodeDecodeError:
         raise ResultsError("is not a results file: its bytes are not UTF-8 text") from None
     except json.JSONDecodeError as error:
@@ -38,11 +40,16 @@ def read(kind: Any, value: Any, where: str) -> Any:
     """`value`, out of JSON, as the annotated type `kind`: a dataclass, tuple[X, ...], dict[str, X], a union or a plain type."""
     if is_dataclass(kind):
         return _read_record(kind, value, where)
+    if kind is Any:
+        return value
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if origin is tuple:
         if not isinstance(value, list):
             raise _wrong(where, "a list", value)
-        return tuple(read(args[0], item, f"{where}[{i}]") for i, item in enumerate(value))
+        if args[-1] is not Ellipsis and len(value) != len(args):
+            raise _wrong(where, f"a list of {len(args)}", value)
+        each = args if args[-1] is not Ellipsis else (args[0],) * len(value)
+        return tuple(read(kind, item, f"{where}[{i}]") for i, (kind, item) in enumerate(zip(each, value, strict=True)))
     if origin is dict:
         if not isinstance(value, dict):
             raise _wrong(where, "an object", value)

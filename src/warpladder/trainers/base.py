@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -163,6 +164,10 @@ class Trainer(ABC):
     def spans(self) -> dict[str, float]:
         """Seconds spent since the trainer was built, by named part (compile, upload, ...), where it keeps count."""
         return {}
+
+    def sources(self) -> Sequence[type | Path]:
+        """The classes and files that say how this trainer computes, for a reader who compares two rungs; may be asked for after `load`."""
+        return [type(self)]
 
     def close(self) -> None:
         """Release what the trainer holds; it cannot be used afterwards."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -234,6 +236,11 @@ class LayerwiseTrainer(Trainer):
             held["workspace"] += self.feed.gather.workspace
             held["data"] = self.feed.bytes
         return held
+
+    def sources(self) -> list[Path]:
+        """The file of each operation: layers, loss and update."""
+        ops: list[object] = [] if self.batch is None else [*(op for _, op in self.batch.ops), self.batch.loss]
+        return [Path(inspect.getfile(type(op))) for op in (*ops, self.update) if op is not None]
 
     def peak(self) -> float | None:
         if self.xp is np:

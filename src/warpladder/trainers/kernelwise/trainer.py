@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from functools import partial
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...config import TrainConfig
-from ...device import Array, Device
+from ...device import Array, Device, Launch
 from ...errors import DataError
 from ...nets import CrossEntropyLoss, Net
 from ...ops.chain import Gather, Slice, chain
@@ -328,6 +330,18 @@ class KernelTrainer(Trainer):
 
     def spans(self) -> dict[str, float]:
         return dict(self.seconds)
+
+    def sources(self) -> list[type | Path]:
+        """The .cu file of each launch of a step with its headers, the file of each call of a library, and how samples come."""
+        if self.feed is None:
+            return []
+        stages = sorted(self.stages(self.parts()[0]), key=lambda stage: not stage.layers)  # layers first: they are what a reader looks for
+        calls = [call for stage in stages for call in stage.launches]
+        kernels = [call.kernel.source for call in calls if isinstance(call, Launch)]
+        libraries = [Path(inspect.getfile(type(call))) for call in calls if not isinstance(call, Launch)]
+        own = [type(self)] if type(self) is not KernelTrainer else []
+        files = [*(source.path for source in kernels), *libraries, *(header for source in kernels for header in source.headers)]
+        return [*files, type(self.feed), *own]
 
     def close(self) -> None:
         self._release()

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ from numba import typeof, types
 from ...config import TrainConfig
 from ...errors import DataError
 from ...machine import cores
-from ...nets import CrossEntropyLoss, Net
+from ...nets import Conv2d, CrossEntropyLoss, Net
 from ...ops.update.loops import compiled_rule
 from ...optimizers import NUMBERS
 from ...order import Order
@@ -162,6 +163,12 @@ class NativeTrainer(Trainer):
 
     def spans(self) -> dict[str, float]:
         return dict(self._spans)
+
+    def sources(self) -> list[Path]:
+        """The vector kernels that this net's products and the update are made of."""
+        convolves = any(isinstance(layer, Conv2d) for layer in self.net.layers)
+        names = ("simd", "thin", *(("conv",) if convolves else ()), "update", "run")
+        return [Path(__file__).with_name(f"{name}.py") for name in names]
 
     def close(self) -> None:
         if self._pool is not None:

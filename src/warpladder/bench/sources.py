@@ -1,0 +1,55 @@
+"""The source text that a rung computes with, as results keep it: whoever reads the page of a climb sees the code that was timed."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+from ..trainers.base import Trainer
+
+PACKAGE = Path(__file__).resolve().parent.parent
+
+#: Lines of one text that are kept at most: no file of warpladder has more, but one of a user's may.
+MOST = 1000
+
+
+def texts(trainer: Trainer, path: str | None) -> dict[str, tuple[str, ...]]:
+    """The lines of what a loaded trainer says it computes with, by name: "ops/linear/tiled.cu", "trainers/kernelwise/feeds.py, SyncFeed".
+
+    Parameters
+    ----------
+    trainer : Trainer
+    path : str or None
+        The file that the rung was loaded from, which stands first; None for a rung of warpladder.
+    """
+    try:
+        named = list(trainer.sources())
+    except Exception:  # a reader's convenience: no rung loses its time for it
+        named = []
+    found: dict[str, tuple[str, ...]] = {}
+    for each in (*([] if path is None else [Path(path)]), *named):
+        try:
+            name, text = _read(each)
+        except (OSError, TypeError, UnicodeDecodeError):  # a class of a file that was run like a program has no text of its own
+            continue
+        found.setdefault(name, _lines(text))
+    return found
+
+
+def _read(source: type | Path) -> tuple[str, str]:
+    if isinstance(source, Path):
+        return _name(source), source.read_text(encoding="utf-8-sig")
+    return f"{_name(Path(inspect.getfile(source)))}, {source.__name__}", inspect.getsource(source)
+
+
+def _name(path: Path) -> str:
+    full = path.resolve()
+    if full.is_relative_to(PACKAGE):
+        return full.relative_to(PACKAGE).as_posix()
+    return path.name if path.is_absolute() else path.as_posix()
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    """Printable lines without blanks at their ends, no more than `MOST`."""
+    lines = ["".join(c if c.isprintable() else "?" for c in line.expandtabs(4)).rstrip() for line in text.splitlines()]
+    return tuple(lines if len(lines) <= MOST else [*lines[:MOST], f"({len(lines) - MOST:,} more lines)"])
