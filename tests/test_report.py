@@ -2,14 +2,13 @@
 
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 from rich.console import Console
 
 from climbs import example, timed
 from warpladder.report import words
-from warpladder.report.page import page, write_page
+from warpladder.report.page import page
 from warpladder.report.table import table
 from warpladder.results import Checked, Gpu, RungResult
 
@@ -114,58 +113,6 @@ def test_counts(value, text):
     assert words.count(value) == text
 
 
-class Elements(HTMLParser):
-    """Checks that every element is closed, in order, and collects what the page refers to."""
-
-    VOID = ("meta", "br", "link", "img")
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.seen, self.references = [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        self.seen.append(tag)
-        self.references += [value for name, value in attrs if name in ("src", "href", "xlink:href", "action", "data")]
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.seen.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-1:]}"
-        self.open.pop()
-
-
-def test_the_page_is_whole_and_needs_nothing_else(tmp_path):
-    write_page(example(), tmp_path / "climb.html")
-    text = (tmp_path / "climb.html").read_text(encoding="utf-8")
-    elements = Elements()
-    elements.feed(text)
-    assert elements.open == [] and elements.references == []
-    assert "script" not in elements.seen
-    assert not re.search(r"https?:|url\(|@import", text)
-    assert text.count('<rect class="rung"') == 3 and text.count('<rect class="peer"') == 1
-    assert text.count('class="sample"') == 12
-    for part in (
-        "warpladder climb mlp --data mnist",
-        "Example 9000",
-        "0123456789abcdef",
-        "prefers-color-scheme: dark",
-        "floor of 2 threads of the CPU: 237 ms",
-        "update of 1.bias",
-    ):
-        assert part in text
-
-
-def test_bars_begin_at_the_floor_and_grow_with_the_logarithm():
-    results = example(rungs=tuple(timed(name, "", (0.2372 * factor,)) for name, factor in (("a", 10), ("b", 100), ("c", 1000))))
-    bars = re.findall(r'<rect class="rung" x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', page(results))
-    starts, widths = {bar[0] for bar in bars}, [float(bar[1]) for bar in bars]
-    assert len(starts) == 1
-    assert widths[1] == pytest.approx(2 * widths[0], rel=0.01) and widths[2] == pytest.approx(3 * widths[0], rel=0.01)
-
-
 def test_nothing_in_the_results_is_read_as_markup():
     hostile = "<script>alert(1)</script>[bold red]&amp;"
     rung = timed("numpy", hostile, (2.0,), deviations=(hostile,))
@@ -230,23 +177,8 @@ def test_every_rung_is_measured_by_the_peak_of_its_own_unit():
         "floor of the NVIDIA H200 in bf16: 49.6 us",
     ):
         assert line in html
-    assert "12.2x its floor" in html and "1.82x its floor" in html
+    assert ">12.2x<" in html and ">1.82x<" in html
     assert all(results.share(rung) <= 1 for rung in results.timed())
-
-
-def test_labels_of_the_chart_stay_inside_it():
-    name = "torch:device=cuda:mode=compile:precision=bfloat16"
-    text = page(example(rungs=(*example().rungs, timed(name, "t", (400.0,), peer=True, steps=1))))
-    (width,) = (float(found) for found in re.findall(r'viewBox="0 0 ([\d.]+) ', text))
-    letter = 7  # of 13 px system-ui, at most on average
-    for x, label in re.findall(r'<text class="name" x="([\d.]+)" y="[\d.]+">([^<]*)<', text):
-        assert float(x) - letter * len(label) >= 0, label
-    small = re.findall(r'<text class="options" x="([\d.]+)" y="[\d.]+">([^<]*)<', text)
-    assert [label for _, label in small] == [name.partition(":")[2]]
-    for x, label in small:
-        assert float(x) - letter * 10.5 / 13 * len(label) >= 0, label
-    for x, label in re.findall(r'<text class="time" x="([\d.]+)" y="[\d.]+">([^<]*)<', text):
-        assert float(x) + letter * len(label) <= width, label
 
 
 def test_a_climb_that_was_stopped_says_so_before_anything_else():
@@ -297,10 +229,3 @@ def test_settings_of_older_files_are_shown():
     former = example(config={"batch_size": None, "learning_rate": 0.1, "momentum": 0.9, "nesterov": True})
     assert "batch full, SGD 0.1, momentum 0.9, tested after" in " ".join(shown(former, 120).split())
     assert "<dt>learning_rate</dt><dd>0.1</dd>" in page(former)
-
-
-def test_a_narrow_screen_is_told_that_there_is_more():
-    html = page(example())
-    assert html.count('<p class="hint">') == html.count('<div class="wide">') >= 4
-    assert "@media (max-width: 42rem) { .hint { display: block; }" in html
-    assert "no command repeats it" in page(example(command=""))

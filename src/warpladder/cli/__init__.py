@@ -18,6 +18,7 @@ from .gemm import gemm
 from .nets import nets
 from .predict import predict
 from .profile import profile
+from .report import report
 from .rungs import rungs
 from .svm import svm
 from .train import train
@@ -60,7 +61,7 @@ def group(ctx: click.Context) -> None:
         ctx.exit(BAD_INPUT)
 
 
-for _command in (climb, train, profile, evaluate, predict, features, svm, nets, rungs, data, check, gemm):
+for _command in (climb, report, train, profile, evaluate, predict, features, svm, nets, rungs, data, check, gemm):
     group.add_command(_command)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -25,12 +26,17 @@ if TYPE_CHECKING:
 FILES = ("results.json", "report.html")
 
 
+#: The page is drawn anew during a climb when so many times as long has passed as drawing it took: no rung waits for pictures.
+PATIENCE = 20
+
+
 @dataclass
 class Record:
     """The files of one climb.
 
     headings : of its tasks; one, empty, where nothing but rungs is compared.
     tasks : the latest results of each task that was begun. failed : why they could not be written, told once.
+    next_page : when the page may be written again, on the clock of `perf_counter`; results.json is written at every news.
     """
 
     folder: Path
@@ -38,6 +44,7 @@ class Record:
     tasks: list[Results] = field(default_factory=list)
     at: int = -1  # the task under way
     failed: OSError | None = None
+    next_page: float = 0.0
 
     def begin(self, heading: str) -> None:
         """Say that the next task begins."""
@@ -57,7 +64,7 @@ class Record:
         if news is not None:
             print(told(news), flush=True)
         try:
-            self._write()
+            self._write(page=perf_counter() >= self.next_page)
         except OSError as error:
             if self.failed is None:
                 click.echo(
@@ -102,15 +109,22 @@ class Record:
 
         return Sweep(SCHEMA, self.headings, tuple(self.tasks))
 
-    def _write(self) -> None:
+    def _write(self, page: bool = True) -> None:
         from ..report.page import write_page, write_sweep
 
-        if len(self.headings) > 1:
-            self._sweep().save(self.folder / FILES[0])
-            write_sweep(self._sweep(), self.folder / FILES[1])
+        sweep, (stored, shown) = self._sweep(), (self.folder / name for name in FILES)
+        several = len(self.headings) > 1
+        if several:
+            sweep.save(stored)
         else:
-            self.tasks[0].save(self.folder / FILES[0])
-            write_page(self.tasks[0], self.folder / FILES[1])
+            self.tasks[0].save(stored)
+        if page:
+            start = perf_counter()
+            if several:
+                write_sweep(sweep, shown)
+            else:
+                write_page(self.tasks[0], shown)
+            self.next_page = perf_counter() + PATIENCE * (perf_counter() - start)
 
 
 @contextmanager

@@ -3,23 +3,49 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from html import escape
 
-from ..results import Gpu, Results, RungResult
+from ..results import Results
 from ..results.files import write_whole
+from ..results.profiled import Profile
 from ..results.sweep import Sweep
-from . import words
-from .chart import chart
+from . import code, sections, words
+from .compare import comparison
+from .html import table
 from .style import STYLE
 from .sweep import rows, score_name
 
-SCORES = {"CrossEntropyLoss": "test accuracy", "MSELoss": "test MSE"}
 
-
-def write_page(results: Results, path: str | os.PathLike[str]) -> None:
+def write_page(
+    results: Results | Sequence[Results], path: str | os.PathLike[str], labels: Sequence[str] = (), profiles: Sequence[Profile] = ()
+) -> None:
     """Write the page; an old one stays whole until the new one is on the disk."""
-    write_whole(path, page(results))
+    write_whole(path, page(results, labels, profiles))
+
+
+def page(results: Results | Sequence[Results], labels: Sequence[str] = (), profiles: Sequence[Profile] = (), pictures: bool = True) -> str:
+    """The page's text.
+
+    Parameters
+    ----------
+    results : Results or sequence of Results
+        One climb, or several that are compared with the first.
+    labels : sequence of str
+        What several climbs are called, each by its own name.
+    profiles : sequence of Profile
+        Of rungs of these climbs: each stands with the first climb of its net that timed its rung, or else with the first.
+    pictures : bool
+        Whether there are pictures, which take the longest.
+    """
+    climbs = [results] if isinstance(results, Results) else list(results)
+    titles = [_title(climb) for climb in climbs]
+    if len(climbs) == 1:
+        return _document(titles[0], f"warpladder climb, {_when(climbs[0])}", _sections(climbs, [""], profiles, pictures))
+    labels = list(labels) or [f"climb {at}" for at in range(1, len(climbs) + 1)]
+    named = [f"{label}: {title}" for label, title in zip(labels, titles, strict=True)]
+    made = [("compare", "Comparison", comparison(climbs, labels, pictures)), *_sections(climbs, labels, profiles, pictures, named)]
+    return _document(f"{' and '.join(dict.fromkeys(titles))}: {len(climbs)} climbs", "warpladder, climbs beside each other", made)
 
 
 def write_sweep(sweep: Sweep, path: str | os.PathLike[str]) -> None:
@@ -27,227 +53,97 @@ def write_sweep(sweep: Sweep, path: str | os.PathLike[str]) -> None:
     write_whole(path, sweep_page(sweep))
 
 
-def page(results: Results) -> str:
-    """The page's text."""
-    return _document(results, f"{_findings(results)}\n{_circumstances(results)}")
-
-
-def sweep_page(sweep: Sweep) -> str:
-    """The text of a page with all tasks: their times beside each other, then each under its heading."""
-    table = _table(
-        ("rung", "task", "time per epoch", "images per s", score_name(sweep.tasks[0])),
-        [("rung", [f"<b>{escape(name)}</b>", escape(task), *map(escape, figures)]) for name, task, figures in rows(sweep)],
-        (0, 1),
-    )
+def sweep_page(sweep: Sweep, pictures: bool = True) -> str:
+    """The text of a page with all tasks: their times beside each other, then each task under its heading."""
+    heads = ("rung", "task", "time per epoch", "images per s", score_name(sweep.tasks[0]))
+    told = [("rung", [f"<b>{escape(name)}</b>", escape(task), *map(escape, figures)]) for name, task, figures in rows(sweep)]
     missing = "".join(f'<p class="warning">{escape(heading)}: not reached.</p>' for heading in sweep.missing)
-    parts = [_section("All tasks", missing + table)]
-    parts += [f'<h1 class="task">{escape(heading)}</h1>\n{_findings(results)}' for heading, results in sweep.items()]
-    return _document(sweep.tasks[-1], "\n".join([*parts, _circumstances(sweep.tasks[-1])]))
+    labels = [heading for heading, _ in sweep.items()]
+    made = [("tasks", "All tasks", missing + table("All tasks", heads, told, (0, 1))), *_sections(sweep.tasks, labels, (), pictures, labels)]
+    return _document(_title(sweep.tasks[-1]), f"warpladder climb of several tasks, {_when(sweep.tasks[-1])}", made)
 
 
-def _findings(results: Results) -> str:
-    """What was found about one task."""
-    warnings = "".join(f'<p class="warning">{escape(text)}</p>' for text in words.warnings(results))
-    picture = _wide(chart(results)) + _reading(results) if results.timed() else ""
-    sections = (
-        ("", f'{warnings}<p class="conclusion">{escape(words.conclusion(results))}</p>{picture}'),
-        ("The climb", _climb(results) + _remarks(results)),
-        ("Verdicts", _verdicts(results)),
-        ("Every sample", _samples(results)),
-        ("Net, data and settings", _settings(results)),
+#: A section of the page: the name of its anchor, its heading, its text.
+Section = tuple[str, str, str]
+
+
+def _title(results: Results) -> str:
+    return f"{results.net.name} on {results.data.name}"
+
+
+def _sections(
+    climbs: Sequence[Results], labels: Sequence[str], profiles: Sequence[Profile], pictures: bool, headings: Sequence[str] = ("",)
+) -> list[Section]:
+    """The sections of each climb, the first under the climb's heading; the others are told apart by the climb's label."""
+    places = [_place(profile, climbs) for profile in profiles]
+    made: list[Section] = []
+    for at, (climb, label, heading) in enumerate(zip(climbs, labels, headings, strict=True)):
+        name = f"c{at}" if len(climbs) > 1 else "c"
+        own = [profile for profile, place in zip(profiles, places, strict=True) if place == at]
+        made.append((name, heading, _head(climb, name, pictures)))
+        found = _climb(climb, own, name, pictures)
+        made += [(ident, f"{told}, {label}" if label else told, text) for ident, told, text in found if text]
+    return made
+
+
+def _document(title: str, kind: str, made: Sequence[Section]) -> str:
+    """The whole page."""
+    links = "".join(f'<li><a href="#{ident}">{escape(heading)}</a></li>' for ident, heading, _ in made if heading)
+    parts = "\n".join(
+        f'<section id="{ident}">{f"<h2>{escape(heading)}</h2>" if heading else ""}\n{text}\n</section>' for ident, heading, text in made
     )
-    return "\n".join(_section(head, text) for head, text in sections if text)
-
-
-def _circumstances(results: Results) -> str:
-    """What it was found on, and how to find it again."""
-    return "\n".join((_section("Machine", _machine(results)), _section("Do it again", _again(results))))
-
-
-def _section(head: str, text: str) -> str:
-    return f"<section>{f'<h2>{head}</h2>' if head else ''}\n{text}\n</section>"
-
-
-def _document(results: Results, body: str) -> str:
-    """The whole page, with net and data set for its title."""
-    title = f"{results.net.name} on {results.data.name}"
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
 <title>{escape(title)} - warpladder</title>
 <style>{STYLE}</style>
 </head>
 <body>
+<a class="skip" href="#main">To the results</a>
 <header>
-<p class="kind">warpladder climb, {escape(results.created.replace("T", " ").replace("+00:00", " UTC"))}</p>
+<p class="kind">{escape(kind)}</p>
 <h1>{escape(title)}</h1>
 </header>
-{body}
+<main id="main">
+<nav aria-label="Contents"><ul>{links}</ul></nav>
+{parts}
+</main>
 </body>
 </html>
 """
 
 
-def _table(heads: Iterable[str], rows: Iterable[tuple[str, Iterable[str]]], text: tuple[int, ...] = (0,)) -> str:
-    """A table of cells that are HTML already; the columns of these numbers hold text, the others figures."""
-
-    def cells(tag: str, values: Iterable[str]) -> str:
-        return "".join(f"<{tag}{' class=text' if at in text else ''}>{value}</{tag}>" for at, value in enumerate(values))
-
-    lines = [f'<tr class="{kind}">{cells("td", values)}</tr>' for kind, values in rows]
-    return _wide(f"<table><thead><tr>{cells('th', heads)}</tr></thead><tbody>{''.join(lines)}</tbody></table>")
+def _place(profile: Profile, climbs: Sequence[Results]) -> int:
+    """The climb that a profile stands with, by its number."""
+    own = (at for at, climb in enumerate(climbs) if climb.net.name == profile.net and any(r.name == profile.rung for r in climb.timed()))
+    return next(own, 0)
 
 
-def _wide(content: str) -> str:
-    """What a narrow screen shows a part of, and says so."""
-    return f'<p class="hint">There is more to the right: swipe.</p><div class="wide">{content}</div>'
+def _when(results: Results) -> str:
+    return results.created.replace("T", " ").replace("+00:00", " UTC")
 
 
-def _name(rung: RungResult) -> str:
-    """A rung's name, and a line below for each of its options."""
-    name, options = words.parts_of(rung.name)
-    return f"<b>{escape(name)}</b>" + "".join(f'<span class="options">:{escape(option)}</span>' for option in options)
+def _head(results: Results, name: str, pictures: bool) -> str:
+    """What comes first: what must be known, which is fastest, the picture and the table."""
+    warnings = "".join(f'<p class="warning">{escape(text)}</p>' for text in words.warnings(results))
+    conclusion = f'<p class="conclusion">{escape(words.conclusion(results))}</p>'
+    return f"{warnings}{conclusion}{sections.picture(results, name, pictures)}{sections.climb(results)}"
 
 
-def _kind(results: Results, rung: RungResult) -> str:
-    if rung.timing is None:
-        return "none" if rung.status == "missing" else "bad"
-    return "fastest" if rung is results.fastest(peers=True) and not results.disturbed else "peer" if rung.peer else "rung"
-
-
-def _climb(results: Results) -> str:
-    rows = []
-    for rung in words.shown(results):
-        figures = [words.STATUS.get(rung.status, ""), "", ""]
-        if rung.timing is not None:
-            time = words.seconds(rung.timing.seconds_per_epoch) + "*" * rung.timing.scaled
-            figures = [time, f"{100 * rung.timing.spread:.1f} %", words.count(rung.timing.samples_per_second)]
-        share = results.share(rung)
-        figures += [
-            words.times(results.over_first(rung)),
-            words.times(results.over_below(rung)),
-            "" if share is None else words.percent(share),
-        ]
-        figures += [words.error(rung), words.score(rung), f"{words.megabytes(rung.peak_rss_bytes)} MB" if rung.peak_rss_bytes else ""]
-        rows.append((_kind(results, rung), [_name(rung) + " <i>peer</i>" * rung.peer, *map(escape, figures), escape(rung.idea)]))
-    heads = ("rung", "time per epoch", "spread", "images per s", "over first", "over below", "of peak", "error")
-    return _table((*heads, SCORES.get(results.net.loss, "test"), "peak memory", "idea"), rows, (0, 10))
-
-
-def _remarks(results: Results) -> str:
-    lines = [f"<li><b>{escape(name)}</b>: {escape(remark)}</li>" for name, remark in words.remarks(results)]
-    lines.append(
-        f"<li>The {SCORES.get(results.net.loss, 'test')} is that after {words.epochs(results.epochs)} from the initial weights.</li>"
-    )
-    absent = words.absent(results)
-    lines += [f"<li><b>{escape(who)}</b>: {escape(why)}</li>" for who, why in absent]
-    lines += [f"<li>{escape(words.LISTED)}</li>"] * bool(absent)
-    return f'<ul class="remarks">{"".join(lines)}</ul>'
-
-
-def _reading(results: Results) -> str:
-    units = {words.unit_name(results, rung): results.peak(rung) for rung in results.timed()}
-    peaks = ", ".join(f"{words.three(peak / 1e9)} GFLOP/s for {unit}" for unit, peak in units.items() if peak)
-    text = (
-        f"Median of {results.repeats} repetition{'s' * (results.repeats != 1)}; dots are the repetitions; the scale is logarithmic. "
-        f"A floor is what the net's {results.net.train_flops * results.data.train / 1e9:,.1f} GFLOP per epoch would take a unit that did nothing "
-        f"but multiply and add: {peaks}. A time below the floor of a rung's own arithmetic is refused."
-    )
-    return f'<p class="note">{escape(text)}</p>'
-
-
-def _verdicts(results: Results) -> str:
-    rows = []
-    for rung in words.shown(results):
-        verdict, error, bound, reason = words.proof(rung), "", "", rung.reason
-        if rung.check is not None:
-            reason = rung.check.reason
-            error, bound = words.error(rung), "" if rung.check.bound is None else f"{rung.check.bound:.0e}"
-        same = {None: "", True: "yes", False: "no"}[rung.same_bits]
-        rows.append(
-            (
-                _kind(results, rung),
-                [_name(rung), verdict, error, bound, same, f'<span class="long">{escape(reason)}</span>'],
-            )
-        )
-    note = (
-        "Before it is timed each rung is checked against a float64 reference; after it, an untimed run of its fastest repetition must end in the "
-        "same bits."
-    )
-    if any(rung.check and rung.check.kept for rung in results.rungs):
-        note += (
-            " A kept verdict is that of an earlier climb of the same code on the same data, with the same settings, libraries and machine."
-        )
-    return f'<p class="note">{note}</p>' + _table(
-        ("rung", "verdict", "error", "bound", "same bits", '<span class="long">reason</span>'), rows, (0, 1)
-    )
-
-
-def _samples(results: Results) -> str:
-    rows = []
-    for rung in results.timed():
-        assert rung.timing is not None
-        parts = (
-            rung.check.seconds if rung.check and not rung.check.kept else None,
-            rung.build_seconds,
-            rung.load_seconds,
-            rung.first_seconds,
-        )
-        cells = [_name(rung), *("" if part is None else words.seconds(part) for part in parts)]
-        cells += [f"{rung.timing.steps:,} of {rung.timing.epoch_steps:,}", ", ".join(words.seconds(s) for s in rung.timing.seconds)]
-        rows.append((_kind(results, rung), cells))
-    return _table(("rung", "proof", "build", "load", "first step", "steps a repetition, of an epoch", "repetitions"), rows) if rows else ""
-
-
-def _settings(results: Results) -> str:
-    net, data = results.net, results.data
-    pairs = [
-        ("net", f"{net.name}: {' '.join(net.layers)}, {net.loss}"),
-        ("parameters", f"{net.parameters:,}"),
-        ("FLOPs to train one sample", f"{net.train_flops:,}"),
-        (
-            "data",
-            f"{data.name}: {data.train:,} training and {data.test:,} test samples of {'x'.join(map(str, data.in_shape))}, {data.dtype}",
-        ),
-        *((name, words.setting(value)) for name, value in results.config.items()),
+def _climb(results: Results, profiles: Sequence[Profile], name: str, pictures: bool) -> list[Section]:
+    """Each section after the first."""
+    return [
+        (f"{name}-learning", "Loss and accuracy", sections.learning(results, name, pictures)),
+        (f"{name}-time", "Where the time goes", sections.parts(results, profiles, name, pictures)),
+        (f"{name}-roof", "Roofline", sections.roof(results, name, pictures)),
+        (f"{name}-memory-use", "Memory", sections.memory(results, name, pictures)),
+        (f"{name}-verdicts", "Verdicts", sections.verdicts(results)),
+        (f"{name}-rungs", "Each rung, beside the one below", code.rungs(results, name)),
+        (f"{name}-settings", "Net, data and settings", sections.settings(results)),
+        (f"{name}-machine", "Machine", sections.machine(results)),
+        (f"{name}-again", "Do it again", sections.again(results)),
     ]
-    return _pairs(pairs)
-
-
-def _machine(results: Results) -> str:
-    m = results.machine
-    pairs = [
-        ("processor", f"{m.cpu} ({m.target}), {m.cores} cores, {m.threads} used; {' '.join(m.features)}"),
-        ("multiply-adds", f"{words.three(m.fma_peak / 1e9)} GFLOP/s, measured"),
-        (
-            "memory",
-            ("" if m.memory_bytes is None else f"{m.memory_bytes / 2**30:.1f} GiB, ") + f"{words.three(m.bandwidth / 1e9)} GB/s measured",
-        ),
-        *([("GPU", _gpu(m.gpu))] if m.gpu else []),
-        ("system", f"{m.system}, {m.python}"),
-        ("packages", ", ".join(f"{name} {version}" for name, version in m.packages.items())),
-        ("commit", "-" if m.commit is None else m.commit + (" and changes" if m.dirty else "")),
-        ("load when it began", "-" if m.load_average is None else f"{m.load_average:g}"),
-    ]
-    return _pairs(pairs)
-
-
-def _gpu(g: Gpu) -> str:
-    clock = "" if g.clock_mhz is None or g.clock_most_mhz is None else f", at {g.clock_mhz:g} of {g.clock_most_mhz:g} MHz"
-    driver = "" if g.driver is None else f"driver {g.driver}, "
-    return (
-        f"{g.name} (compute capability {g.capability}), {g.multiprocessors} multiprocessors, {g.memory_bytes / 2**30:.1f} GiB{clock}; "
-        f"{driver}CUDA {g.cuda}, NVRTC {g.nvrtc}"
-    )
-
-
-def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
-    return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{escape(text)}</dd>' for name, text in pairs)}</dl>"
-
-
-def _again(results: Results) -> str:
-    if results.command:
-        return f"<pre>{escape(results.command)}</pre>"
-    return '<p class="note">A program ran this climb, on data or rungs of its own: no command repeats it.</p>'

@@ -13,6 +13,12 @@ def seconds(value: float) -> str:
     return f"{three(value * 1e9)} ns"
 
 
+def short(text: str) -> str:
+    """A figure without zeros at the end of its fraction, for axes: "8 us" for "8.00 us"."""
+    figure, space, unit = text.partition(" ")
+    return (figure.rstrip("0").rstrip(".") if "." in figure else figure) + space + unit
+
+
 def parts_of(name: str) -> tuple[str, list[str]]:
     """A rung's name apart: the name without options, and each option as "block_size=512"."""
     rung, *options = name.split(":")
@@ -168,6 +174,16 @@ def _unit(results: Results, rung: RungResult) -> tuple[str, str]:
     if results.on_cpu(rung):
         return f"{m.threads} thread{'s' * (m.threads != 1)} of the CPU", " in fp64" if rung.precision == "fp64" else ""
     return f"the {m.gpu.name if m.gpu else 'GPU'}", f" in {rung.precision}{f' on its {rung.unit}' if rung.unit else ''}"
+
+
+def floors(results: Results) -> list[tuple[str, float]]:
+    """Each unit that rungs compute on, and the seconds that the net's own arithmetic takes it for an epoch at least."""
+    found: dict[str, float] = {}
+    for rung in results.timed():
+        peak = results.peak(rung)
+        if rung.timing is not None and peak is not None:
+            found.setdefault(unit_name(results, rung), results.net.train_flops * rung.timing.epoch_samples / peak)
+    return list(found.items())
 
 
 def remarks(results: Results) -> list[tuple[str, str]]:

@@ -1,0 +1,75 @@
+"""Each rung with its idea, and the source that it computes with beside that of the rung below."""
+
+from __future__ import annotations
+
+from html import escape
+
+from ..results import Results, RungResult
+
+
+def rungs(results: Results, name: str) -> str:
+    """A part that opens for each rung of the ladder, from the first up; what a rung shares with the one below is named and not repeated."""
+    ladder = [rung for rung in results.rungs if not rung.peer and rung.status != "unsupported"]
+    out = []
+    below: RungResult | None = None
+    for at, rung in enumerate(ladder):
+        out.append(_rung(results, rung, below, f"{name}-rung{at}"))
+        if rung.sources:
+            below = rung
+    peers = [rung for rung in results.rungs if rung.peer and rung.status != "unsupported"]
+    out += [f"<p><b>{escape(rung.name)}</b>, a peer: {escape(rung.idea)}</p>" for rung in peers]
+    return "".join(out)
+
+
+def _rung(results: Results, rung: RungResult, below: RungResult | None, name: str) -> str:
+    idea = f"<p>{escape(rung.idea)}</p>"
+    known = [source for source in rung.sources if source in results.sources]
+    if not known:
+        return f'<section id="{name}"><h3>{escape(rung.name)}</h3>{idea}</section>'
+    before = [source for source in below.sources if source in results.sources] if below else []
+    new = [source for source in known if source not in before]
+    left = [source for source in before if source not in known]
+    shared = [source for source in known if source in before]
+    shown: list[str] = []
+    for source in new:
+        partner = _partner(source, left)
+        if partner is not None:
+            left.remove(partner)
+        shown.append(_pair(results, rung, source, below, partner, opened=not shown))
+    if shared and below is not None:
+        shown.append(f'<p class="note">As {escape(below.name)}: {escape(", ".join(shared))}.</p>')
+    return f'<section id="{name}"><h3>{escape(rung.name)}</h3>{idea}{"".join(shown)}</section>'
+
+
+def _partner(source: str, others: list[str]) -> str | None:
+    """What the rung below does the same work with: a text from the same folder, of the same kind where there is one."""
+    near = [other for other in others if _folder(other) == _folder(source)]
+    return next((other for other in near if _kind(other) == _kind(source)), near[0] if near else None)
+
+
+def _folder(source: str) -> str:
+    """A file's folder; an operation's folder whichever rung computes it, and the file itself for a class in it."""
+    path, _, inside = source.partition(",")
+    return path if inside else path.rpartition("/")[0]
+
+
+def _kind(source: str) -> str:
+    return source.partition(",")[0].rpartition(".")[2]
+
+
+def _pair(results: Results, rung: RungResult, source: str, below: RungResult | None, partner: str | None, *, opened: bool) -> str:
+    lines = len(results.sources[source])
+    told = f"{escape(source)} <small>{lines:,} line{'s' * (lines != 1)}</small>"
+    beside = ""
+    if below is not None and partner is not None:
+        told += f" <small>beside {escape(below.name)}'s {escape(partner)}</small>"
+        beside = _text(results, below.name, partner)
+    return (
+        f"<details{' open' * opened}><summary>{told}</summary>"
+        f'<div class="{"beside" if beside else "alone"}">{beside}{_text(results, rung.name, source)}</div></details>'
+    )
+
+
+def _text(results: Results, name: str, source: str) -> str:
+    label, text = escape(f"{name}: {source}"), escape("\n".join(results.sources[source]))
+    return f'<figure class="code"><figcaption>{label}</figcaption><pre tabindex="0" aria-label="{label}">{text}</pre></figure>'

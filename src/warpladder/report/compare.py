@@ -1,0 +1,137 @@
+"""Climbs beside each other: two machines, two commits, two students. What changed by more than the noise of the repetitions is marked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+from ..results import Results, RungResult
+from . import words
+from .figures import ladder
+from .html import note, plot, rung_name, table
+
+#: A change is marked where repetitions of one and the same program would be so far apart by chance in no more than this share of cases.
+CHANCE = 0.05
+
+
+def comparison(climbs: Sequence[Results], labels: Sequence[str], pictures: bool) -> str:
+    """The picture, the times of every rung in each climb against the first, and what else differs."""
+    first, others = climbs[0], climbs[1:]
+    names = list(dict.fromkeys(rung.name for climb in climbs for rung in climb.timed()))
+    out = "".join(f'<p class="warning">{escape(text)}</p>' for text in _warnings(climbs, labels))
+    both = [name for name in names if sum(any(rung.name == name for rung in climb.timed()) for climb in climbs) > 1]
+    if both and pictures:
+        alt = "Time per epoch of each rung in each climb; the table below has the figures."
+        caption = "A mark is the median of the repetitions, a line reaches from the fastest to the slowest; the scale is logarithmic."
+        out += plot("compare", alt, ladder.compared(both, climbs, labels), caption)
+    heads = ["rung", *map(escape, labels)]
+    rows = []
+    for name in names:
+        told = next(rung for climb in climbs for rung in climb.timed() if rung.name == name)
+        base = _find(first, name)
+        cells, changed = [_time(base)], False
+        for other in others:
+            text, marked = change(first, base, other, _find(other, name))
+            cells.append(_time(_find(other, name)) + (f'<span class="options">{text}</span>' if text else ""))
+            changed |= marked
+        rows.append(("changed" if changed else "", [rung_name(told), *cells]))
+    if rows:
+        text = (
+            f"Each against {labels[0]}. Marked with ▲ (slower) or ▼ (faster): all repetitions of one lie on the same side of all of the other's, which "
+            f"repetitions of one program would do by chance at most once in {1 / CHANCE:.0f} times. That is the noise within a climb: two climbs of one "
+            "commit may differ by more, since machines warm up and share."
+        )
+        out += note(text) + table("Times in each climb", heads, rows)
+    return out + _differences(climbs, labels)
+
+
+def change(first: Results, base: RungResult | None, other: Results, rung: RungResult | None) -> tuple[str, bool]:
+    """How a rung's time changed from one climb to another, in words, and whether that is beyond the noise."""
+    if base is None or rung is None or base.timing is None or rung.timing is None:
+        return "", False
+    ratio = rung.timing.seconds_per_epoch / base.timing.seconds_per_epoch
+    if first.disturbed or other.disturbed:
+        return "disturbed: not compared", False
+    if task(first) != task(other):
+        return "another task", False
+    told = f"{words.times(1 / ratio)} as fast" if ratio <= 1 else f"{words.times(ratio)} the time"
+    chance = 2 / math.comb(len(base.timing.epochs) + len(rung.timing.epochs), len(rung.timing.epochs))
+    if chance > CHANCE:
+        return f"{told}; too few repetitions to say more", False
+    if max(rung.timing.epochs) < min(base.timing.epochs):
+        return f"<b>▼ {told}</b>", True
+    if min(rung.timing.epochs) > max(base.timing.epochs):
+        return f"<b>▲ {told}</b>", True
+    return "within the noise", False
+
+
+def task(results: Results) -> dict[str, object]:
+    """What is trained: times of different tasks say nothing about each other."""
+    net, data = results.net, results.data
+    told: dict[str, object] = {"net": net.name, "layers": net.layers, "loss": net.loss, "data": data.name, "training samples": data.train}
+    return told | {name: value for name, value in results.config.items() if name not in ("seed", "epochs", "log_every")}
+
+
+def _find(climb: Results, name: str) -> RungResult | None:
+    return next((rung for rung in climb.rungs if rung.name == name), None)
+
+
+def _time(rung: RungResult | None) -> str:
+    if rung is None:
+        return "not climbed"
+    if rung.timing is None:
+        return escape(words.STATUS.get(rung.status, ""))
+    return escape(words.seconds(rung.timing.seconds_per_epoch) + "*" * rung.timing.scaled)
+
+
+def _warnings(climbs: Sequence[Results], labels: Sequence[str]) -> list[str]:
+    out = []
+    for climb, label in zip(climbs[1:], labels[1:], strict=True):
+        one, two = task(climbs[0]), task(climb)
+        differing = [
+            f"{name} {words.setting(one.get(name))} and {words.setting(two.get(name))}"
+            for name in dict.fromkeys([*one, *two])
+            if one.get(name) != two.get(name)
+        ]
+        if differing:
+            out.append(f"{labels[0]} and {label} did not train the same task, so their times are not compared: {'; '.join(differing)}.")
+    for climb, label in zip(climbs, labels, strict=True):
+        if climb.disturbed:
+            out.append(f"{label} was disturbed by other processes: no change of it is marked.")
+        if climb.stopped:
+            out.append(f"{label} did not come to its end: {climb.stopped.rstrip('.')}.")
+    return out
+
+
+def _differences(climbs: Sequence[Results], labels: Sequence[str]) -> str:
+    """Facts of machine, packages and outcome that are not the same everywhere."""
+    facts = [_facts(climb) for climb in climbs]
+    rows = []
+    for name in dict.fromkeys(name for each in facts for name in each):
+        values = [each.get(name, "-") for each in facts]
+        if len(set(values)) > 1:
+            rows.append(("", [escape(name), *map(escape, values)]))
+    if not rows:
+        return note("Machine, packages and outcome are the same in all of them.")
+    return "<h3>What differs</h3>" + table("What differs", ["", *map(escape, labels)], rows, tuple(range(len(labels) + 1)))
+
+
+def _facts(results: Results) -> dict[str, str]:
+    m = results.machine
+    best = results.fastest(peers=True)
+    found = {
+        "fastest": "none" if best is None else "not said of a disturbed climb" if results.disturbed else best.name,
+        "when": results.created.replace("T", " ").replace("+00:00", " UTC"),
+        "commit": "-" if m.commit is None else m.commit[:12] + (" and changes" if m.dirty else ""),
+        "processor": f"{m.cpu}, {m.threads} of {m.cores} cores",
+        "GPU": m.gpu.name if m.gpu else "none",
+        "system": f"{m.system}, {m.python}",
+        "repetitions": str(results.repeats),
+    }
+    found |= m.packages
+    for rung in words.shown(results):
+        found[f"{rung.name}: proof"] = words.proof(rung)
+        if words.score(rung):
+            found[f"{rung.name}: test score"] = words.score(rung)
+    return found

@@ -1,0 +1,140 @@
+"""Bars: the parts of a step from a profile, and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...results import Results, RungResult
+from ...results.profiled import Profile
+from .. import words
+from .svg import INK, PAPER, PEER, RUNG, SERIES, SOFT, Canvas, clipped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.ticker import MaxNLocator
+
+LETTER = 6.9  # pixels of a letter of 11.5, at most on average
+
+#: The phases of a step that look alike.
+PHASES = {"forward": 0, "backward": 1, "loss": 2, "update": 3}
+
+
+def parts_alt(found: Profile) -> str:
+    """The picture of a profile in words."""
+    told = ", ".join(f"{label} {words.seconds(part.seconds)}" for label, part in zip(part_labels(found), found.parts, strict=True))
+    return f"Time of each part of a training step on {found.rung}: {told}."
+
+
+def part_labels(found: Profile) -> list[str]:
+    """Each part by its number, its layers and its phase."""
+    return [
+        f"{at}. {part.name}" + (f", {part.phase}" if part.phase not in part.name.split(", ") else "")
+        for at, part in enumerate(found.parts, 1)
+    ]
+
+
+def parts(found: Profile) -> Callable[[Canvas], None]:
+    """Draws a bar for each part of a step, in order, and a line at the least that it must take."""
+
+    def draw(canvas: Canvas) -> None:
+        def note(at: int) -> str:
+            return f"{words.seconds(found.parts[at].seconds)}, {words.percent(found.parts[at].seconds / found.parts_seconds)}"
+
+        labels = part_labels(found)
+        times = [part.seconds for part in found.parts]
+        ax = _rows(canvas, labels, times, note)
+        for y, part in enumerate(found.parts):
+            series = PHASES.get(part.phase, 4)
+            ax.barh(_at(canvas, y), part.seconds, _height(canvas), color=SERIES[series], zorder=2)
+            least = part.floor.seconds(found.flops_per_second, found.bytes_per_second)
+            if 0 < least < float("inf"):
+                _line(ax, canvas, least, y)
+        ax.set_xlim(0, 1.02 * max([*times, 1e-12]))
+
+    return draw
+
+
+def kept(results: Results) -> list[RungResult]:
+    """The rungs and peers of which memory is known."""
+    return [rung for rung in results.timed() if rung.peak_rss_bytes or sum((rung.held_bytes or {}).values())]
+
+
+def memory_alt(results: Results) -> str:
+    """The picture of memory in words."""
+    told = ", ".join(f"{rung.name} {_megabytes(rung)}" for rung in kept(results))
+    return f"Memory of each rung and peer: {told}."
+
+
+def memory(results: Results) -> Callable[[Canvas], None]:
+    """Draws a bar for the largest resident set of each rung's process, and a line at what its trainer says it holds; where nothing was weighed, that is the bar."""
+    rungs = kept(results)
+
+    def draw(canvas: Canvas) -> None:
+        sizes = [max(rung.peak_rss_bytes or 0, sum((rung.held_bytes or {}).values())) / 1e6 for rung in rungs]
+        ax = _rows(canvas, [rung.name for rung in rungs], sizes, lambda at: _megabytes(rungs[at]))
+        weighed = any(rung.peak_rss_bytes for rung in rungs)
+        for y, rung in enumerate(rungs):
+            peak, held = (rung.peak_rss_bytes or 0) / 1e6, sum((rung.held_bytes or {}).values()) / 1e6
+            peak, held = (peak, held) if weighed else (held, 0.0)
+            look: dict = {"facecolor": PAPER, "edgecolor": PEER, "hatch": "////", "linewidth": 1.2} if rung.peer else {"color": RUNG}
+            ax.barh(_at(canvas, y), peak, _height(canvas), zorder=2, **look)
+            if held:
+                _line(ax, canvas, held, y)
+        ax.set_xlim(0, 1.02 * max([*sizes, 1e-6]))
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f} MB" if value >= 10 or value == 0 else f"{value:.2g} MB")
+
+    return draw
+
+
+def _line(ax: Axes, canvas: Canvas, x: float, row: int) -> None:
+    """A line across a bar, which stands out from it without a colour."""
+    half = _height(canvas) / 2 + 0.1
+    for colour, width in ((PAPER, 5.0), (INK, 2.2)):
+        ax.plot([x] * 2, [_at(canvas, row) - half, _at(canvas, row) + half], color=colour, linewidth=width, zorder=3, solid_capstyle="butt")
+
+
+def _megabytes(rung: RungResult) -> str:
+    held = sum((rung.held_bytes or {}).values()) / 1e6
+    told = [f"{words.megabytes(rung.peak_rss_bytes)} MB"] if rung.peak_rss_bytes else []
+    return ", ".join([*told, *([f"{words.three(held)} MB held"] if held else [])])
+
+
+def _rows(canvas: Canvas, labels: list[str], values: list[float], note: Callable[[int], str]) -> Axes:
+    """Axes with a row for each label, its note to the right; on a phone both stand above the row's bar."""
+    row = 44 if canvas.narrow else 28
+    letters = min(60, max(map(len, labels)))
+    notes = max(len(note(at)) for at in range(len(labels)))
+    left, right = (20.0, 16.0) if canvas.narrow else (16 + LETTER * letters, 14 + LETTER * notes)
+    ax = canvas.axes(row * len(labels) + 36, left, right, 6, 30)
+    ax.set_ylim(len(labels) - 0.5, -0.5)
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+    ax.grid(visible=False, axis="y")
+    ax.xaxis.set_major_locator(_few(canvas))
+    ax.xaxis.set_major_formatter(lambda value, _: words.short(words.seconds(value)) if value > 0 else "0")
+    place: dict = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset pixels", "va": "center", "annotation_clip": False}
+    for at, label in enumerate(labels):
+        most = 34 if canvas.narrow else 60
+        label = clipped(label, most)
+        if canvas.narrow:
+            ax.annotate(label, (0, at - 0.24), (0, 0), **place)
+            ax.annotate(note(at), (1, at - 0.24), (0, 0), ha="right", color=SOFT, fontsize=10, **place)
+        else:
+            ax.annotate(label, (0, at), (-10, 0), ha="right", **place)
+            ax.annotate(note(at), (1, at), (8, 0), color=SOFT, **place)
+    return ax
+
+
+def _few(canvas: Canvas) -> MaxNLocator:
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(nbins=4 if canvas.narrow else 7)
+
+
+def _at(canvas: Canvas, row: int) -> float:
+    return row + (0.22 if canvas.narrow else 0.0)
+
+
+def _height(canvas: Canvas) -> float:
+    return 0.3 if canvas.narrow else 0.56

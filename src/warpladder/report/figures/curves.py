@@ -1,0 +1,112 @@
+"""Loss and accuracy of each rung, against epochs and against seconds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ...results import Results, RungResult
+from .ladder import bounds, time_axis
+from .svg import PAPER, SERIES, Canvas, clipped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+POINTS = 160  # of a curve at most: a page is small, and a screen has no more
+MARKS = "osD^vPX*"
+DASHES: tuple = ("-", (0, (5, 2)), (0, (1, 1.4)))
+
+#: Points of a curve, with what it is drawn over: (epoch or seconds, value).
+Points = list[tuple[float, float]]
+
+
+def learned(results: Results) -> list[RungResult]:
+    """The rungs and peers that have a loss to show."""
+    return [rung for rung in results.rungs if rung.history is not None and _points(rung.history.loss, rung.history.seconds, False)]
+
+
+def alt(results: Results) -> str:
+    """The picture in words."""
+    ends = []
+    for rung in learned(results):
+        assert rung.history is not None
+        loss = _points(rung.history.loss, rung.history.seconds, True)[-1]
+        ends.append(f"{rung.name} {loss[1]:.3g} after {loss[0]:.3g} s")
+    what = "Loss and accuracy" if any(r.history and r.history.accuracy for r in results.rungs) else "Loss"
+    return f"{what} of each epoch, against epochs and against seconds of training. Loss at the end: {', '.join(ends)}."
+
+
+def curves(results: Results) -> Callable[[Canvas], None]:
+    """Draws loss, and accuracy where there are classes, against epochs on the left and seconds on the right; a curve for each rung and peer."""
+    rungs = learned(results)
+    with_accuracy = any(rung.history is not None and rung.history.accuracy for rung in rungs)
+
+    def draw(canvas: Canvas) -> None:
+        kinds = ["loss", "accuracy"] if with_accuracy else ["loss"]
+        panels = [(kind, clock) for kind in kinds for clock in (False, True)]
+        columns = 1 if canvas.narrow else 2
+        across = 2 if canvas.narrow else 5
+        letters = max(min(45, len(rung.name)) for rung in rungs)
+        across = max(1, min(across, (canvas.width - 30) // (50 + 7 * letters)))
+        legend = 18 * math.ceil(len(rungs) / across) + 12
+        rows = len(panels) // columns
+        height = rows * (200 if canvas.narrow else 240) + legend + 30
+        axes = canvas.grid(rows, columns, height, legend + 34)
+        for ax, (kind, clock) in zip(axes, panels, strict=True):
+            _panel(ax, canvas, rungs, kind, clock)
+        handles, labels = axes[0].get_legend_handles_labels()
+        canvas.figure.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 0), ncols=across, borderaxespad=0.2, handlelength=2.6)
+
+    return draw
+
+
+def _panel(ax: Axes, canvas: Canvas, rungs: Sequence[RungResult], kind: str, clock: bool) -> None:
+    every: Points = []
+    for rung, (colour, mark, dash) in zip(rungs, _styles(), strict=False):
+        assert rung.history is not None
+        points = _points(getattr(rung.history, kind), rung.history.seconds, clock)
+        every += points
+        alone = len(points) < 2
+        ax.plot(
+            [x for x, _ in points], [y for _, y in points], color=colour, linestyle=dash, marker=mark, markersize=6 if alone else 5,
+            markevery=max(1, len(points) // 8), markeredgecolor=PAPER, markeredgewidth=0.6, label=clipped(rung.name, 45),
+        )  # fmt: skip
+    values = [y for _, y in every]
+    if kind == "loss" and values and min(values) > 0 and max(values) > 30 * min(values):
+        from matplotlib.ticker import LogLocator, NullLocator
+
+        ax.set_yscale("log")
+        if math.log10(max(values)) - math.log10(min(values)) > 6:  # losses that no rung has, but a damaged file may
+            ax.yaxis.set_major_locator(LogLocator(numticks=6))
+        ax.yaxis.set_minor_locator(NullLocator())
+    if kind == "accuracy":
+        from matplotlib.ticker import PercentFormatter
+
+        ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    ax.set_title(f"{'accuracy on training samples' if kind == 'accuracy' else 'loss'}, by {'seconds' if clock else 'epochs'}", loc="left")
+    if clock and every:
+        ax.set_xscale("log")
+        low, high = bounds([x for x, _ in every])
+        ax.set_xlim(low, high)
+        time_axis(ax, low, high, canvas.width / (1 if canvas.narrow else 2) - 70)
+        ax.grid(visible=True, axis="y")
+    elif every:
+        from matplotlib.ticker import MaxNLocator
+
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+
+
+def _styles() -> itertools.chain[tuple[str, str, object]]:
+    """Colour, mark and dashes of one curve after the other: no two among the first 24 are alike."""
+    rounds = [[(colour, mark, dash) for colour, mark in zip(SERIES, MARKS, strict=True)] for dash in DASHES]
+    return itertools.chain.from_iterable(itertools.cycle(rounds))
+
+
+def _points(values: Sequence[float | None] | None, seconds: Sequence[float], clock: bool) -> Points:
+    """Epochs, or seconds at their ends, with the value of each that has one; some of them where there are many."""
+    ends = list(itertools.accumulate(seconds)) if clock else [float(at) for at in range(1, len(seconds) + 1)]
+    found = [(x, y) for x, y in zip(ends, values or (), strict=False) if y is not None and math.isfinite(y) and x > 1e-12]
+    stride = math.ceil(len(found) / POINTS)
+    return found if stride < 2 else [*found[:-1:stride], found[-1]]

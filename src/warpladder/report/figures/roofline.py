@@ -1,0 +1,152 @@
+"""Rooflines: what a unit can compute at most for each byte that it moves, and where rungs, or the parts of a step, stand below that.
+
+After Williams, Waterman and Patterson, "Roofline: an insightful visual performance model" (2009).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...results import Results
+from ...results.profiled import Profile
+from .. import words
+from .svg import FLOOR, PAPER, PEER, RUNG, SERIES, SOFT, Canvas, clipped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ITEMSIZES = {"uint8": 1, "int8": 1, "float16": 2, "float32": 4, "float64": 8}
+
+
+@dataclass(frozen=True)
+class Roof:
+    """What a unit can do at most: FLOP/s, and bytes/s to and from its memory, or None where that is not known."""
+
+    name: str
+    flops: float
+    bandwidth: float | None
+
+
+@dataclass(frozen=True)
+class Dot:
+    """FLOP for each byte, and FLOP/s, of something with a name; `mark` and `colour` say what kind of thing it is."""
+
+    name: str
+    intensity: float
+    speed: float
+    mark: str
+    colour: str
+
+
+def of_climb(results: Results) -> tuple[list[Roof], list[Dot]]:
+    """The roofs of what a climb's rungs compute on, and a dot for each rung and peer: a whole step, every sample read once and every weight read and written."""
+    data, net = results.data, results.net
+    chosen = results.config.get("batch_size")
+    batch = min(chosen if isinstance(chosen, int) and not isinstance(chosen, bool) and chosen > 0 else data.train, data.train)
+    size = math.prod(max(1, each) for each in data.in_shape) * ITEMSIZES.get(data.dtype, 4)
+    moved = batch * size + 8 * net.parameters
+    roofs: dict[str, Roof] = {}
+    dots = []
+    for rung in results.timed():
+        peak = results.peak(rung)
+        if peak is None or rung.timing is None or rung.flops is None:
+            continue
+        name = words.unit_name(results, rung)
+        roofs.setdefault(name, Roof(name, peak, results.machine.bandwidth if results.on_cpu(rung) else None))
+        mark, colour = ("s", PEER) if rung.peer else ("o", RUNG)
+        dots.append(Dot(rung.name, rung.flops * batch / moved, rung.flops * rung.timing.samples_per_second, mark, colour))
+    return list(roofs.values()), dots
+
+
+def of_profile(found: Profile) -> tuple[list[Roof], list[Dot]]:
+    """The roof of a profile's unit, and a dot for each part that computes, by its number."""
+    bandwidth = found.bytes_per_second if math.isfinite(found.bytes_per_second) else None
+    dots = [
+        Dot(str(at), part.floor.flops / part.floor.bytes, part.floor.flops / part.seconds, "D", SERIES[0])
+        for at, part in enumerate(found.parts, 1)
+        if part.floor.flops > 0 and part.floor.bytes > 0 and part.seconds > 0
+    ]
+    return [Roof(found.device, found.flops_per_second, bandwidth)], dots
+
+
+def alt(dots: Sequence[Dot]) -> str:
+    """The picture in words."""
+    told = ", ".join(f"{dot.name} {words.three(dot.speed / 1e9)} GFLOP/s at {words.three(dot.intensity)} FLOP/byte" for dot in dots)
+    return f"Roofline, both scales logarithmic: {told}."
+
+
+def roofline(roofs: Sequence[Roof], dots: Sequence[Dot]) -> Callable[[Canvas], None]:
+    """Draws GFLOP/s over FLOP per byte: the roofs as lines, a dot for each rung or part, with its name beside it."""
+
+    def draw(canvas: Canvas) -> None:
+        ridges = [roof.flops / roof.bandwidth for roof in roofs if roof.bandwidth]
+        inside = [dot.intensity for dot in dots] + ridges
+        left, right = min(inside) / 3, max(inside) * (12 if canvas.narrow else 6)
+        speeds = [dot.speed for dot in dots] + [roof.flops for roof in roofs]
+        low, high = min(speeds) / 2.5, max(speeds) * 3
+        ax = canvas.axes(380 if canvas.narrow else 420, 58, 16, 26, 40)
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.set_xlim(left, right)
+        ax.set_ylim(low, high)
+        size = 9 if canvas.narrow else 10.5
+        for at, roof in enumerate(roofs):
+            ridge = left if roof.bandwidth is None else roof.flops / roof.bandwidth
+            xs, ys = [ridge, right], [roof.flops, roof.flops]
+            if roof.bandwidth is not None and ridge > left:
+                xs, ys = [left, *xs], [left * roof.bandwidth, *ys]
+            ax.plot(xs, ys, color=FLOOR, linestyle=("-", (0, (6, 2)), (0, (2, 2)))[at % 3], linewidth=2)
+            label = f"{clipped(roof.name, 34)}: {words.three(roof.flops / 1e9)} GFLOP/s"
+            ax.annotate(label, (right, roof.flops), (0, 5), textcoords="offset pixels", ha="right", color=FLOOR, fontsize=size)
+            if roof.bandwidth is not None and ridge > left:
+                x = max(left, low / roof.bandwidth)
+                label = f"{words.three(roof.bandwidth / 1e9)} GB/s"
+                ax.annotate(label, (x, x * roof.bandwidth), (14, -4), textcoords="offset pixels", va="top", color=FLOOR, fontsize=size)
+        _dots(ax, canvas, dots, math.log10(high / low), size)
+        ax.set_xlabel("FLOP for each byte that must move")
+        ax.set_title("GFLOP/s", loc="left", color=SOFT, fontsize=11)
+        _plain(ax, canvas)
+
+    return draw
+
+
+def _dots(ax: Axes, canvas: Canvas, dots: Sequence[Dot], decades: float, size: float) -> None:
+    """The dots, and their names to the right of them, moved apart where they would overlap; a thin line leads to each name that was moved."""
+    for dot in dots:
+        ax.plot([dot.intensity], [dot.speed], dot.mark, color=dot.colour, markeredgecolor=PAPER, markersize=8, zorder=3)
+    pixels = (380 if canvas.narrow else 420) - 66
+    taken: list[tuple[float, float]] = []
+    for dot in sorted(dots, key=lambda dot: dot.speed):
+        y = math.log10(dot.speed) / decades * pixels
+        near = [height for x, height in taken if abs(math.log10(x / dot.intensity)) < 0.35]
+        place = max([y, *(height + 13 for height in near)])
+        taken.append((dot.intensity, place))
+        name = clipped(dot.name, 24 if canvas.narrow else 34)
+        low, high = ax.get_xlim()
+        side = -1 if math.log(dot.intensity / low) > 0.5 * math.log(high / low) else 1  # where there is more room
+        line = {"arrowstyle": "-", "color": SOFT, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3} if place - y > 4 else None
+        ax.annotate(
+            name, (dot.intensity, dot.speed), (10 * side, place - y), textcoords="offset pixels", va="center",
+            ha="left" if side > 0 else "right", fontsize=size, arrowprops=line, annotation_clip=False,
+        )  # fmt: skip
+
+
+def _plain(ax: Axes, canvas: Canvas) -> None:
+    """Plain numbers along both axes, powers of ten alone where those are enough."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    few = 5 if canvas.narrow else 9
+    for axis, scale in ((ax.xaxis, 1.0), (ax.yaxis, 1e9)):
+        axis.set_major_locator(LogLocator(numticks=few))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(partial(_number, scale))
+
+
+def _number(scale: float, value: float, position: int | None = None) -> str:
+    """A tick's value in units of `scale`."""
+    shown = value / scale
+    return words.short(words.three(shown)) if 1e-3 <= shown < 1e6 else f"{shown:.0e}"

@@ -1,0 +1,73 @@
+"""Pieces of HTML that every section is made of: tables, lists of pairs, pictures, and what a narrow screen shows a part of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from html import escape
+
+from ..results import Results, RungResult
+from . import words
+from .figures.svg import Canvas, NoPictures, picture
+
+SCORES = {"CrossEntropyLoss": "test accuracy", "MSELoss": "test MSE"}
+
+
+def table(label: str, heads: Iterable[str], rows: Iterable[tuple[str, Iterable[str]]], text: tuple[int, ...] = (0,)) -> str:
+    """A table of cells that are HTML already; the columns of these numbers hold text, the others figures; the first cell of a row is its head.
+
+    label : says what the table holds to those who do not see it. rows : each a class of CSS and its cells.
+    """
+
+    def cells(values: Iterable[str], head: bool = False) -> str:
+        out = []
+        for at, value in enumerate(values):
+            kind = " class=text" if at in text else ""
+            if head:
+                out.append(f"<th scope=col{kind}>{value}</th>")
+            else:
+                out.append(f"<th scope=row{kind}>{value}</th>" if at == 0 else f"<td{kind}>{value}</td>")
+        return "".join(out)
+
+    lines = [f'<tr class="{kind}">{cells(values)}</tr>' for kind, values in rows]
+    return wide(label, f"<table><thead><tr>{cells(heads, head=True)}</tr></thead><tbody>{''.join(lines)}</tbody></table>")
+
+
+def wide(label: str, content: str) -> str:
+    """What a narrow screen shows a part of, and says so; the keyboard scrolls it too."""
+    return (
+        f'<p class="hint">There is more to the right: swipe.</p><div class="scroll" role="region" tabindex="0" aria-label="{escape(label)}">'
+        f"{content}</div>"
+    )
+
+
+def pairs(found: Iterable[tuple[str, str]]) -> str:
+    """Names and what they stand for, as text."""
+    return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{escape(text)}</dd>' for name, text in found)}</dl>"
+
+
+def note(text: str) -> str:
+    """A sentence beside the figures."""
+    return f'<p class="note">{escape(text)}</p>'
+
+
+def plot(name: str, alt: str, draw: Callable[[Canvas], None], caption: str = "") -> str:
+    """A picture with its caption; in its place, where nothing can be drawn, the reason."""
+    try:
+        drawn = picture(name, alt, draw)
+    except NoPictures as error:
+        return f'<p class="warning">No picture: {escape(str(error))}, and make the page again with warpladder report.</p>'
+    below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f'<figure class="plot">{drawn}{below}</figure>'
+
+
+def rung_name(rung: RungResult) -> str:
+    """A rung's name, and a line below for each of its options."""
+    name, options = words.parts_of(rung.name)
+    return f"<b>{escape(name)}</b>" + "".join(f'<span class="options">:{escape(option)}</span>' for option in options)
+
+
+def kind(results: Results, rung: RungResult) -> str:
+    """The class of a rung's rows: how they look."""
+    if rung.timing is None:
+        return "none" if rung.status == "missing" else "bad"
+    return "fastest" if rung is results.fastest(peers=True) and not results.disturbed else "peer" if rung.peer else "rung"

@@ -1,0 +1,266 @@
+"""What a page says of one climb, section by section; an empty text is a section that there is nothing for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from ..results import Gpu, Results
+from ..results.profiled import Profile
+from . import words
+from .figures import bars, curves, ladder, roofline
+from .html import SCORES, kind, note, pairs, plot, rung_name, table
+
+
+def climb(results: Results) -> str:
+    """The table of all rungs, and the remarks below it."""
+    rows = []
+    for rung in words.shown(results):
+        figures = [words.STATUS.get(rung.status, ""), "", ""]
+        if rung.timing is not None:
+            time = words.seconds(rung.timing.seconds_per_epoch) + "*" * rung.timing.scaled
+            figures = [time, f"{100 * rung.timing.spread:.1f} %", words.count(rung.timing.samples_per_second)]
+        share = results.share(rung)
+        figures += [
+            words.times(results.over_first(rung)),
+            words.times(results.over_below(rung)),
+            "" if share is None else words.percent(share),
+        ]
+        figures += [words.error(rung), words.score(rung), f"{words.megabytes(rung.peak_rss_bytes)} MB" if rung.peak_rss_bytes else ""]
+        which = kind(results, rung)
+        tags = " <i>peer</i>" * rung.peer + " <i>fastest</i>" * (which == "fastest")
+        rows.append((which, [rung_name(rung) + tags, *map(escape, figures), escape(rung.title)]))
+    first = ("rung", "time per epoch", "spread", "images per s", "over first", "over below", "of peak", "error")
+    heads = (*first, SCORES.get(results.net.loss, "test"), "peak memory", "in short")
+    return table("Every rung and peer", heads, rows, (0, 10)) + _remarks(results)
+
+
+def _remarks(results: Results) -> str:
+    lines = [f"<li><b>{escape(name)}</b>: {escape(remark)}</li>" for name, remark in words.remarks(results)]
+    lines.append(
+        f"<li>The {SCORES.get(results.net.loss, 'test')} is that after {words.epochs(results.epochs)} from the initial weights.</li>"
+    )
+    absent = words.absent(results)
+    lines += [f"<li><b>{escape(who)}</b>: {escape(why)}</li>" for who, why in absent]
+    lines += [f"<li>{escape(words.LISTED)}</li>"] * bool(absent)
+    return f'<ul class="remarks">{"".join(lines)}</ul>'
+
+
+def picture(results: Results, name: str, pictures: bool) -> str:
+    """The ladder as a picture, and how to read it."""
+    if not results.timed():
+        return ""
+    units = {words.unit_name(results, rung): results.peak(rung) for rung in results.timed()}
+    peaks = ", ".join(f"{words.three(peak / 1e9)} GFLOP/s for {unit}" for unit, peak in units.items() if peak)
+    caption = (
+        f"Median of {results.repeats} repetition{'s' * (results.repeats != 1)}; dots are the repetitions; the scale is logarithmic; hatched bars are "
+        f"peers. A bar begins at the floor: what the net's {results.net.train_flops * results.data.train / 1e9:,.1f} GFLOP per epoch would take a "
+        f"unit that did nothing but multiply and add: {peaks}. A time below the floor of a rung's own arithmetic is refused."
+    )
+    return (plot(f"{name}-ladder", ladder.alt(results), ladder.ladder(results)) if pictures else "") + note(caption)
+
+
+def learning(results: Results, name: str, pictures: bool) -> str:
+    """Loss and accuracy by epochs and by seconds."""
+    rungs = curves.learned(results)
+    if not rungs:
+        return note("There are no curves: of no rung are loss and accuracy stored by epoch.") if results.timed() else ""
+    drawn = plot(f"{name}-curves", curves.alt(results), curves.curves(results)) if pictures else ""
+    rows = []
+    for rung in rungs:
+        assert rung.history is not None
+        loss, accuracy = ([each for each in values or () if each is not None] for values in (rung.history.loss, rung.history.accuracy))
+        trained = sum(rung.history.seconds)
+        figures = [str(len(rung.history.seconds)), words.seconds(trained) if trained >= 1e-9 else "", f"{loss[-1]:.4g}"]
+        rows.append(("", [rung_name(rung), *map(escape, [*figures, f"{100 * accuracy[-1]:.2f} %" if accuracy else "", words.score(rung)])]))
+    heads = ("rung", "epochs", "seconds", "loss at the end", "accuracy while training", SCORES.get(results.net.loss, "test"))
+    text = (
+        "Rungs train the same net from the same weights on the same batches: by epochs their curves lie on each other, by seconds they do not. "
+        "Loss and accuracy of an epoch are those of its training samples as they came by, before each update."
+    )
+    return drawn + note(text) + table("Loss and accuracy at the end", heads, rows)
+
+
+def parts(results: Results, profiles: Sequence[Profile], name: str, pictures: bool) -> str:
+    """Where the time of a step goes, for each profile that there is."""
+    if not profiles:
+        if not results.timed():
+            return ""
+        text = (
+            "No profile stands beside this climb. To see each operation and kernel: warpladder profile NET --data D --rung R --out profile.json, "
+            "then warpladder report results.json profile.json."
+        )
+        return note(text) + samples(results)
+    return "".join(_profile(found, f"{name}-profile{at}", pictures) for at, found in enumerate(profiles)) + samples(results)
+
+
+def _profile(found: Profile, name: str, pictures: bool) -> str:
+    head = f"<h3>{escape(found.rung)}: {escape(words.seconds(found.step_seconds))} a step of {found.samples:,} samples on {escape(found.device)}</h3>"
+    share = found.flops / found.step_seconds / found.flops_per_second
+    text = f"{words.three(found.flops / found.step_seconds / 1e9)} GFLOP/s, "
+    text += f"{words.percent(share)} of the {words.three(found.flops_per_second / 1e9)} that it can do. "
+    if not found.parts:
+        return head + note(text + found.reason)
+    text += (
+        f"Alone and over and over, the parts take {words.seconds(found.parts_seconds)} together; the rest of a step is starting, waiting and what "
+        "overlaps. A line across a bar is the least that the part must take at the peaks of arithmetic and memory."
+    )
+    out = head + note(text)
+    if pictures:
+        out += plot(f"{name}-parts", bars.parts_alt(found), bars.parts(found))
+        roofs, dots = roofline.of_profile(found)
+        if dots:
+            caption = "The parts that compute, by their numbers above, below the roof of the unit."
+            out += plot(f"{name}-roof", roofline.alt(dots), roofline.roofline(roofs, dots), caption)
+    rows = []
+    for label, part in zip(bars.part_labels(found), found.parts, strict=True):
+        least = part.floor.seconds(found.flops_per_second, found.bytes_per_second)
+        reached = words.percent(least / part.seconds) if part.seconds > 0 and 0 <= least < float("inf") else ""
+        share = part.seconds / found.parts_seconds if found.parts_seconds else 0.0
+        figures = [
+            words.seconds(part.seconds),
+            words.percent(share),
+            words.three(part.floor.flops / 1e6),
+            words.three(part.floor.bytes / 1e6),
+            reached,
+        ]
+        rows.append(("", [escape(label), *map(escape, figures)]))
+    out += table(f"Operations of {found.rung}", ("operation", "time", "share", "MFLOP", "MB", "of floor"), rows)
+    launches = [(kernel, part) for part in found.parts for kernel in part.kernels]
+    if launches:
+        rows = []
+        for kernel, _ in launches:
+            shape = kernel.shape
+            figures = [str(kernel.launches), words.seconds(kernel.seconds)]
+            figures += [""] * 5 if shape is None else [
+                "x".join(map(str, shape.grid)), "x".join(map(str, shape.block)), str(shape.registers), f"{shape.shared + shape.static_shared:,}",
+                words.percent(shape.occupancy),
+            ]  # fmt: skip
+            rows.append(("", [f'<span class="code">{escape(kernel.name)}</span>', *map(escape, figures)]))
+        heads = ("kernel", "launches", "time", "blocks", "threads", "registers", "shared bytes", "occupancy")
+        out += table(f"Kernels of {found.rung}", heads, rows)
+    return out
+
+
+def samples(results: Results) -> str:
+    """Every repetition's seconds, and what came before the clock."""
+    rows = []
+    for rung in results.timed():
+        assert rung.timing is not None
+        proof = rung.check.seconds if rung.check and not rung.check.kept else None
+        before = (proof, rung.build_seconds, rung.load_seconds, rung.first_seconds)
+        cells = [rung_name(rung), *("" if part is None else words.seconds(part) for part in before)]
+        cells += [f"{rung.timing.steps:,} of {rung.timing.epoch_steps:,}", ", ".join(words.seconds(s) for s in rung.timing.seconds)]
+        rows.append((kind(results, rung), cells))
+    heads = ("rung", "proof", "building", "loading", "first step", "steps timed", "seconds of each repetition")
+    return "<h3>Every sample</h3>" + table("Every sample", heads, rows) if rows else ""
+
+
+def roof(results: Results, name: str, pictures: bool) -> str:
+    """The rungs below the roofs of what they compute on."""
+    roofs, dots = roofline.of_climb(results)
+    if not dots or not pictures:
+        return ""
+    text = (
+        "A step must read each sample once, and read and write each weight once: that many FLOP for each byte. Up the ladder the same step comes closer "
+        "to the roof. Left of a roof's bend memory bounds the time, right of it arithmetic. Where no slope is drawn the memory's speed is not stored."
+    )
+    return plot(f"{name}-roofline", roofline.alt(dots), roofline.roofline(roofs, dots)) + note(text)
+
+
+def memory(results: Results, name: str, pictures: bool) -> str:
+    """Peak memory, and what each trainer holds."""
+    rungs = bars.kept(results)
+    if not rungs:
+        return ""
+    weighed = any(rung.peak_rss_bytes for rung in rungs)
+    names = list(dict.fromkeys(part for rung in rungs for part in rung.held_bytes or {}))
+    rows = []
+    for rung in rungs:
+        held = rung.held_bytes or {}
+        cells = [words.three(held[part] / 1e6) if part in held else "" for part in names]
+        cells = [words.megabytes(rung.peak_rss_bytes)] * weighed + cells
+        rows.append((kind(results, rung), [rung_name(rung), *map(escape, cells)]))
+    text = "Bars are what each trainer itself says it holds, on a GPU for those that train there; the peak of whole processes was not measured."
+    if weighed:
+        text = (
+            "A bar is the largest resident set of a fresh process that trains with this rung alone, interpreter and libraries included; the line across "
+            "it is what the trainer itself says it holds, on a GPU for those that train there."
+        )
+    drawn = plot(f"{name}-memory", bars.memory_alt(results), bars.memory(results)) if pictures else ""
+    return drawn + note(text) + table("Memory in MB", ["rung", *["peak, MB"] * weighed, *(f"{escape(part)}, MB" for part in names)], rows)
+
+
+def verdicts(results: Results) -> str:
+    """What became of each rung's proof."""
+    rows = []
+    for rung in words.shown(results):
+        verdict, error, bound, reason = words.proof(rung), "", "", rung.reason
+        if rung.check is not None:
+            reason = rung.check.reason
+            error, bound = words.error(rung), "" if rung.check.bound is None else f"{rung.check.bound:.0e}"
+        same = {None: "", True: "yes", False: "no"}[rung.same_bits]
+        cells = [rung_name(rung), verdict, error, bound, same, f'<span class="long">{escape(reason)}</span>']
+        rows.append((kind(results, rung), cells))
+    text = (
+        "Before it is timed each rung is checked against a float64 reference; after it, an untimed run of its fastest repetition must end in the "
+        "same bits."
+    )
+    if any(rung.check and rung.check.kept for rung in results.rungs):
+        text += (
+            " A kept verdict is that of an earlier climb of the same code on the same data, with the same settings, libraries and machine."
+        )
+    heads = ("rung", "verdict", "error", "bound", "same bits", '<span class="long">reason</span>')
+    return note(text) + table("Verdicts", heads, rows, (0, 1))
+
+
+def settings(results: Results) -> str:
+    """Net, data and settings."""
+    net, data = results.net, results.data
+    return pairs(
+        [
+            ("net", f"{net.name}: {' '.join(net.layers)}, {net.loss}"),
+            ("parameters", f"{net.parameters:,}"),
+            ("FLOPs to train one sample", f"{net.train_flops:,}"),
+            (
+                "data",
+                f"{data.name}: {data.train:,} training and {data.test:,} test samples of {'x'.join(map(str, data.in_shape))}, {data.dtype}",
+            ),
+            *((name, words.setting(value)) for name, value in results.config.items()),
+        ]
+    )
+
+
+def machine(results: Results) -> str:
+    """What the figures were taken on."""
+    m = results.machine
+    found = [
+        ("processor", f"{m.cpu} ({m.target}), {m.cores} cores, {m.threads} used; {' '.join(m.features)}"),
+        ("multiply-adds", f"{words.three(m.fma_peak / 1e9)} GFLOP/s, measured"),
+        (
+            "memory",
+            ("" if m.memory_bytes is None else f"{m.memory_bytes / 2**30:.1f} GiB, ") + f"{words.three(m.bandwidth / 1e9)} GB/s measured",
+        ),
+        *([("GPU", _gpu(m.gpu))] if m.gpu else []),
+        ("system", f"{m.system}, {m.python}"),
+        ("packages", ", ".join(f"{name} {version}" for name, version in m.packages.items())),
+        ("commit", "-" if m.commit is None else m.commit + (" and changes" if m.dirty else "")),
+        ("load when it began", "-" if m.load_average is None else f"{m.load_average:g}"),
+    ]
+    return pairs(found)
+
+
+def _gpu(g: Gpu) -> str:
+    clock = "" if g.clock_mhz is None or g.clock_most_mhz is None else f", at {g.clock_mhz:g} of {g.clock_most_mhz:g} MHz"
+    driver = "" if g.driver is None else f"driver {g.driver}, "
+    return (
+        f"{g.name} (compute capability {g.capability}), {g.multiprocessors} multiprocessors, {g.memory_bytes / 2**30:.1f} GiB{clock}; "
+        f"{driver}CUDA {g.cuda}, NVRTC {g.nvrtc}"
+    )
+
+
+def again(results: Results) -> str:
+    """The command that repeats the climb."""
+    if results.command:
+        return f'<pre tabindex="0" aria-label="Command">{escape(results.command)}</pre>'
+    return note("A program ran this climb, on data or rungs of its own: no command repeats it.")
