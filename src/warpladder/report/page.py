@@ -80,15 +80,22 @@ def _sections(
     for at, (climb, label, heading) in enumerate(zip(climbs, labels, headings, strict=True)):
         name = f"c{at}" if len(climbs) > 1 else "c"
         own = [profile for profile, place in zip(profiles, places, strict=True) if place == at]
-        made.append((name, heading, _head(climb, name, pictures)))
-        found = _climb(climb, own, name, pictures)
-        made += [(ident, f"{told}, {label}" if label else told, text) for ident, told, text in found if text]
+        found = [each for each in _climb(climb, own, name, pictures) if each[2]]
+        made.append((name, heading, (_links(found, label) if label else "") + _head(climb, name, pictures)))
+        made += [(ident, f"{told}, {label}" if label else told, text) for ident, told, text in found]
     return made
+
+
+def _links(found: Sequence[Section], label: str) -> str:
+    """Links to sections, by their anchors and headings."""
+    items = "".join(f'<li><a href="#{ident}">{escape(heading)}</a></li>' for ident, heading, _ in found if heading)
+    return f'<nav aria-label="{escape(label)}"><ul>{items}</ul></nav>'
 
 
 def _document(title: str, kind: str, made: Sequence[Section]) -> str:
     """The whole page."""
-    links = "".join(f'<li><a href="#{ident}">{escape(heading)}</a></li>' for ident, heading, _ in made if heading)
+    several = any(ident == "c0" for ident, _, _ in made)  # then each climb links to its own sections
+    first = [each for each in made if not several or "-" not in each[0]]
     parts = "\n".join(
         f'<section id="{ident}">{f"<h2>{escape(heading)}</h2>" if heading else ""}\n{text}\n</section>' for ident, heading, text in made
     )
@@ -109,7 +116,7 @@ def _document(title: str, kind: str, made: Sequence[Section]) -> str:
 <h1>{escape(title)}</h1>
 </header>
 <main id="main">
-<nav aria-label="Contents"><ul>{links}</ul></nav>
+{_links(first, "Contents")}
 {parts}
 </main>
 </body>

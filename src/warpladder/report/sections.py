@@ -54,7 +54,7 @@ def picture(results: Results, name: str, pictures: bool) -> str:
     peaks = ", ".join(f"{words.three(peak / 1e9)} GFLOP/s for {unit}" for unit, peak in units.items() if peak)
     caption = (
         f"Median of {results.repeats} repetition{'s' * (results.repeats != 1)}; dots are the repetitions; the scale is logarithmic; hatched bars are "
-        f"peers. A bar begins at the floor: what the net's {results.net.train_flops * results.data.train / 1e9:,.1f} GFLOP per epoch would take a "
+        f"peers. A bar begins at the floor: what the net's {words.three(results.net.train_flops * results.data.train / 1e9)} GFLOP per epoch would take a "
         f"unit that did nothing but multiply and add: {peaks}. A time below the floor of a rung's own arithmetic is refused."
     )
     return (plot(f"{name}-ladder", ladder.alt(results), ladder.ladder(results)) if pictures else "") + note(caption)

@@ -78,9 +78,10 @@ def _panel(ax: Axes, canvas: Canvas, rungs: Sequence[RungResult], kind: str, clo
         from matplotlib.ticker import LogLocator, NullLocator
 
         ax.set_yscale("log")
-        if math.log10(max(values)) - math.log10(min(values)) > 6:  # losses that no rung has, but a damaged file may
-            ax.yaxis.set_major_locator(LogLocator(numticks=6))
+        wide = math.log10(max(values)) - math.log10(min(values)) > 3
+        ax.yaxis.set_major_locator(LogLocator(numticks=6) if wide else LogLocator(subs=(1, 3)))
         ax.yaxis.set_minor_locator(NullLocator())
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
     if kind == "accuracy":
         from matplotlib.ticker import PercentFormatter
 
