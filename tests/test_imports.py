@@ -49,7 +49,8 @@ LEAVES = {
 }
 
 HEAVY = (
-    "click", "cuda", "cudnn", "cupy", "jax", "llvmlite", "matplotlib", "numba", "numpy", "nvmath", "pooch", "rich", "safetensors", "scipy", "sklearn", "torch"
+    "click", "cuda", "cudnn", "cupy", "jax", "llvmlite", "matplotlib", "numba", "numpy", "nvmath", "pooch", "rich", "safetensors", "scipy", "sklearn",
+    "tensorboard", "torch",
 )  # fmt: skip
 
 

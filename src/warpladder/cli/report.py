@@ -33,7 +33,7 @@ def report(files: tuple[Path, ...], out: Path | None, overwrite: bool) -> None:
 
     \b
     Examples:
-      warpladder report runs/mlp-digits-20260101-120000/results.json -o report.html
+      warpladder report runs/NET-D-TIME/results.json -o report.html
       warpladder report before/results.json after/results.json -o compared.html
       warpladder report results.json profile.json -o report.html
     """

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Stopped, UnsavedError
+from ..report.terminal import curve
+from .events import event_log
 from .keeping import again, as_file_name, command, fresh_folder, overwrite_option
 from .options import (
     SHARED,
@@ -66,6 +68,12 @@ ROWS = 25  # of a table of epochs; where there are more, some are left out
     type=click.Path(path_type=Path),
     help="Begin with the weights of this checkpoint or safetensors state_dict of PyTorch, with new settings.",
 )
+@click.option(
+    "--log-dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write each epoch's figures as event files for TensorBoard into this folder.",
+)
 @click.option("--progress/--no-progress", default=None, help="A bar on stderr; on a terminal if not given.")
 @click.pass_context
 def train(
@@ -78,6 +86,7 @@ def train(
     overwrite: bool,
     resume: Path | None,
     weights: Path | None,
+    log_dir: Path | None,
     progress: bool | None,
     **options: Any,
 ) -> None:
@@ -102,7 +111,7 @@ def train(
     scaled = options["scale_features"] or (before is not None and bool(before.data.mean))
     data = chosen_data(options | {"seed": config.seed, "scale_features": scaled})
     net = fitted(net_name, data)
-    with _place(ctx, net.name, data.name) as place:
+    with event_log(log_dir) as each_epoch, _place(ctx, net.name, data.name) as place:
         try:
             run = run_training(
                 net,
@@ -116,6 +125,7 @@ def train(
                 resume=resume,
                 weights=weights,
                 progress=sys.stderr.isatty() if progress is None else progress,
+                each_epoch=each_epoch,
             )
         except Stopped as stop:
             if place is None:
@@ -141,7 +151,10 @@ def _rung(name: str | None, before: Checkpoint | None, options: dict[str, Any]) 
 
 def _show(run: Run, samples: int) -> None:
     if run.history:
-        console().print(_epochs(run))
+        show = console()
+        show.print(_epochs(run))
+        lines = curve("Loss by epoch", [log.train_loss for log in run.history], min(80, show.width))
+        click.echo("".join(f"{line}\n" for line in lines), nl=bool(lines))
     click.echo(f"Optimizer: {run.config.optimizer.described()}; learning rate: {run.config.schedule.described()}")
     if run.test_loss is not None:
         accuracy = "" if run.test_accuracy is None else f", accuracy {percent(run.test_accuracy)}"

@@ -62,7 +62,8 @@ figure.code pre { max-height: 26rem; overflow: auto; font-size: .75rem; line-hei
   overflow-wrap: anywhere; box-shadow: inset 0 -1px var(--line); }
   td.text { min-width: 15rem; } dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; } .beside { grid-template-columns: minmax(0, 1fr); }
   .plot svg.wide { display: none; } .plot svg.narrow { display: block; max-width: 30rem; } nav a { padding: .45rem 0; } }
-@media print { :root { --paper: #fff; --card: #fff; } body { max-width: none; padding: 0; font-size: 11pt; } nav, .skip, .hint { display: none; } .scroll { overflow: visible; }
+@media print { :root { --paper: #fff; --card: #fff; }
+  body { max-width: none; padding: 0; font-size: 11pt; } nav, .skip, .hint { display: none; } .scroll { overflow: visible; }
   table { font-size: 7.5pt; } th, td { padding: .2rem .3rem; } td.text, tbody th.text { min-width: 4rem; } .long { min-width: 8rem; }
   pre, figure.code pre { max-height: none; overflow: visible; white-space: pre-wrap; overflow-wrap: anywhere; font-size: 6.5pt; background: none; padding: 0; }
   .plot { break-inside: avoid; } h2, h3, summary { break-after: avoid; } tr { break-inside: avoid; }

@@ -57,6 +57,7 @@ def train(
     resume: str | os.PathLike[str] | None = None,
     weights: Weights | Model | None = None,
     progress: Progress | bool | None = None,
+    each_epoch: Callable[[EpochLog], None] | None = None,
 ) -> Run:
     """Train a net.
 
@@ -94,6 +95,8 @@ def train(
         run's own, its optimizer begins afresh, and its schedule at the first step.
     progress : bool or rich.progress.Progress, optional
         True shows a bar on stderr; a `Progress` gets a task in it.
+    each_epoch : callable, optional
+        Called with the figures of each epoch as soon as it is trained, those of `Run.history`.
 
     Returns
     -------
@@ -155,7 +158,7 @@ def train(
         trainer = stack.enter_context(chosen.build(net, start.config, to_state(start)))
         trainer.tuned, trainer.say = start.tuned, None if show is None else show.say
         trainer.load(data)
-        return _Loop(trainer, data, start, interrupt, show, checkpoint, checkpoint_every, checkpoint_seconds).to_the_end()
+        return _Loop(trainer, data, start, interrupt, show, checkpoint, checkpoint_every, checkpoint_seconds, each_epoch).to_the_end()
 
 
 def summed(sums: Sums, log: StepLog, seconds: float) -> Sums:
@@ -178,9 +181,10 @@ class _Loop:
         path: str | os.PathLike[str] | None,
         every: int | None,
         seconds: float | None,
+        told: Callable[[EpochLog], None] | None,
     ) -> None:
         self.trainer, self.data, self.start, self.interrupt, self.show = trainer, data, start, interrupt, show
-        self.path, self.every, self.seconds = path, every, seconds
+        self.path, self.every, self.seconds, self.told = path, every, seconds, told
         self.config = start.config
         self.steps = self.config.steps(len(data.train_x))
         self.epoch, self.step, self.sums, self.history = start.epoch, start.step, start.sums, list(start.history)
@@ -306,6 +310,8 @@ class _Loop:
         )
         self.history.append(log)
         self.epoch, self.step, self.sums = self.epoch + 1, 0, Sums()
+        if self.told is not None:
+            self.told(log)
 
     def _score(self, part: str) -> Score | None:
         result = part_score(self.trainer, self.data, part, between=self._heed)
