@@ -58,7 +58,7 @@ class Elements(HTMLParser):
         self.ids: list[Any] = []
         self.references: list[Any] = []
         self.feed(text)
-        assert self.open == []
+        assert self.open == [] and "No picture" not in text
 
     def handle_starttag(self, tag, attrs):
         self.handle_startendtag(tag, attrs)
@@ -173,7 +173,7 @@ def test_colours_are_the_pages_own_and_can_be_read():
     """Contrast after WCAG 2: 4.5 for text, 3 for what is drawn, in light and in dark."""
     for svg in svgs(page(full()), "wide"):
         assert not re.search(r"#[0-9a-f]{6}", re.sub(r"<text.*?</text>", "", svg, flags=re.DOTALL).replace("<svg", "", 1))
-    light, dark = re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)
+    light, dark, _ = re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)
     for block in (light, dark):
         colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
         for name in ("ink", "soft", "rung", "peer", "good", "bad", "floor"):
@@ -334,6 +334,12 @@ def test_without_matplotlib_the_page_says_so_and_keeps_its_tables(monkeypatch, t
     write_page(full(), tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "No picture: matplotlib cannot be imported" in text and "<svg" not in text and "431 ms" in text
+
+
+def test_a_picture_that_cannot_be_drawn_says_why_in_its_place(monkeypatch):
+    monkeypatch.setattr("warpladder.report.figures.ladder.time_axis", lambda *arguments: 1 / 0)
+    text = page(example())
+    assert "No picture: drawing it failed (ZeroDivisionError: division by zero)." in text and "431 ms" in text and text.count("<svg") == 4
 
 
 def test_older_and_stored_results_make_pages():

@@ -55,7 +55,7 @@ def plot(name: str, alt: str, draw: Callable[[Canvas], None], caption: str = "")
     try:
         drawn = picture(name, alt, draw)
     except NoPictures as error:
-        return f'<p class="warning">No picture: {escape(str(error))}, and make the page again with warpladder report.</p>'
+        return f'<p class="warning">No picture: {escape(str(error))}.</p>'
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
     return f'<figure class="plot">{drawn}{below}</figure>'
 

@@ -82,7 +82,7 @@ def clipped(text: str, letters: int) -> str:
 
 
 class NoPictures(Exception):
-    """matplotlib cannot be imported; the reason."""
+    """A picture cannot be drawn; the reason."""
 
 
 def picture(name: str, alt: str, draw: Callable[[Canvas], None]) -> str:
@@ -100,9 +100,14 @@ def picture(name: str, alt: str, draw: Callable[[Canvas], None]) -> str:
     Raises
     ------
     NoPictures
-        matplotlib is missing or broken.
+        matplotlib is missing or broken, or a picture of these figures cannot be drawn: a climb of hours does not end for that.
     """
-    return "".join(_drawn(f"{name}-{size}", size, alt, draw) for size in ("wide", "narrow"))
+    try:
+        return "".join(_drawn(f"{name}-{size}", size, alt, draw) for size in ("wide", "narrow"))
+    except NoPictures:
+        raise
+    except Exception as error:
+        raise NoPictures(f"drawing it failed ({type(error).__name__}: {' '.join(str(error).split())})") from error
 
 
 def _drawn(name: str, size: str, alt: str, draw: Callable[[Canvas], None]) -> str:
@@ -114,7 +119,9 @@ def _drawn(name: str, size: str, alt: str, draw: Callable[[Canvas], None]) -> st
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
     except Exception as error:  # also what a broken installation raises
-        raise NoPictures(f"matplotlib cannot be imported ({' '.join(str(error).split())}): pip install matplotlib") from None
+        raise NoPictures(
+            f"matplotlib cannot be imported ({' '.join(str(error).split())}): pip install matplotlib, and make the page again"
+        ) from None
     finally:
         log.setLevel(level)
     with matplotlib.rc_context(), warnings.catch_warnings():

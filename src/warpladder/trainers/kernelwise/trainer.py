@@ -339,9 +339,8 @@ class KernelTrainer(Trainer):
         calls = [call for stage in stages for call in stage.launches]
         kernels = [call.kernel.source for call in calls if isinstance(call, Launch)]
         libraries = [Path(inspect.getfile(type(call))) for call in calls if not isinstance(call, Launch)]
-        own = [type(self)] if type(self) is not KernelTrainer else []
-        files = [*(source.path for source in kernels), *libraries, *(header for source in kernels for header in source.headers)]
-        return [*files, type(self.feed), *own]
+        headers = [header for source in kernels for header in source.headers]
+        return [*(source.path for source in kernels), *libraries, *headers, type(self.feed), *({type(self)} - {KernelTrainer})]
 
     def close(self) -> None:
         self._release()
