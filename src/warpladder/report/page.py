@@ -59,7 +59,10 @@ def sweep_page(sweep: Sweep, pictures: bool = True) -> str:
     told = [("rung", [f"<b>{escape(name)}</b>", escape(task), *map(escape, figures)]) for name, task, figures in rows(sweep)]
     missing = "".join(f'<p class="warning">{escape(heading)}: not reached.</p>' for heading in sweep.missing)
     labels = [heading for heading, _ in sweep.items()]
-    made = [("tasks", "All tasks", missing + table("All tasks", heads, told, (0, 1))), *_sections(sweep.tasks, labels, (), pictures, labels)]
+    made = [
+        ("tasks", "All tasks", missing + table("All tasks", heads, told, (0, 1))),
+        *_sections(sweep.tasks, labels, (), pictures, labels),
+    ]
     return _document(_title(sweep.tasks[-1]), f"warpladder climb of several tasks, {_when(sweep.tasks[-1])}", made)
 
 
