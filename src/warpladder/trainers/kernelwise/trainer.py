@@ -83,6 +83,7 @@ class KernelTrainer(Trainer):
         self.adding: KernelAccumulate | None = None
         #: What ends a step: for a batch in one piece the update of all parameters that no segment updates; otherwise that of all.
         self.updates: dict[bool, Launches] = {}
+        self.updaters: list[KernelUpdate] = []
         self._release()
         self.set_state(state)
 
@@ -126,8 +127,8 @@ class KernelTrainer(Trainer):
         self.feed = self.feed_type(device, dataset, self.batch, gather, arrays.x, arrays.labels, labelled, self.log, self.block_size)
         w, dw = self.layout.views(self.params), self.layout.views(self.grads)
         self.chain = Chain(between, device, arrays, w, dw, self.block_size, self.feed.samples, self.log, self._update_of)
-        others = [self._update_of(names) for names in self.layout.without(self.chain.updated)]
-        self.updates = {True: self._updating(others), False: self._updating([self.update])}
+        self.updaters = [self._update_of(names) for names in self.layout.without(self.chain.updated)]
+        self.updates = {True: self._updating(self.updaters), False: self._updating([self.update])}
         device.synchronize()
         self.seconds["load"] = perf_counter() - start
 
@@ -154,7 +155,7 @@ class KernelTrainer(Trainer):
         """Let go of everything that was bound for a training set, before there is asked for room for another."""
         self.chain = self.feed = self.adding = None
         self.total = self.logged = self.numbers = None
-        self.updates = {}
+        self.updates, self.updaters = {}, []
         self.programs: dict[Slice, Launches] = {}
 
     @property
@@ -322,11 +323,13 @@ class KernelTrainer(Trainer):
             held["gradients"] += sum(array.nbytes for array in arrays.own_gradients) + _bytes(self.total)
             held["data"] = self.feed.bytes
             held["log"] += _bytes(self.logged) + _bytes(self.numbers)
-            owners += [*self.chain.segments, *self.feed.gathers]
+            owners += [*self.chain.segments, *self.feed.gathers, *self.updaters]
         return held | {"workspace": sum(owner.workspace for owner in owners)}
 
     def peak(self) -> float | None:
-        return self.device.limits.flops
+        """FLOP/s of the device in the precision of the layers; a rung whose products are elsewhere than usual says so itself."""
+        peaks = self.device.limits.peaks
+        return None if peaks is None else peaks.of(self.precision)
 
     def spans(self) -> dict[str, float]:
         return dict(self.seconds)
