@@ -76,7 +76,7 @@ def test_where_no_step_can_be_judged_by_nobody_is_accused(monkeypatch: pytest.Mo
         assert not verdict.judged
         assert not verdict.passed
         assert verdict.reason.startswith("cannot judge: exact data: no samples were found for net 'softmax'")
-        assert "plain float32 code itself: " in verdict.reason
+        assert "plain fp32 code itself: " in verdict.reason
         assert not verdict.checks
 
 

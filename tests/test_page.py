@@ -204,7 +204,7 @@ def test_curves_have_gaps_where_no_loss_was_computed():
     many = curves._points([1.0] * 10_000, [0.1] * 10_000, False)
     assert len(many) <= curves.POINTS + 1
     assert many[-1] == pytest.approx((10_000, 1.0))
-    numpy = learned(timed("numpy", "BLAS", (2.0,)), (None, 1.0, None), (1.0, 1.0, 1.0))
+    numpy = learned(timed("numpy", "BLAS", (2.0,)), (None, 1.0, None), (1.0, 1.0, 1.0), (None, 0.75, None))
     silent = learned(timed("native", "fused", (2.0,)), (None, None, None), (1.0, 1.0, 1.0), None)
     text = page(example(rungs=(numpy, silent)))
     assert "Loss at the end: numpy 1 after 2 s." in text
@@ -251,7 +251,7 @@ def test_a_gpu_without_a_known_bandwidth_is_a_flat_roof():
     graph = timed("graph", "graphs", (0.01,), floor_seconds=example().net.train_flops * 60000 / 60e12)
     text = page(example(machine=replace(example().machine, gpu=gpu), rungs=(*example().rungs[:2], graph)))
     told = " ".join(texts(svgs(text, "wide")[1]))
-    assert "the NVIDIA H200 in float32: 60,000 GFLOP/s" in told and "13.0 GB/s" in told
+    assert "the NVIDIA H200 in fp32: 60,000 GFLOP/s" in told and "13.0 GB/s" in told
 
 
 def test_a_profile_shows_operations_kernels_and_its_roof():

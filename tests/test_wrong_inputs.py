@@ -103,7 +103,7 @@ TYPED: dict[str, tuple[list[str], str]] = {
     "a library's op that is none": ([*TRAIN, "--rung", "library:operations=relu"], "operations wants some of linear, conv2d, cross_entropy"),
     "the operations as they were once given": ([*TRAIN, "--library", "linear,conv2d"], "write library:operations=linear+conv2d for the rung"),
     "the feed as it was once given": ([*TRAIN, "--feed", "streamed"], "write naive:feed=streamed for the rung"),
-    "an option that the rung has not": ([*TRAIN, "--rung", "loops:threads=2"], "rung 'loops' has no option 'threads': it has none"),
+    "an option that the rung has not": ([*TRAIN, "--rung", "loops:threads=2"], "rung 'loops' has no option 'threads': it has precision"),
     "an option without a value": ([*TRAIN, "--rung", "naive:feed"], "options are written as in 'naive:block_size=512:feed=streamed'"),
     "a sweep without values": ([*CLIMB, "--sweep", "threads"], "--sweep wants an option and its values, as block_size=128,256,512"),
     "a sweep of what no rung has": ([*CLIMB, "--sweep", "speed=1,2"], "none of these rungs has an option 'speed' to be swept"),

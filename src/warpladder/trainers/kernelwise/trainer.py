@@ -294,6 +294,7 @@ class KernelTrainer(Trainer):
         between = self._between(capacity, train=False)
         device.check_room(between.sizes(capacity, train=False))
         arrays = allocate(between, device, capacity, train=False)
+        leaving = arrays.values[len(between.cut)].reshape((capacity, *self.net.out_shape))
         layers = Chain(between, device, arrays, self.layout.views(self.params), {}, self.block_size)
         raw = device.empty((capacity, *self.net.in_shape), x.dtype, "input")
         scaling = taking_rows(self.table.segments[Gather,], device, raw, scale, None, arrays.x, None, self.step, self.block_size)
@@ -305,7 +306,7 @@ class KernelTrainer(Trainer):
             for stage in [*layers.prepare(part), Stage("feed", range(0), scaling.forward(part)), *layers.forward(part)]:
                 for launch in stage.launches:
                     launch.send()
-            device.download(out[first : first + n], arrays.values[len(between.cut)][:n])
+            device.download(out[first : first + n], leaving[:n])
         return out
 
     def memory(self) -> dict[str, int]:
