@@ -3,8 +3,10 @@
 import json
 import math
 import re
+import runpy
 import subprocess
 import sys
+import xml.dom.minidom
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -21,6 +23,7 @@ from warpladder.results import Gpu, History, RungResult, load
 from warpladder.results.profiled import parse
 
 STORED = Path(__file__).parent.parent / "benchmarks"
+DOCS = Path(__file__).parent.parent / "docs"
 CU = ("// one thread for each output", "__global__ void forward() {}", '  <b> & "quotes"')
 
 
@@ -356,3 +359,15 @@ def test_a_rung_that_was_not_reached_keeps_its_place():
     left = RungResult("native", "fused", "Fused.", False, status="missing", reason="not reached: stopped")
     text = page(example(rungs=(*example().rungs[:2], left), stopped="stopped"))
     assert text.index("This climb did not come to its end: stopped") < text.index("<svg") and "not reached" in text
+
+
+def test_the_picture_of_the_readme_is_that_of_the_stored_climb():
+    found = runpy.run_path(str(DOCS / "make_pictures.py"))
+    results = load(found["CLIMB"])
+    drawn, kept = (re.findall(r">([^<>]+)</text>", text) for text in (found["picture"](results), (DOCS / "ladder.svg").read_text()))
+    assert drawn == kept and {"loops", "graph"} < set(kept)
+    claimed = re.findall(r"([\d,.]+) times", (DOCS.parent / "README.md").read_text().partition("*An epoch")[2].partition("*\n")[0])
+    said = words.conclusion(results)
+    assert [float(each.replace(",", "")) for each in claimed] == [8840, 2.2]
+    assert "8,840 times as fast as loops" in said and "2.16 times as fast as jax-gpu, the fastest peer" in said
+    xml.dom.minidom.parse(str(DOCS / "ladder.svg"))

@@ -103,14 +103,15 @@ def picture(name: str, alt: str, draw: Callable[[Canvas], None]) -> str:
         matplotlib is missing or broken, or a picture of these figures cannot be drawn: a climb of hours does not end for that.
     """
     try:
-        return "".join(_drawn(f"{name}-{size}", size, alt, draw) for size in ("wide", "narrow"))
+        return "".join(drawn(f"{name}-{size}", size, alt, draw) for size in ("wide", "narrow"))
     except NoPictures:
         raise
     except Exception as error:
         raise NoPictures(f"drawing it failed ({type(error).__name__}: {' '.join(str(error).split())})") from error
 
 
-def _drawn(name: str, size: str, alt: str, draw: Callable[[Canvas], None]) -> str:
+def drawn(name: str, size: str, alt: str, draw: Callable[[Canvas], None]) -> str:
+    """A picture as one element of SVG; size is "wide" or "narrow"."""
     log = logging.getLogger("matplotlib")
     level = log.level
     log.setLevel(logging.ERROR)  # it tells of a HOME that cannot be written, and of its font cache: nothing that a reader can mend
