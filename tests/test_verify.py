@@ -286,6 +286,14 @@ def test_the_numpy_rung_passes_on_random_nets(net, config, seed, given_data):
     assert verdict.passed, verdict.reason
 
 
+def test_a_sample_whose_output_cancels_is_not_predicted_alone():
+    """Of an output near nothing every rounding is large: alone it would be judged by itself, among others by their columns."""
+    net = Net("narrow", (8,), (Linear(out_features=2), Linear(out_features=8), ReLU()), MSELoss())
+    for seed in (9, 1401):  # with seed 9 it was refused
+        verdict = verify(honest, net, TrainConfig(batch_size=2), seed=seed)
+        assert verdict.passed, verdict.reason
+
+
 @pytest.mark.parametrize("last", [(ReLU(),), (ReLU(), Upsample2d(scale_factor=1))], ids=("relu", "enlarged"))
 def test_long_sums_of_few_different_numbers_are_not_what_a_net_is_judged_by(last):
     """A full batch of exact data, squared behind the last switch, has bias gradients whose roundings all have one sign."""

@@ -178,9 +178,11 @@ class Maker:
             if coarse:
                 fit = fit_to_predict_coarsely(self.net, x, draw.scale, state.params, truth, self.precision)
                 x, truth = x[fit][:count], truth[fit][:count]
-            enough = len(x) == count and np.any(truth)
-            if enough and (coarse or fit_to_predict(self.net, x, draw.scale, state.params, truth, self.precision)):
-                return Pool(x, draw.scale, truth)
+            if len(x) < count or not np.any(truth):
+                continue
+            alone = np.arange(count) if coarse else fit_to_predict(self.net, x, draw.scale, state.params, truth, self.precision)
+            if len(alone):
+                return Pool(x, draw.scale, truth, alone)
         return None
 
     def _starts(self) -> Iterator[tuple[np.ndarray, bool]]:

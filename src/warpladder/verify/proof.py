@@ -164,7 +164,7 @@ class Proof:
         for pool, sizes in zip(self.cases.pools, ((2, b + 1), (1, 2 * b + 3)), strict=True):
             rms = float(np.sqrt(np.mean(pool.truth**2)))
             for n in sizes:
-                which = rng.permutation(np.arange(n) % len(pool.x))
+                which = rng.permutation(np.resize(rng.permutation(pool.alone), n) if n <= 2 else np.arange(n) % len(pool.x))
                 got = trainer.predict(pool.x[which], pool.scale)
                 where = f"{n} samples of {pool.x.dtype}, {when}"
                 alike = isinstance(got, np.ndarray) and got.dtype == self.element and got.shape == (n, *net.out_shape)

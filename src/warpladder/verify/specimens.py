@@ -88,11 +88,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Pool:
-    """Samples as they are stored, their scale, and `truth`, the net's outputs for them, float64."""
+    """Samples as they are stored, their scale, and `truth`, the net's outputs for them, float64; alone: (some,) int64, those fit to be predicted alone."""
 
     x: np.ndarray
     scale: float
     truth: np.ndarray
+    alone: np.ndarray
 
 
 def truth(

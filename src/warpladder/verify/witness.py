@@ -26,6 +26,8 @@ from .sums import Sums
 from .verdict import distance
 
 RESERVE = 3.0  # times the witness's error must fit into each bound
+ALONE = 64  # samples that are tried alone, at most
+SHARE = 0.8  # of those that have to fit alone: where fewer do, it was luck that these came so near
 #: RESERVE of a coarser format than fp32: there nearly all of any program's error is the rounding of the same factors.
 COARSE_RESERVE = 1.5
 
@@ -117,10 +119,25 @@ def _beyond(net: Net, specimen: Specimen, loss: float, gradient: np.ndarray, res
     return ""
 
 
-def fit_to_predict(net: Net, x: np.ndarray, scale: float, params: np.ndarray, truth: np.ndarray, precision: Precision) -> bool:
-    """Whether a format that is not coarse comes well within the bound on every one of these samples, whose outputs are `truth`."""
+def fit_to_predict(net: Net, x: np.ndarray, scale: float, params: np.ndarray, truth: np.ndarray, precision: Precision) -> np.ndarray:
+    """Which of the first samples of these, whose outputs are `truth`, are fit to be predicted alone; none where they are not fit together.
+
+    A format that is not coarse has to come well within the bound. One sample is judged number by number, of many the columns are.
+
+    Returns
+    -------
+    ndarray
+        (fit,) int64, at most ALONE numbers of samples.
+    """
     size = np.full(truth.shape, np.sqrt(np.mean(truth**2)))
-    return distance(Witness(net, params, precision).predict(x, scale), truth, size) * RESERVE <= output_bound(net, precision)
+    got, limit = Witness(net, params, precision).predict(x, scale), output_bound(net, precision)
+
+    def fits(some: slice) -> bool:
+        return distance(got[some], truth[some], size[some]) * RESERVE <= limit
+
+    tried = min(len(x), ALONE) if fits(slice(None)) else 0
+    found = np.array([i for i in range(tried) if fits(slice(i, i + 1))], np.int64)
+    return found if len(found) >= SHARE * tried else found[:0]
 
 
 def fit_to_predict_coarsely(
