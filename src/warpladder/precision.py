@@ -32,7 +32,7 @@ class Precision:
         return self.factors > 0
 
     def summing(self, sums: str) -> Precision:
-        """The same products with the gradients of a batch's samples added in another precision: "fp64", or "fp32" for what goes without saying."""
+        """This precision with the gradients of a batch's samples added in float64 where sums is "fp64", and as everything else where it is "fp32"."""
         if sums not in SUMS:
             raise ValueError(f"sums wants one of {', '.join(SUMS)}, got {sums!r:.80}")
         return replace(self, wide=sums == "fp64" and self.element != "float64")

@@ -29,7 +29,7 @@ def kinds(net: Net, config: TrainConfig) -> list[type]:
 
 
 def outsiders(net: Net, config: TrainConfig) -> list[type]:
-    """Those of the `kinds` that come from outside: of their code nothing can be taken from an earlier run, and no command names them."""
+    """The classes of layers, optimizer and schedule from outside of warpladder: no proof of them is kept from earlier runs, and no command names them."""
     return [kind for kind in kinds(net, config) if not kind.__module__.startswith(OURS)]
 
 

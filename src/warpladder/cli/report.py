@@ -58,7 +58,7 @@ def report(files: tuple[Path, ...], out: Path | None, overwrite: bool) -> None:
 
 
 def _read(file: Path) -> Results | tuple[Profile]:
-    """What a file holds: the results of a climb, or a profile, which comes in a tuple."""
+    """Read a results file or a profile: the results of a climb, or the profile in a tuple."""
     from .. import results
     from ..results import profiled
 

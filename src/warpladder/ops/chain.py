@@ -85,7 +85,7 @@ class Subgraph:
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """Its layers, without Flatten."""
+        """The layers among the nodes; Flatten is never among them."""
         return tuple(node for node in self.nodes if isinstance(node, Layer))
 
     @property
@@ -96,7 +96,7 @@ class Subgraph:
 
     @property
     def out_shape(self) -> Shape:
-        """Of a sample as it leaves the last node; nothing leaves a loss, and its input's shape stands for that."""
+        """The shape of a sample, without the batch, as it leaves the last node; for a loss, which lets nothing out, the shape of the loss's input."""
         last, shape = self.nodes[-1], self.shapes[-1]
         return last.out_shape(shape) if isinstance(last, Layer) else shape
 
@@ -110,12 +110,12 @@ class Subgraph:
 
     @property
     def gathers(self) -> bool:
-        """Whether it fetches the samples."""
+        """Whether the first node is the gathering of the samples."""
         return isinstance(self.nodes[0], Gather)
 
     @property
     def turns(self) -> bool:
-        """Whether it ends with the loss, where a step turns round."""
+        """Whether the last node is the loss, where a step turns round."""
         return isinstance(self.nodes[-1], Loss)
 
     def part(self, first: int, last: int) -> Subgraph:

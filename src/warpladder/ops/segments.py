@@ -122,12 +122,12 @@ class Segment(OnDevice, ABC):
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
-        """Whether it can compute these nodes, of the types that a table has it for."""
+        """Whether the segment can compute these nodes, whose types are those of one of its entries in a table."""
         return True
 
     @classmethod
     def updates(cls, subgraph: Subgraph) -> bool:
-        """Whether it also updates its parameters, with the config's optimizer and schedule, where a batch comes in one piece."""
+        """Whether the segment also updates its parameters, with the config's optimizer and schedule, where a batch comes in one piece."""
         return False
 
     @classmethod

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from ..config import TrainConfig
 from ..order import Order
@@ -67,11 +66,6 @@ class Blocks:
             step += length
         if step < last:
             yield Block(step, 1, self.partial)
-
-
-def in_a_row(config: TrainConfig, orders: Sequence[Order]) -> list[tuple[bool, int]]:
-    """Epochs parted where losses begin or cease to be computed: for each part whether they are, and its epochs."""
-    return [(has_loss, len(list(part))) for has_loss, part in groupby(orders, key=lambda order: config.has_loss(order.epoch))]
 
 
 def with_losses(config: TrainConfig, orders: Sequence[Order], logs: Sequence[StepLog]) -> list[StepLog]:

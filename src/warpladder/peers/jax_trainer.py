@@ -22,9 +22,9 @@ from ..nets import Conv2d, CrossEntropyLoss, Linear, Net
 from ..order import ORDER_WORDS, Order
 from ..params import places, views
 from ..precision import named
-from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
+from ..trainers.base import State, StepLog, Trainer, check_fit, check_range, in_a_row
 from . import driver, jax_order
-from .blocks import Blocks, in_a_row, powers
+from .blocks import Blocks, powers
 from .jax_steps import WIDTH, Length, Rule, Slots, Tree, floats, forward, numbers, pixels, steps
 from .layout import channels_first, channels_last, flattened, spatial, stored
 

@@ -21,9 +21,9 @@ from ..nets import CrossEntropyLoss, Net
 from ..order import Order
 from ..params import views
 from ..precision import named
-from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
+from ..trainers.base import State, StepLog, Trainer, check_fit, check_range, in_a_row
 from . import driver
-from .blocks import Blocks, in_a_row, powers, with_losses
+from .blocks import Blocks, powers, with_losses
 from .layout import channels_first, channels_last, flattened, spatial
 from .torch_capture import capture, warm
 from .torch_net import arithmetic, forward
@@ -211,7 +211,7 @@ class GraphTrainer(Trainer):
         return step
 
     def _compiled(self, has_loss: bool) -> Step:
-        """The same as one function for inductor, which leaves out what leads to no result: without `has_loss` the loss."""
+        """A training step as one function for torch.compile, which drops what leads to no result: without `has_loss` the loss."""
 
         def scaled(
             params: Tensors, x: torch.Tensor, y: torch.Tensor | None, by: torch.Tensor | None

@@ -28,7 +28,7 @@ def chosen_method(method: str, device: str, samples: int, tests: int, width: int
 
 @dataclass(frozen=True)
 class Room:
-    """What is needed.
+    """The memory that fitting by blocks of classes needs.
 
     held : bytes that all the time are there.
     worker : bytes of one pair of classes that is fitted.

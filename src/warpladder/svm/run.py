@@ -164,7 +164,7 @@ def _plain(x: np.ndarray, y: np.ndarray, tests: np.ndarray, C: float, gamma: flo
 def _blocks(
     kernel: Rbf, tests: np.ndarray, counts: list[int], C: float, workers: int, threads: int, stages: Stages
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """The same by blocks of classes: predictions of training and test samples, and the number of support vectors."""
+    """Fit by blocks of classes; predictions of the training and of the test samples, and the number of support vectors."""
     gram = Gram(counts)
     with stages.stage("gram", "kernel, in blocks of classes") as report:
         gram.compute(kernel, report)

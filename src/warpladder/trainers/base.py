@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -177,6 +178,11 @@ class Trainer(ABC):
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def in_a_row(config: TrainConfig, orders: Sequence[Order]) -> list[tuple[bool, int]]:
+    """Epochs parted where losses begin or cease to be computed: for each part whether they are, and its epochs."""
+    return [(has_loss, len(list(part))) for has_loss, part in groupby(orders, key=lambda order: config.has_loss(order.epoch))]
 
 
 def check_fit(net: Net, dataset: Dataset) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from ..nets import Net
 from ..ops.chain import Slice
 from ..ops.segments import KernelTable
 from ..order import Order
-from .base import State, StepLog, check_range
+from .base import State, StepLog, check_range, in_a_row
 from .kernelwise.feeds import Feed, ResidentFeed
 from .kernelwise.trainer import KernelTrainer
 from .overlap import Overlapped
@@ -77,8 +76,7 @@ class GraphedTrainer(KernelTrainer):
         for order in orders:
             check_range(self.config, order, self.samples, 0, 1)
         logs: list[StepLog] = []
-        for has_loss, alike in groupby(orders, key=lambda order: self.config.has_loss(order.epoch)):
-            left = len(list(alike))
+        for has_loss, left in in_a_row(self.config, orders):
             while left:
                 count = min(self.log.loss.size, left)
                 if self.running:

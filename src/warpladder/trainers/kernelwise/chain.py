@@ -57,7 +57,7 @@ class Between:
         return range(int(self.gathers), len(self.cut) + (not self.turns))
 
     def shape(self, place: int) -> tuple[int, ...]:
-        """Of a sample as it leaves the segment before a place; before the first one, as it enters the net."""
+        """The shape of a sample, without the batch, as it leaves the segment before a place; at place 0, as it enters the net."""
         return self.cut[place - 1][0].out_shape if place else self.net.in_shape
 
     def type(self, place: int) -> np.dtype:
@@ -215,11 +215,6 @@ class Chain:
     def ordered(self) -> bool:
         """Whether a step's launches read the order."""
         return all(segment.ordered for segment in self.segments)
-
-    @property
-    def workspace(self) -> int:
-        """Bytes of the segments' scratch memory."""
-        return sum(segment.workspace for segment in self.segments)
 
     def prepare(self, part: Slice) -> list[Stage]:
         """What segments make of their parameters before they see a slice's samples."""
