@@ -77,13 +77,13 @@ def _from_toml(path: str | os.PathLike[str], in_shape: Shape | None) -> Net:
     except tomllib.TOMLDecodeError as error:
         raise NetError(f"{name}: is not TOML: {error}") from None
     try:
-        return _net(told, Path(path).stem, in_shape)
+        return net_of(told, Path(path).stem, in_shape)
     except NetError as error:
         raise NetError(f"{name}: {error}") from None
 
 
-def _net(told: dict[str, Any], stem: str, in_shape: Shape | None) -> Net:
-    """The net that a TOML file tells of."""
+def net_of(told: dict[str, Any], stem: str, in_shape: Shape | None = None) -> Net:
+    """The net that a TOML table tells of; it is called `stem` where the table has no name. `NetError` says what is wrong with it."""
     _only_known(told, ("name", "in_shape", "loss", "layers"), "a net has no {!r}")
     label = told.get("name", stem)
     if not isinstance(label, str):

@@ -19,6 +19,7 @@ from .nets import nets
 from .predict import predict
 from .profile import profile
 from .report import report
+from .reproduce import reproduce
 from .rungs import rungs
 from .svm import svm
 from .train import train
@@ -61,7 +62,7 @@ def group(ctx: click.Context) -> None:
         ctx.exit(BAD_INPUT)
 
 
-for _command in (climb, report, train, profile, evaluate, predict, features, svm, nets, rungs, data, check, gemm):
+for _command in (climb, report, reproduce, train, profile, evaluate, predict, features, svm, nets, rungs, data, check, gemm):
     group.add_command(_command)
 
 

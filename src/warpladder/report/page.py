@@ -41,11 +41,11 @@ def page(results: Results | Sequence[Results], labels: Sequence[str] = (), profi
     climbs = [results] if isinstance(results, Results) else list(results)
     titles = [_title(climb) for climb in climbs]
     if len(climbs) == 1:
-        return _document(titles[0], f"warpladder climb, {_when(climbs[0])}", _sections(climbs, [""], profiles, pictures))
+        return document(titles[0], f"warpladder climb, {_when(climbs[0])}", _sections(climbs, [""], profiles, pictures))
     labels = list(labels) or [f"climb {at}" for at in range(1, len(climbs) + 1)]
     named = [f"{label}: {title}" for label, title in zip(labels, titles, strict=True)]
     made = [("compare", "Comparison", comparison(climbs, labels, pictures)), *_sections(climbs, labels, profiles, pictures, named)]
-    return _document(f"{' and '.join(dict.fromkeys(titles))}: {len(climbs)} climbs", "warpladder, climbs beside each other", made)
+    return document(f"{' and '.join(dict.fromkeys(titles))}: {len(climbs)} climbs", "warpladder, climbs beside each other", made)
 
 
 def write_sweep(sweep: Sweep, path: str | os.PathLike[str]) -> None:
@@ -63,7 +63,7 @@ def sweep_page(sweep: Sweep, pictures: bool = True) -> str:
         ("tasks", "All tasks", missing + table("All tasks", heads, told, (0, 1))),
         *_sections(sweep.tasks, labels, (), pictures, labels),
     ]
-    return _document(_title(sweep.tasks[-1]), f"warpladder climb of several tasks, {_when(sweep.tasks[-1])}", made)
+    return document(_title(sweep.tasks[-1]), f"warpladder climb of several tasks, {_when(sweep.tasks[-1])}", made)
 
 
 #: A section of the page: the name of its anchor, its heading, its text.
@@ -95,7 +95,7 @@ def _links(found: Sequence[Section], label: str) -> str:
     return f'<nav aria-label="{escape(label)}"><ul>{items}</ul></nav>'
 
 
-def _document(title: str, kind: str, made: Sequence[Section]) -> str:
+def document(title: str, kind: str, made: Sequence[Section]) -> str:
     """The whole page."""
     several = any(ident == "c0" for ident, _, _ in made)  # then each climb links to its own sections
     first = [each for each in made if not several or "-" not in each[0]]

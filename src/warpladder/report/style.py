@@ -56,6 +56,7 @@ figure.code { min-width: 0; margin: .3rem 0; font-family: inherit; }
 figure.code pre { max-height: 26rem; overflow: auto; font-size: .75rem; line-height: 1.4; }
 .plot svg { display: block; width: 100%; height: auto; stroke-linejoin: round; font-family: inherit; overflow: visible; }
 .plot svg.narrow { display: none; }
+.photo { display: block; max-width: 100%; height: auto; image-rendering: pixelated; }
 .plot text { paint-order: stroke; stroke: var(--paper); stroke-width: 3px; stroke-linejoin: round; }
 @media screen and (max-width: 46rem) { .hint { display: block; } body { padding: 1.25rem .9rem 3rem; } h1 { font-size: 1.6rem; }
   th:first-child { position: sticky; left: 0; background: var(--paper); max-width: 9rem; white-space: normal;

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,13 +26,13 @@ WIDE, NARROW = 900, 360  # pixels: a picture's width on a screen of its size
 INK, SOFT, LINE, PAPER = "#010101", "#020202", "#030303", "#040404"
 RUNG, PEER, FLOOR, BAD, GOOD = "#050505", "#060606", "#070707", "#080808", "#090909"
 SERIES = tuple(f"#1{at}1{at}1{at}" for at in range(8))
-_VARIABLES = {
+PALETTE = {
     INK: "ink", SOFT: "soft", LINE: "line", PAPER: "paper", RUNG: "rung", PEER: "peer", FLOOR: "floor", BAD: "bad", GOOD: "good",
     **{colour: f"s{at}" for at, colour in enumerate(SERIES)},
 }  # fmt: skip
 
 #: matplotlib's settings: everything that a matplotlibrc could say otherwise is reset before these count.
-_SETTINGS: Any = {
+SETTINGS: Any = {
     "svg.fonttype": "none", "svg.hashsalt": "warpladder", "text.parse_math": False, "font.size": 11.5, "text.color": INK,
     "axes.labelcolor": SOFT, "axes.edgecolor": LINE, "axes.titlecolor": INK, "axes.titlesize": 12, "axes.labelsize": 11, "axes.linewidth": 1,
     "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True, "axes.facecolor": "none",
@@ -112,23 +113,14 @@ def picture(name: str, alt: str, draw: Callable[[Canvas], None]) -> str:
 
 def drawn(name: str, size: str, alt: str, draw: Callable[[Canvas], None]) -> str:
     """A picture as one element of SVG; size is "wide" or "narrow"."""
-    log = logging.getLogger("matplotlib")
-    level = log.level
-    log.setLevel(logging.ERROR)  # it tells of a HOME that cannot be written, and of its font cache: nothing that a reader can mend
-    try:
-        import matplotlib
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-        from matplotlib.figure import Figure
-    except Exception as error:  # also what a broken installation raises
-        raise NoPictures(
-            f"matplotlib cannot be imported ({' '.join(str(error).split())}): pip install matplotlib, and make the page again"
-        ) from None
-    finally:
-        log.setLevel(level)
+    matplotlib = imported()
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a letter that matplotlib's own font lacks is the browser's to draw
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_SETTINGS)
+        matplotlib.rcParams.update(SETTINGS)
         figure = Figure()
         FigureCanvasSVG(figure)
         narrow = size == "narrow"
@@ -136,6 +128,24 @@ def drawn(name: str, size: str, alt: str, draw: Callable[[Canvas], None]) -> str
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None})
     return inlined(file.getvalue(), name, size, alt)
+
+
+def imported() -> ModuleType:
+    """matplotlib, with what draws; `NoPictures` where it cannot be imported."""
+    log = logging.getLogger("matplotlib")
+    level = log.level
+    log.setLevel(logging.ERROR)  # it tells of a HOME that cannot be written, and of its font cache: nothing that a reader can mend
+    try:
+        import matplotlib
+        import matplotlib.backends.backend_svg
+        import matplotlib.figure
+    except Exception as error:  # also what a broken installation raises
+        raise NoPictures(
+            f"matplotlib cannot be imported ({' '.join(str(error).split())}): pip install matplotlib, and make the page again"
+        ) from None
+    finally:
+        log.setLevel(level)
+    return matplotlib
 
 
 def inlined(svg: str, name: str, size: str, alt: str) -> str:
@@ -158,5 +168,5 @@ def _tag(tag: str, name: str, used: set[str]) -> str:
     tag = re.sub(r"url\(#", f"url(#{name}-", tag)
     tag = re.sub(r"font-family: [^;\"]*;? ?", "", tag)
     tag = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", tag)
-    tag = re.sub(r"#[0-9a-f]{6}\b", lambda found: f"var(--{_VARIABLES[found[0]]})" if found[0] in _VARIABLES else found[0], tag)
+    tag = re.sub(r"#[0-9a-f]{6}\b", lambda found: f"var(--{PALETTE[found[0]]})" if found[0] in PALETTE else found[0], tag)
     return re.sub(r"(\d\.\d\d)\d+", r"\1", tag)  # hundredths of a pixel

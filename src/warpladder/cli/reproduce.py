@@ -1,0 +1,185 @@
+"""`warpladder reproduce`: what the five reports ran, run here, and set beside what they say."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import ResultsError, Stopped, WarpladderError
+from .keeping import command
+from .options import console
+from .record import PATIENCE, shown, stoppable
+
+if TYPE_CHECKING:
+    from ..reproduce import Course, Definition
+    from ..results import RungResult
+
+PAGE, PICTURES = "report.html", "figures"
+
+
+@click.command()
+@click.argument("reports", metavar="REPORT...", nargs=-1)
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="A first look: parts of the data, few epochs; CUDA kernels are proven on the emulator where there is no GPU.",
+)
+@click.option("--only", metavar="A,B", help="Only these experiments of one report; --list names them.")
+@click.option("--list", "listed", is_flag=True, help="Say what the reports' experiments are, and measure nothing.")
+@click.option(
+    "--data-dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder with the data sets' files, or with a folder for each of them; nothing is downloaded.",
+)
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Where results, page and pictures go; runs/reproduce, with -quick behind it, if not given.",
+)
+@click.option("--overwrite", is_flag=True, help="Begin anew, and throw away what DIR holds of these reports.")
+@click.option("--progress/--no-progress", default=None, help="Say on stderr what is being done; on a terminal if not given.")
+def reproduce(
+    reports: tuple[str, ...],
+    quick: bool,
+    only: str | None,
+    listed: bool,
+    data_dir: Path | None,
+    out: Path | None,
+    overwrite: bool,
+    progress: bool | None,
+) -> None:
+    """Run what student reports s1 to s5 ran, and set every table and figure of theirs beside what is measured here.
+
+    REPORT is s1, s2, s3, s4, s5 or all. Every figure is kept as it is measured: a run that was stopped goes on where it was, with the same
+    command. What this machine lacks is said.
+
+    \b
+    Examples:
+      warpladder reproduce s5 --quick
+      warpladder reproduce s1 --data-dir ~/data
+      warpladder reproduce all --out runs/h200
+    """
+    from ..reproduce import NAMES, definition
+
+    chosen = tuple(dict.fromkeys(NAMES if not reports or "all" in reports else [name.lower() for name in reports]))
+    if not reports and not listed:
+        raise click.UsageError("name a report, s1 to s5, or all", click.get_current_context())
+    made = [definition(name, quick=quick) for name in chosen]
+    if listed:
+        _list(made)
+        return
+    if only is not None and len(made) > 1:
+        raise click.UsageError("--only wants one report, whose experiments it names", click.get_current_context())
+    wanted = tuple(part.strip() for part in (only or "").split(",") if part.strip())
+    place = out or Path("runs", "reproduce-quick" if quick else "reproduce")
+    with stoppable():
+        for report in made:
+            _one(report, place / report.name, quick, wanted, data_dir, overwrite, progress, _again(report.name, quick, data_dir, out))
+
+
+def _again(name: str, quick: bool, data_dir: Path | None, out: Path | None) -> str:
+    words = ["reproduce", name, *["--quick"] * quick]
+    for option, value in (("--data-dir", data_dir), ("--out", out)):
+        words += [] if value is None else [option, str(value)]
+    return command(*words)
+
+
+def _list(made: list[Definition]) -> None:
+    for report in made:
+        click.echo(f"{report.name}: {report.title}")
+        for name, experiment in report.experiments.items():
+            click.echo(f"  {name:<20} {experiment.told()}")
+
+
+@dataclass
+class _Record:
+    """The page of a reproduction under way, drawn anew now and then."""
+
+    course: Course
+    progress: bool | None
+    next_page: float = 0.0
+    failed: bool = field(default=False)
+
+    def written(self) -> None:
+        if perf_counter() >= self.next_page:
+            start = perf_counter()
+            self.page()
+            self.next_page = perf_counter() + PATIENCE * (perf_counter() - start)
+
+    def page(self) -> None:
+        from ..report.reproduction.page import write_page
+
+        write_page(self.course.results(), self.course.folder / PAGE)
+
+    def end(self) -> None:
+        """Show the tables, and write page and pictures."""
+        from ..report.reproduction.files import write_pictures
+        from ..report.reproduction.terminal import show
+
+        found = self.course.results()
+        show(found, console())
+        self.page()
+        folder = self.course.folder
+        drawn = write_pictures(found, folder / PICTURES)
+        click.echo(
+            f"\nAll of it: {folder / 'results.json'}" + (f"\nPictures: {folder / PICTURES}, {drawn} as SVG and PNG" if drawn else "")
+        )
+        click.echo(f"Open this: {folder / PAGE}")
+
+
+def _one(
+    report: Definition,
+    folder: Path,
+    quick: bool,
+    only: tuple[str, ...],
+    data_dir: Path | None,
+    overwrite: bool,
+    progress: bool | None,
+    again: str,
+) -> None:
+    """Reproduce one report in its folder."""
+    from ..report.words import news as told
+    from ..reproduce import MEASURED, RESULTS, Course, Watcher
+    from ..results import RungResult
+
+    if overwrite:
+        _remove(folder, (MEASURED, PICTURES), (RESULTS, PAGE))
+    if only and (unknown := [name for name in only if name not in report.experiments]):
+        raise ResultsError(f"{report.name} has no experiment {unknown[0]!r:.40}; it has {', '.join(report.experiments)}")
+
+    def news(item: RungResult | str) -> None:
+        click.echo(f"  {told(item) if isinstance(item, RungResult) else item}")
+
+    click.echo(f"\n{report.name.upper()}: {report.title}")
+    watcher = Watcher(begin=lambda name, at, of: click.echo(f"{report.name} {at} of {of}: {name}"), news=news)
+    course = Course(report, folder, quick, data_dir, watcher, again)
+    record = _Record(course, progress)
+    watcher.written = record.written
+    try:
+        with shown(progress) as bar:
+            watcher.progress = bar
+            course.run(only)
+    except KeyboardInterrupt as stop:
+        with suppress(OSError, WarpladderError):
+            record.end()
+        code = stop.exit_code if isinstance(stop, Stopped) else 130
+        raise Stopped(f"stopped: the same command goes on: {again}", code) from None
+    record.end()
+
+
+def _remove(folder: Path, folders: tuple[str, ...], files: tuple[str, ...]) -> None:
+    """Remove what a reproduction wrote, and nothing else."""
+    for name in folders:
+        if (folder / name).is_dir():
+            shutil.rmtree(folder / name)
+    for name in files:
+        with suppress(FileNotFoundError):
+            (folder / name).unlink()

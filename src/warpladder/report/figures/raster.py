@@ -1,0 +1,69 @@
+"""A picture as a PNG file: the same drawing as in a page, in colours that do not change."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .svg import PALETTE, PAPER, SETTINGS, WIDE, Canvas, imported
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FINER = 2  # pixels of the file for one of the page
+
+
+def raster(draw: Callable[[Canvas], None], look: Mapping[str, str]) -> bytes:
+    """The bytes of a PNG file.
+
+    Parameters
+    ----------
+    draw : callable
+        Draws on a `Canvas`, as wide as a screen.
+    look : mapping
+        The page's CSS variables for light screens, as "ink": "#1c2024".
+
+    Raises
+    ------
+    NoPictures
+        matplotlib is missing or broken.
+    """
+    matplotlib = imported()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    colours = {told: look[name] for told, name in PALETTE.items()}
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(
+            {name: colours.get(value, value) if isinstance(value, str) else value for name, value in SETTINGS.items()}
+        )
+        figure = Figure()
+        FigureCanvasAgg(figure)
+        draw(Canvas(figure, WIDE, False))
+        figure.canvas.draw()  # which makes the ticks
+        _recolour(figure, colours)
+        file = io.BytesIO()
+        figure.savefig(file, format="png", dpi=72 * FINER, facecolor=colours[PAPER], metadata={"Software": None})
+    return file.getvalue()
+
+
+def _recolour(figure: Figure, colours: Mapping[str, str]) -> None:
+    """Give everything that is drawn in one of the page's colours the colour that it stands for."""
+    from matplotlib.colors import to_hex
+
+    for artist in figure.findobj():
+        for part in ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor"):
+            get, put = (getattr(artist, f"{what}_{part}", None) for what in ("get", "set"))
+            if get is None or put is None:
+                continue
+            value: Any = get()
+            try:
+                told = to_hex(value)
+            except ValueError:  # several colours, or none
+                continue
+            if told in colours and told != colours[told]:
+                put(colours[told])

@@ -1,0 +1,1 @@
+"""A reproduced report as tables, pictures and a page: what it says beside what was measured."""

@@ -1,0 +1,58 @@
+"""The tables of a reproduced report as HTML; several reproductions of it, of several machines, stand in columns beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from ...results.reproduction import Row, Table, Value
+from ..html import table as drawn
+from .figures import head, measured, shown, spread
+
+#: What a figure may come from, besides having been measured, and how that is called in the head of its column.
+STATED = (("reported", "reported"), ("theirs", "their program, H200"))
+
+
+def table(tables: Sequence[Table], labels: Sequence[str]) -> str:
+    """One table of a report, as each of several reproductions has it, each under its label."""
+    first = tables[0]
+    text = tuple(range(len(first.heads)))
+    stated = [[(name, called) for name, called in STATED if _any(first, at, name)] for at in range(len(first.columns))]
+    here = [
+        any(_any(each, at, "here") for each in tables) or not any(_any(first, at, name) for name, _ in STATED)
+        for at in range(len(first.columns))
+    ]
+    heads = [escape(told) for told in first.heads]
+    for at, column in enumerate(first.columns):
+        names = [called for _, called in stated[at]] + [label or "here" for label in labels] * here[at]
+        heads += [f'{escape(head(column))}<span class="options">{escape(called)}</span>' for called in names]
+    rows = []
+    for number, row in enumerate(first.rows):
+        same = [each.rows[number] for each in tables]
+        cells = [escape(told) for told in row.label]
+        cells[-1] += _remarks(same)
+        for at, column in enumerate(first.columns):
+            cells += [escape(shown(getattr(row.values[at], name), column.unit)) for name, _ in stated[at]]
+            cells += [_cell(each.values[at], column.unit) for each in same] if here[at] else []
+        rows.append(("rung" if any(value.here is not None for each in same for value in each.values) else "none", cells))
+    return drawn(first.title, heads, rows, text)
+
+
+def _any(told: Table, at: int, name: str) -> bool:
+    return any(getattr(row.values[at], name) is not None for row in told.rows)
+
+
+def _cell(value: Value, unit: str) -> str:
+    """What was measured, and its range below."""
+    found = f"<b>{escape(measured(value, unit))}</b>" if value.here is not None else ""
+    between = spread(value, unit)
+    return found + (f'<span class="options">{escape(between)}</span>' if between else "")
+
+
+def _remarks(rows: Sequence[Row]) -> str:
+    """What must be known of a row: its rung, a remark, and why a figure is missing."""
+    told = [
+        *dict.fromkeys(row.rung for row in rows if row.rung),
+        *dict.fromkeys(text for row in rows for text in (row.remark, row.reason) if text),
+    ]
+    return "".join(f'<span class="options">{escape(text)}</span>' for text in told)

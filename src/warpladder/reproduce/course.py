@@ -1,0 +1,141 @@
+"""The course of a reproduction: experiment after experiment, each written as it comes, and taken up again where it was left."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+
+from .. import machine
+from ..errors import ConfigError, ResultsError
+from ..results import Gpu, Machine
+from ..results.reproduction import REPRODUCTION_SCHEMA, Reproduction, load_reproduction
+from .definition import Definition
+from .experiments import Bench, Watcher
+from .resolve import Measured, sections
+
+#: The folder of what was measured, in the folder of a reproduction; and the file that says all of it.
+MEASURED, RESULTS = "measured", "results.json"
+
+
+@dataclass
+class Course:
+    """A report that is reproduced in a folder.
+
+    command : makes it again.
+    """
+
+    report: Definition
+    folder: Path
+    quick: bool
+    data_dir: Path | None
+    watcher: Watcher
+    command: str = ""
+
+    def run(self, only: tuple[str, ...] = ()) -> Reproduction:
+        """Make every experiment that is not whole; or those of these names.
+
+        Raises
+        ------
+        ResultsError
+            The folder holds a reproduction of another report, of another length, or of another machine.
+        ConfigError
+            There is no experiment of a name.
+        """
+        if unknown := [name for name in only if name not in self.report.experiments]:
+            raise ConfigError(f"{self.report.name} has no experiment {unknown[0]!r:.40}; it has {', '.join(self.report.experiments)}")
+        self._begin()
+        names = [name for name in self.report.experiments if not only or name in only]
+        told = self.watcher.written
+
+        def written() -> None:
+            self.write()
+            told()
+
+        bench = Bench(self.folder / MEASURED, self.data_dir, self.report.nets, replace(self.watcher, written=written))
+        try:
+            for at, name in enumerate(names, 1):
+                experiment = self.report.experiments[name]
+                found = experiment.found(name, bench.folder)
+                if found is not None and found.whole:
+                    continue
+                self.watcher.begin(name, at, len(names))
+                experiment.measure(name, bench)
+                written()
+        finally:
+            self.write()
+        return self.results()
+
+    def _begin(self) -> None:
+        """Take up what the folder holds, or begin anew."""
+        (self.folder / MEASURED).mkdir(parents=True, exist_ok=True)
+        self.began, self.before = perf_counter(), 0.0
+        self.machine = Machine(**machine.facts(), gpu=_gpu())
+        stored = self.folder / RESULTS
+        if not stored.exists():
+            return
+        before = load_reproduction(stored)
+        if (before.report, before.quick) != (self.report.name, self.quick):
+            length = "a first look at " if before.quick else ""
+            raise ResultsError(
+                f"{self.folder} holds {length}{before.report}: name another folder with --out, or replace it with --overwrite"
+            )
+        was, now = _place(before.machine), _place(self.machine)
+        if was != now:
+            raise ResultsError(
+                f"{self.folder} was begun on {was}, and this is {now}: name another folder with --out, and compare both with 'warpladder report'"
+            )
+        self.before = before.seconds
+
+    def measured(self) -> Measured:
+        """What there is of each experiment."""
+        return {name: each.found(name, self.folder / MEASURED) for name, each in self.report.experiments.items()}
+
+    def results(self) -> Reproduction:
+        """The report's tables and pictures, with what is known."""
+        found = self.measured()
+        whole = [name for name, each in found.items() if each is not None and each.whole]
+        return Reproduction(
+            schema=REPRODUCTION_SCHEMA,
+            report=self.report.name,
+            title=self.report.title,
+            about=self.report.about,
+            created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            quick=self.quick,
+            command=self.command,
+            machine=self.machine,
+            sections=sections(self.report, found),
+            measured=tuple(whole),
+            missing=tuple(name for name in found if name not in whole),
+            seconds=self.before + perf_counter() - self.began,
+        )
+
+    def write(self) -> None:
+        """Write the results file."""
+        self.results().save(self.folder / RESULTS)
+
+
+def _gpu() -> Gpu | None:
+    """The GPU, where there is one that can be asked."""
+    from ..gpu.support import why_not
+
+    if why_not() is not None:
+        return None
+    from ..gpu import facts
+
+    return Gpu(**facts())
+
+
+def _place(found: Machine) -> str:
+    """What tells machines apart: the processor, its cores, and the GPU."""
+    return f"{found.cpu} with {found.cores} cores" + (f" and {found.gpu.name}" if found.gpu else "")
+
+
+def is_begun(folder: Path) -> bool:
+    """Whether a folder holds a reproduction."""
+    try:
+        return "report" in json.loads((folder / RESULTS).read_bytes())
+    except (OSError, ValueError, TypeError):
+        return False

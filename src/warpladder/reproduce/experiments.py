@@ -1,0 +1,219 @@
+"""What an experiment of a report is: data that says what to measure, a way to measure it, and what is to be known of it then."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ..bench.again import WHOLE
+from ..config import RECIPES, TrainConfig
+from ..data import load as load_data
+from ..data.dataset import Dataset
+from ..errors import ConfigError, RungError
+from ..ladder import find
+from ..netfile import net_of
+from ..nets import Net, named
+from ..optimizers import Optimizer
+from ..results import RungResult, Setting
+from ..results.reader import LATER
+from ..results.reproduction import Value
+from ..schedules import Schedule
+from ..spelling import read
+
+
+def optional(default: Any = None) -> Any:
+    """A field that its table in a report's file may leave out."""
+    return field(default_factory=lambda: default, metadata=LATER)
+
+
+@dataclass
+class Watcher:
+    """What is told while a report is reproduced. Each may be left as it is, and then nothing is told.
+
+    begin : called with the name of an experiment, its number from 1, and how many there are.
+    progress : called with what is being done, how many parts of the experiment are done, how many there are, and about how many seconds are left.
+    news : called with a rung that was timed or lost its chance of it, or with a line of text.
+    written : called when there is something new on the disk.
+    """
+
+    begin: Callable[[str, int, int], None] = lambda name, at, of: None
+    progress: Callable[[str, int, int, float], None] | None = None
+    news: Callable[[RungResult | str], None] = lambda news: None
+    written: Callable[[], None] = lambda: None
+
+
+@dataclass
+class Bench:
+    """Where experiments are made: their folder, where data sets are, and who watches.
+
+    nets : the report's own nets, by name, as tables of a net's file.
+    """
+
+    folder: Path
+    data_dir: Path | None
+    nets: dict[str, dict[str, Any]]
+    watcher: Watcher
+    loaded: dict[tuple[Any, ...], Dataset] = field(default_factory=dict)
+
+    def data(self, name: str, limit: int | None = None, validation: int = 0, standardize: bool = False) -> Dataset:
+        """A data set, which stays loaded."""
+        key = name, limit, validation, standardize
+        if key not in self.loaded:
+            here = self.data_dir
+            if here is not None and (here / name).is_dir():
+                here = here / name
+            place = None if name == "digits" else here
+            self.loaded[key] = load_data(name, limit=limit, validation=validation, standardize=standardize, data_dir=place)
+        return self.loaded[key]
+
+    def net(self, name: str, data: Dataset) -> Net:
+        """A net of the report's own, or of the zoo."""
+        return net_of(self.nets[name], name, data.in_shape) if name in self.nets else named(name, data.in_shape, data.classes or 10)
+
+
+@dataclass(frozen=True)
+class Experiment(ABC):
+    """One experiment of a report. Its fields are the keys of its table in the report's file.
+
+    Kinds of experiments are derived classes; `kind` is the name of the table that holds those of a kind, as in `[climbs.mnist]`.
+    """
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def measure(self, name: str, bench: Bench) -> None:
+        """Measure what of it is missing, and write it to `bench.folder` as it comes, under this name."""
+
+    @abstractmethod
+    def found(self, name: str, folder: Path) -> Found | None:
+        """What is there of it on the disk; None where nothing is."""
+
+    def told(self) -> str:
+        """What is measured, in a line."""
+        return self.kind
+
+    @abstractmethod
+    def check(self, rung: str, measure: str) -> None:
+        """Raise `ConfigError` where it measures no such rung, or no such figure; "curve:loss" asks for a curve."""
+
+
+class Found(ABC):
+    """What is known of an experiment.
+
+    whole : whether all of it was measured.
+    """
+
+    whole: bool
+
+    @abstractmethod
+    def value(self, rung: str, measure: str) -> Value | None:
+        """A figure of a rung, by the name of what is measured, in base units; None where it was not measured.
+
+        Raises
+        ------
+        ConfigError
+            There is no measure of this name.
+        """
+
+    def curve(self, rung: str, measure: str) -> tuple[list[float], list[float]] | None:
+        """Points (x, y) of a rung, by the name of what is measured; None where there are none."""
+        raise ConfigError(f"there is no curve {measure!r} of such an experiment")
+
+    def reason(self, rung: str) -> str:
+        """Why a rung was not measured, or what must be known of its figures."""
+        return ""
+
+    def name_of(self, rung: str) -> str:
+        """The full name of a rung, as tables show it."""
+        return rung
+
+
+def no_measure(measure: str, known: Any) -> ConfigError:
+    """The error of a report's file that asks for what is not measured."""
+    return ConfigError(f"there is no measure {measure!r}; there are {', '.join(known)}")
+
+
+@dataclass(frozen=True)
+class Task(Experiment):
+    """An experiment that trains: the net, the data, the rungs and the settings of it.
+
+    net : of the zoo, or of the report's own nets. data : name of a data set.
+    rungs : names of rungs and peers, with options.
+    settings : of `TrainConfig`, in place of those of the net's recipe; batch_size may be "full", optimizer and schedule are texts as for the command line.
+    limit, validation, scale : as for `data.load`.
+    full : epochs and samples of the whole experiment, where this is a first look at it; its times are scaled up to them.
+    """
+
+    net: str
+    data: str
+    rungs: tuple[str, ...]
+    settings: dict[str, bool | int | float | str] = optional({})
+    limit: int | None = optional()
+    validation: int = optional(0)
+    scale: bool = optional(False)
+    full: dict[str, int] = optional({})
+
+    def dataset(self, bench: Bench) -> Dataset:
+        """The data set, its subset chosen by seed 0."""
+        return bench.data(self.data, self.limit, self.validation, self.scale)
+
+    @cached_property
+    def config(self) -> TrainConfig:
+        """The settings."""
+        before = RECIPES.get(self.net, TrainConfig())
+        changes: dict[str, Any] = dict(self.settings)
+        if changes.get("batch_size") == "full":
+            changes["batch_size"] = None
+        own: dict[str, Any] = {
+            name: changes.pop(name) for name in ("learning_rate", "momentum", "nesterov", "weight_decay") if name in changes
+        }
+        if "optimizer" in changes:
+            changes["optimizer"] = read(Optimizer, str(changes["optimizer"]), before.optimizer, own)
+        else:
+            changes |= own
+        if "schedule" in changes:
+            changes["schedule"] = read(Schedule, str(changes["schedule"]), before.schedule)
+        return before.but(**changes)
+
+    def check(self, rung: str, measure: str) -> None:
+        name = rung.partition("@")[0]
+        if canonical(name) not in map(canonical, self.rungs):
+            raise ConfigError(f"there is no rung {name!r} among {', '.join(self.rungs)}")
+        self.check_measure(measure)
+
+    @abstractmethod
+    def check_measure(self, measure: str) -> None:
+        """Raise `ConfigError` where it has no such figure or curve."""
+
+    @property
+    def size(self) -> dict[str, int]:
+        """Epochs, and samples of an epoch, where the data set is one whose size is known."""
+        rows = WHOLE.get(self.data)
+        samples = self.limit or (rows and rows - self.validation)
+        return {"epochs": self.config.epochs} | ({"samples": samples} if samples else {})
+
+    def told(self) -> str:
+        part = f", {self.limit:,} samples" if self.limit else ""
+        return f"{self.kind}: {self.net} on {self.data}{part}, {', '.join(self.rungs)}"
+
+
+def canonical(name: str) -> str:
+    """A rung's name as results have it, its options in order; the name itself where there is no such rung."""
+    try:
+        return find(name).name
+    except RungError:
+        return name
+
+
+def settings_of(config: TrainConfig) -> dict[str, Setting | dict[str, Setting]]:
+    """The settings as results keep them."""
+    return config.as_dict()
+
+
+def keys_of(kind: type[Experiment]) -> list[str]:
+    """The keys of an experiment's table."""
+    return [each.name for each in fields(kind)]

@@ -1,0 +1,127 @@
+"""From a report's file and what was measured to the tables and pictures that are shown: every figure in its place, or the reason why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..results.reproduction import UNITS, Bars, Column, Lines, Row, Section, Series, Table, Value
+from .definition import NOTHING, BarsOf, ColumnOf, Definition, LinesOf, RowOf, SectionOf, SeriesOf, TableOf
+from .experiments import Found
+
+#: What is measured of each experiment, by its name.
+Measured = dict[str, Found | None]
+
+
+def sections(report: Definition, found: Measured) -> tuple[Section, ...]:
+    """Each section with what is known."""
+    return tuple(_section(each, found) for each in report.sections)
+
+
+def _section(told: SectionOf, found: Measured) -> Section:
+    photos = [replace(photo, title=each.title, text=each.text) for each in told.photos if (photo := _picture(found, each.here, "photo"))]
+    scores = [
+        replace(one, title=each.title, text=each.text) for each in told.classified if (one := _picture(found, each.here, "classified"))
+    ]
+    return Section(
+        told.title,
+        told.text,
+        told.findings,
+        tuple(table(each, found) for each in told.tables),
+        tuple(curves for each in told.lines if (curves := lines(each, found)).series),
+        tuple(made for made in (bars(each, found) for each in told.bars) if any(value.here is not None for value in made.values)),
+        tuple(photos),
+        tuple(scores),
+    )
+
+
+def _picture(found: Measured, here: str, what: str):  # type: ignore[no-untyped-def]
+    name, _, which = here.partition("/")
+    experiment = found.get(name)
+    return None if experiment is None else getattr(experiment, what)(which)
+
+
+def table(told: TableOf, found: Measured) -> Table:
+    """A table with its figures."""
+    rows: list[Row] = []
+    for row in told.rows:
+        values = tuple(_value(row, at, column, found) for at, column in enumerate(told.columns))
+        rows.append(Row(row.label, values, *_about(row, values, found), row.remark))
+    for at, column in enumerate(told.columns):
+        if column.measure.startswith("speedup:"):
+            rows = _speedups(rows, at, column, told, found)
+    return Table(told.title, told.heads, tuple(Column(each.head, each.unit) for each in told.columns), tuple(rows), told.text)
+
+
+def _value(row: RowOf, at: int, column: ColumnOf, found: Measured) -> Value:
+    """What a report says, what the authors' own program did, and what was measured."""
+    stated = Value(_stated(row.reported, at, column), _stated(row.theirs, at, column))
+    measure = row.measure or column.measure
+    if measure.startswith("speedup:"):
+        return stated
+    here = _measured(row.here or column.here, measure, found)
+    return stated if here is None else replace(here, reported=stated.reported, theirs=stated.theirs)
+
+
+def _stated(values: tuple[float, ...], at: int, column: ColumnOf) -> float | None:
+    return None if at >= len(values) or values[at] <= NOTHING else values[at] * UNITS[column.unit]
+
+
+def _measured(here: str | tuple[str, ...], measure: str, found: Measured) -> Value | None:
+    """The figure of the first of these places that has one."""
+    for place in (here,) if isinstance(here, str) else here:
+        name, _, rung = place.partition("/")
+        experiment = found.get(name)
+        if experiment is not None and measure and (value := experiment.value(rung, measure)) is not None:
+            return value
+    return None
+
+
+def _about(row: RowOf, values: tuple[Value, ...], found: Measured) -> tuple[str, str]:
+    """The rung of a row, and why it has no figures."""
+    places = (row.here,) if isinstance(row.here, str) else row.here
+    rungs = [(found.get(name), rung) for name, _, rung in (place.partition("/") for place in places) if rung]
+    called = next((experiment.name_of(rung) for experiment, rung in rungs if experiment is not None), "")
+    if not rungs or any(value.here is not None for value in values):
+        return called, ""
+    why = next((reason for experiment, rung in rungs if experiment is not None and (reason := experiment.reason(rung))), "")
+    return called, why or ("not measured yet" if all(experiment is None for experiment, _ in rungs) else "not measured here")
+
+
+def _speedups(rows: list[Row], at: int, column: ColumnOf, told: TableOf, found: Measured) -> list[Row]:
+    """Rows with the column "speedup:MEASURE:first" or ":above": how many times faster than the first row that has the measure, or the one above."""
+    _, measure, over = column.measure.split(":")
+    times = [_measured(row.here, measure, found) for row in told.rows]
+    seconds = [None if time is None else time.here for time in times]
+    out = []
+    for number, row in enumerate(rows):
+        before = [time for time in seconds[:number] if time is not None]
+        own = seconds[number]
+        if own and before:
+            value = replace(row.values[at], here=(before[0] if over == "first" else before[-1]) / own)
+            row = replace(row, values=(*row.values[:at], value, *row.values[at + 1 :]))
+        out.append(row)
+    return out
+
+
+def lines(told: LinesOf, found: Measured) -> Lines:
+    """Curves: those that have points."""
+    series = [made for each in told.series if (made := _series(each, told, found)) is not None]
+    return Lines(told.title, Column(told.x.head, told.x.unit), Column(told.y.head, told.y.unit), tuple(series), told.log, told.text)
+
+
+def _series(told: SeriesOf, axes: LinesOf, found: Measured) -> Series | None:
+    if not told.here:
+        x, y = (tuple(value * UNITS[axis.unit] for value in values) for values, axis in ((told.x, axes.x), (told.y, axes.y)))
+        return Series(told.label, x, y, told.source)
+    name, _, rung = told.here.partition("/")
+    experiment = found.get(name)
+    points = None if experiment is None else experiment.curve(rung, told.curve)
+    return None if points is None else Series(told.label, tuple(points[0]), tuple(points[1]))
+
+
+def bars(told: BarsOf, found: Measured) -> Bars:
+    """A bar for each row."""
+    values = tuple(_value(row, 0, told.column, found) for row in told.rows)
+    return Bars(
+        told.title, Column(told.column.head, told.column.unit), tuple(row.label[0] for row in told.rows), values, told.log, told.text
+    )

@@ -1,0 +1,165 @@
+"""Experiments that train to the end, once for each seed: for accuracies and their spread, and curves."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ..errors import WarpladderError
+from ..ladder import find
+from ..nets import Net
+from ..results import DataFacts, History, NetFacts
+from ..results.reproduction import Value
+from ..results.trained import TRAINED_SCHEMA, Trained, Trainings, load_trainings
+from ..train import Run, train
+from .climbs import points_of
+from .experiments import Bench, Found, Task, canonical, no_measure, optional, settings_of
+
+
+@dataclass(frozen=True)
+class Train(Task):
+    """Training runs, one for each rung and seed.
+
+    seeds : of initial weights and order.
+    """
+
+    kind: ClassVar[str] = "trainings"
+    seeds: tuple[int, ...] = optional((0,))
+
+    def measure(self, name: str, bench: Bench) -> None:
+        data = self.dataset(bench)
+        net = bench.net(self.net, data)
+        path = _file(name, bench.folder)
+        found = load_trainings(path) if path.exists() else self._none(net, data)
+        have = {(run.rung, run.seed) for run in found.runs}
+        wanted = [(rung, seed) for seed in self.seeds for rung in map(canonical, self.rungs) if (rung, seed) not in have]
+        for at, (name_of, seed) in enumerate(wanted):
+            rung = find(name_of)
+            config = self.config.but(seed=seed)
+            if reason := rung.unsupported(net, config):
+                if name_of not in found.reasons:
+                    found = replace(found, reasons={**found.reasons, name_of: reason})
+                    bench.watcher.news(f"{name_of}: not here: {reason}")
+                continue
+            if bench.watcher.progress:
+                bench.watcher.progress(f"training with {name_of}, seed {seed}", at, len(wanted), 0.0)
+            try:
+                run = train(net, data, config, rung=rung, progress=False)
+            except WarpladderError as error:  # one that diverges is a result as well
+                found = replace(found, reasons={**found.reasons, name_of: f"seed {seed}: {error}"})
+                bench.watcher.news(f"{name_of}, seed {seed}: {error}")
+                continue
+            found = replace(found, runs=(*found.runs, trained(run, seed, rung.precision)))
+            found.save(path)
+            bench.watcher.news(_line(found.runs[-1]))
+            bench.watcher.written()
+        replace(found, whole=True).save(path)
+
+    def check_measure(self, measure: str) -> None:
+        known = (*_MEASURES, *(f"curve:{curve}" for curve in ("loss", "accuracy", "seconds", "valid_loss", "valid_accuracy")))
+        if measure not in known:
+            raise no_measure(measure, known)
+
+    def _none(self, net: Net, data: Any) -> Trainings:
+        facts = NetFacts(net.name, net.in_shape, tuple(map(repr, net.layers)), type(net.loss).__name__, net.param_count, net.train_flops)
+        about = DataFacts(data.name, len(data.train_x), len(data.test_x), data.in_shape, str(data.train_x.dtype), data.classes)
+        created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        return Trainings(TRAINED_SCHEMA, created, facts, about, settings_of(self.config), self.config.epochs, (), False, {})
+
+    def found(self, name: str, folder: Path) -> TrainedRuns | None:
+        path = _file(name, folder)
+        return TrainedRuns(load_trainings(path)) if path.exists() else None
+
+
+def _file(name: str, folder: Path) -> Path:
+    return folder / f"{name}.json"
+
+
+def trained(run: Run, seed: int, precision: str) -> Trained:
+    """What is stored of a run."""
+    logs = run.history
+    scored = any(log.valid_loss is not None for log in logs)
+    rated = any(log.train_accuracy is not None for log in logs)
+    history = History(
+        tuple(log.train_loss for log in logs),
+        tuple(log.train_accuracy for log in logs) if rated else None,
+        tuple(log.seconds for log in logs),
+    )
+    return Trained(
+        run.rung,
+        seed,
+        precision,
+        history,
+        tuple(log.valid_loss for log in logs) if scored else None,
+        tuple(log.valid_accuracy for log in logs) if scored and rated else None,
+        run.test_loss,
+        run.test_accuracy,
+    )
+
+
+def _line(run: Trained) -> str:
+    score = (
+        f"test accuracy {run.test_accuracy:.2%}"
+        if run.test_accuracy is not None
+        else f"test loss {run.test_loss:.4g}"
+        if run.test_loss is not None
+        else ""
+    )
+    return f"{run.rung}, seed {run.seed}: trained in {run.seconds:.3g} s, {score}"
+
+
+@dataclass(frozen=True)
+class TrainedRuns(Found):
+    """Training runs; rungs that cannot train here have none."""
+
+    trainings: Trainings
+
+    @property
+    def whole(self) -> bool:  # type: ignore[override]
+        """Whether every run was made that could be."""
+        return self.trainings.whole
+
+    def value(self, rung: str, measure: str) -> Value | None:
+        """The mean over the seeds, with the least and the most of them."""
+        if measure not in _MEASURES:
+            raise no_measure(measure, _MEASURES)
+        found = [value for run in self.trainings.find(canonical(rung)) if (value := _MEASURES[measure](run)) is not None]
+        return Value(here=sum(found) / len(found), least=min(found), most=max(found)) if found else None
+
+    def curve(self, rung: str, measure: str) -> tuple[list[float], list[float]] | None:
+        """Of the first seed, by epochs: "loss", "accuracy", "seconds", "valid_loss", "valid_accuracy"."""
+        runs = self.trainings.find(canonical(rung))
+        if not runs:
+            return None
+        if measure.startswith("valid_"):
+            there = [(float(at), value) for at, value in enumerate(getattr(runs[0], measure) or (), 1) if value is not None]
+            return ([x for x, _ in there], [y for _, y in there]) if there else None
+        return points_of(runs[0].history, measure, self.trainings.epochs)
+
+    def reason(self, rung: str) -> str:
+        return self.trainings.reasons.get(canonical(rung), "")
+
+    def name_of(self, rung: str) -> str:
+        return canonical(rung)
+
+
+def _last(name: str, at: int = -1) -> Any:
+    def value(run: Trained) -> float | None:
+        points = points_of(run.history, name, len(run.history.seconds))
+        return points[1][at] if points else None
+
+    return value
+
+
+_MEASURES: dict[str, Any] = {
+    "test_accuracy": lambda run: run.test_accuracy,
+    "test_loss": lambda run: run.test_loss,
+    "train_seconds": lambda run: run.seconds,
+    "epoch_seconds": lambda run: run.seconds / len(run.history.seconds) if run.history.seconds else None,
+    "first_loss": _last("loss", 0),
+    "last_loss": _last("loss"),
+    "last_accuracy": _last("accuracy"),
+    "last_valid_accuracy": lambda run: run.valid_accuracy and run.valid_accuracy[-1],
+}
