@@ -226,7 +226,7 @@ def test_a_folder_of_another_report_or_machine_is_left_alone(whole, tmp_path):
     "change, told",
     [
         (("[climbs.rows]", "[climbs.rows"), "is not TOML"),
-        (('net = "softmax"', 'nett = "softmax"'), "rows.nett"),
+        (('net = "softmax"', 'nett = "softmax"'), "rows.'nett'"),
         (("reported = [12.5, nan, 95.34]", "reported = [12.5]"), "wants 3 figures, got 1"),
         (('unit = "ms"', 'unit = "fortnights"'), "there is no unit 'fortnights'"),
         (('label = ["loops"]', 'label = ["loops", "two"]'), "wants 1 texts, got 2"),
