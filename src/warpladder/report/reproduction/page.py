@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from html import escape
 
@@ -78,33 +79,40 @@ def _measured(found: Reproduction) -> str:
 
 
 def _section(same: Sequence[Section], labels: Sequence[str], name: str) -> str:
-    """A section: its tables, why they differ, and its pictures."""
+    """A section: bars first, then tables, why they differ, and the other pictures."""
     first = same[0]
     out = [note(first.text)] if first.text else []
+    named = list(zip(same, labels, strict=True))
+    for section, label in named:
+        for at, bars in enumerate(section.bars):
+            drawn = plot(_tag(name, label, f"b{at}"), pictures.bars_alt(bars), pictures.bars(bars), bars.text)
+            out.append(_head(label, bars.title) + drawn)
     for at, each in enumerate(first.tables):
         if each.title != first.title:
-            out.append(f"<h3>{escape(each.title)}</h3>")
+            out.append(_head("", each.title))
         out.append(table([section.tables[at] for section in same], labels))
         out += [note(each.text)] * bool(each.text)
     out += [f'<p class="conclusion">{escape(finding)}</p>' for finding in first.findings]
-    for section, label in zip(same, labels, strict=True):
-        tag = f"{name}-{label}" if label else name
-        above = f"{label}: " if label else ""
+    for section, label in named:
         for at, lines in enumerate(section.lines):
-            out.append(
-                f"<h3>{escape(above + lines.title)}</h3>{plot(f'{tag}-l{at}', pictures.lines_alt(lines), pictures.lines(lines), lines.text)}"
-            )
-        for at, bars in enumerate(section.bars):
-            out.append(
-                f"<h3>{escape(above + bars.title)}</h3>{plot(f'{tag}-b{at}', pictures.bars_alt(bars), pictures.bars(bars), bars.text)}"
-            )
+            drawn = plot(_tag(name, label, f"l{at}"), pictures.lines_alt(lines), pictures.lines(lines), lines.text)
+            out.append(_head(label, lines.title) + drawn)
         for photo in section.photos:
             image = f'<img class="photo" alt="{escape(photo.alt)}" src="data:image/png;base64,{photo.png}">'
             below = f"<figcaption>{escape(photo.text)}</figcaption>" if photo.text else ""
-            out.append(f'<h3>{escape(above + photo.title)}</h3><figure class="plot">{image}{below}</figure>')
+            out.append(f'{_head(label, photo.title)}<figure class="plot">{image}{below}</figure>')
         for one in section.classified:
-            out.append(f"<h3>{escape(above + one.title)}</h3>{class_table(one.scores, one.title)}{note(one.text) if one.text else ''}")
+            out.append(_head(label, one.title) + class_table(one.scores, one.title) + (note(one.text) if one.text else ""))
     return "\n".join(out)
+
+
+def _tag(name: str, label: str, which: str) -> str:
+    """A name for a picture's ids, which no other picture of the page has."""
+    return "-".join(filter(None, (name, re.sub(r"[^a-zA-Z0-9]+", "-", label), which)))
+
+
+def _head(label: str, title: str) -> str:
+    return f"<h3>{escape(f'{label}: {title}' if label else title)}</h3>"
 
 
 def _machine(machine: Machine, label: str) -> str:

@@ -71,7 +71,7 @@ def _axes(ax: Axes, told: Lines) -> None:
             axis.set_major_locator(
                 MaxNLocator(nbins=7, integer=name == "x" and all(float(v).is_integer() for s in told.series for v in s.x))
             )
-        axis.set_major_formatter(lambda value, _: f"{value:,.4g}" if abs(value) < 1e5 else f"{value:,.0f}")
+        axis.set_major_formatter(lambda value, _: f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}")
         (ax.set_xlabel if name == "x" else ax.set_ylabel)(head(column))
     ax.grid(visible=True, axis="y")
 
@@ -130,7 +130,7 @@ def bars(told: Bars) -> Callable[[Canvas], None]:
             low = min(figures) / 2
         ax.set_xlim(low, max(figures) * (1.6 if told.log else 1.05))
         ax.set_xlabel(head(told.column))
-        ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.4g}")
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.4g}" if value < 1000 else f"{value:,.0f}")
         place: dict = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset pixels", "va": "center", "annotation_clip": False}
         for y, (at, value) in enumerate(rows):
             if canvas.narrow:
