@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable
+from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -27,6 +28,8 @@ from warpladder.ops.conv2d.library import LibraryConv2d
 from warpladder.ops.cross_entropy.library import LibraryCrossEntropy
 from warpladder.ops.linear.library import LibraryLinear
 from warpladder.rungs.library import OPERATIONS, RUNG
+from warpladder.trainers.graphed import GraphedTrainer
+from warpladder.trainers.kernelwise import where
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 from warpladder.verify import verify
 
@@ -149,6 +152,45 @@ def test_training_is_proven(device: Device, net: nets.Net, operations: tuple[str
         lambda net, config, state: KernelTrainer(net, config, state, device, library.table(operations), "resident"), net, CONFIG
     )
     assert verdict.passed, verdict.reason
+
+
+@emulated
+@pytest.mark.parametrize("operations", [("linear",), ("linear", "cross_entropy")], ids="+".join)
+def test_calls_in_a_graph_are_proven_and_end_in_the_same_bits(
+    device: Device, operations: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`graph=yes`: S5's last row, a graph of the libraries' calls; also in epochs whose losses nobody computes."""
+    monkeypatch.setattr(where, "open_device", lambda name: device)
+    config = CONFIG.but(loss_every=2)
+    net = nets.mlp((1, 5, 5), classes=4)
+    drawn = case(net, config, seed=1, samples=12)
+    ends = []
+    for rung in (RUNG.but(operations=operations), RUNG.but(operations=operations, graph=True)):
+        with rung.build(net, config, drawn.state) as trainer:
+            assert isinstance(trainer, GraphedTrainer) is bool(rung.options.chosen().get("graph"))
+            trainer.load(drawn.dataset)
+            logs = [trainer.run(replace(drawn.order, epoch=epoch), 0, 3) for epoch in range(2)]
+            assert [log.has_loss for log in logs] == [False, True]
+            ends.append(trainer.state().bits() + logs[1].loss.tobytes() + logs[1].correct.tobytes())
+    assert ends[0] == ends[1]
+    verdict = verify(RUNG.but(operations=operations, graph=True).build, net, config)
+    assert verdict.passed, verdict.reason
+
+
+def test_a_graph_takes_no_samples_from_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    reason = RUNG.but(graph=True, feed="sync").unsupported(NETS[0], CONFIG)
+    assert reason is not None and "leave feed=sync out" in reason
+    monkeypatch.setattr("warpladder.rungs.library.of_kernels", lambda net, config: None)
+    monkeypatch.setattr(library, "why_not", lambda operations: None)
+    assert (
+        RUNG.but(graph=True, feed="resident").unsupported(NETS[0], CONFIG)
+        is RUNG.but(graph=False, feed="sync").unsupported(NETS[0], CONFIG)
+        is None
+    )
+
+
+def test_a_graph_of_calls_says_so() -> None:
+    assert "CUDA graph" in RUNG.but(graph=True).title and RUNG.but(graph=False).title == RUNG.but(feed="sync").title == RUNG.title
 
 
 @emulated

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..config import TrainConfig
 from ..nets import Net
 from ..trainers.base import State, Trainer
 from .base import Rung
-from .options import BLOCK_SIZE, FEED, Options, SomeOf, option
+from .options import BLOCK_SIZE, FEED, Options, SomeOf, YesNo, option
 from .reasons import of_kernels
 
 #: Operations that cuBLASLt and cuDNN can do.
@@ -21,28 +21,46 @@ class LibraryOptions(Options):
 
     feed, block_size : as in `KernelOptions`, for the kernels that are not the libraries'.
     operations : which operations cuBLASLt and cuDNN do, some of "linear", "conv2d" and "cross_entropy"; None is all of them.
+    graph : True records the steps' calls in CUDA graphs, as the graph rung does with kernels; None sends them one by one.
     """
 
     feed: str | None = option(*FEED)
     block_size: int | None = option(*BLOCK_SIZE)
     operations: tuple[str, ...] | None = option(SomeOf(OPERATIONS), "what is given to cuBLASLt and cuDNN; all of it if not given")
+    graph: bool | None = option(YesNo(), "whether steps are recorded in CUDA graphs; calls are sent one by one if not given")
 
 
 def build(net: Net, config: TrainConfig, state: State, options: LibraryOptions = LibraryOptions()) -> Trainer:
     from ..ops.library import table
+    from ..trainers.graphed import GraphedTrainer
     from ..trainers.kernelwise.trainer import KernelTrainer
     from ..trainers.kernelwise.where import open_device
 
-    return KernelTrainer(
-        net, config, state, open_device(None), table(options.operations or OPERATIONS), options.feed or "resident", options.block_size
-    )
+    device, some = open_device(None), table(options.operations or OPERATIONS)
+    if options.graph:
+        return GraphedTrainer(net, config, state, device, some, options.block_size)
+    return KernelTrainer(net, config, state, device, some, options.feed or "resident", options.block_size)
 
 
 def unsupported(net: Net, config: TrainConfig, options: LibraryOptions = LibraryOptions()) -> str | None:
     """It needs a GPU, and the packages through which the libraries are called."""
     from ..ops import library
 
+    if options.graph and options.feed not in (None, "resident"):
+        return f"a graph's steps are all alike, with the samples on the GPU: leave feed={options.feed} out, or graph=yes"
     return of_kernels(net, config) or library.why_not(options.operations or OPERATIONS)
+
+
+def vary(rung: Rung) -> Rung:
+    """The variant with what its options change of its account: title and idea."""
+    assert isinstance(rung.options, LibraryOptions)
+    if not rung.options.graph:
+        return rung
+    return replace(
+        rung,
+        title=f"{rung.title}, in a CUDA graph",
+        idea="The calls of cuBLASLt and cuDNN and the kernels between them, recorded for many steps and sent by one call: the GPU never waits for the host.",
+    )
 
 
 RUNG = Rung(
@@ -52,4 +70,5 @@ RUNG = Rung(
     build=build,
     unsupported=unsupported,
     options=LibraryOptions(),
+    vary=vary,
 )
