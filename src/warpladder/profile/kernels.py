@@ -44,8 +44,8 @@ def _part(trainer: KernelTrainer, stage: Stage, slices: float) -> Part:
     for call in stage.launches:
         seconds = slices * alone(trainer, call)
         known = kernels.get(call.name)
-        shape = _shape(trainer.device, call)
-        kernels[call.name] = _added(known, seconds, shape) if known else KernelTime(call.name, 1, seconds, shape)
+        made = shape(trainer.device, call)
+        kernels[call.name] = _added(known, seconds, made) if known else KernelTime(call.name, 1, seconds, made)
     return Part(
         _name(trainer, stage),
         stage.phase,
@@ -81,7 +81,8 @@ def _added(known: KernelTime, seconds: float, shape: LaunchShape | None) -> Kern
     return KernelTime(known.name, known.launches + 1, known.seconds + seconds, known.shape if larger else shape)
 
 
-def _shape(device: Device, call: Call) -> LaunchShape | None:
+def shape(device: Device, call: Call) -> LaunchShape | None:
+    """How a call is launched and what it takes; None for a library's, which does not tell."""
     if not isinstance(call, Launch):
         return None
     resources = call.kernel.resources

@@ -15,6 +15,7 @@ from ..results.reproduction import Value
 from ..results.sweep import Sweep, load
 from ..rungs.base import Rung
 from ..verify import verify
+from . import averages
 from .experiments import Bench, Found, Task, canonical, no_measure, optional
 
 #: A rung that came so far is not measured again: its time is whole, and its bits and its training are behind it.
@@ -93,8 +94,12 @@ class Climb(Task):
 
     def check_measure(self, measure: str) -> None:
         known = (*MEASURES, *(f"curve:{curve}" for curve in (*_BY_EPOCH, *(MEASURES if self.sweep else ()))))
-        if measure not in known and not measure.startswith("held:"):
+        if measure not in known and not measure.startswith("held:") and not self._is_pair(measure):
             raise no_measure(measure, (*known, "held:COMPONENT"))
+
+    def _is_pair(self, measure: str) -> bool:
+        """Whether this asks for one measure against another, over what is swept: "curve:test_accuracy against train_seconds"."""
+        return bool(self.sweep) and {*measure.removeprefix("curve:").split(" against ")} <= MEASURES.keys()
 
     def _stored(self, name: str, folder: Path) -> Sweep | None:
         return load(_file(name, folder)) if _file(name, folder).exists() else None
@@ -200,31 +205,44 @@ class Climbed(Found):
 
     def _factor(self, measure: str, results: Results) -> float:
         """How many times as long the whole experiment takes as this first look at it; 1 for what is no time."""
-        if not self.full or measure not in ("epoch_seconds", "train_seconds", "step_seconds"):
+        if not self.full or measure not in _EPOCHS + _TRAININGS + ("step_seconds",):
             return 1.0
         rows = 1.0 if self.sweep.headings[0].startswith("limit=") else self.full.get("samples", results.data.train) / results.data.train
         if measure == "step_seconds":
             return rows if results.config.get("batch_size") is None else 1.0
-        return rows * (self.full["epochs"] / max(1, results.epochs) if measure == "train_seconds" else 1.0)
+        return rows * (self.full["epochs"] / max(1, results.epochs) if measure in _TRAININGS else 1.0)
 
     def curve(self, rung: str, measure: str) -> tuple[list[float], list[float]] | None:
-        """Of epochs: "loss", "accuracy", "seconds" (from the beginning). Of a sweep, by its values: any measure."""
+        """Of epochs: "loss", "accuracy", "seconds" (from the beginning). Of a sweep, by its values: any measure, or one against another."""
         if measure not in _BY_EPOCH:
-            key = self.sweep.headings[0].partition("=")[0]
-            points = [
-                (float(heading.partition("=")[2]), self.value(f"{rung}@{heading}", measure)) for heading, _ in self.sweep.items() if key
-            ]
-            there = [(x, value.here) for x, value in points if value is not None and value.here is not None]
-            return ([x for x, _ in there], [y for _, y in there]) if there else None
+            there = self._swept(rung, measure)
+            return ([x for _, x, _ in there], [y for _, _, y in there]) if there else None
         found = self._rung(rung)
         history = None if found is None else found[1].history
         if history is None:
             return None
         return points_of(history, measure, found[0].epochs if found else 0)
 
+    def marks(self, rung: str, measure: str) -> tuple[str, ...]:
+        return tuple(value for value, _, _ in self._swept(rung, measure)) if " against " in measure else ()
+
+    def _swept(self, rung: str, measure: str) -> list[tuple[str, float, float]]:
+        """Value, x and y of each climb of a sweep in which the rung has the measure: x is the value, or what the measure stands against."""
+        measure, _, against = measure.partition(" against ")
+        points = []
+        for value in (heading.partition("=")[2] for heading, _ in self.sweep.items() if heading):
+            place = f"{rung}@{self.sweep.headings[0].partition('=')[0]}={value}"
+            y, x = self.value(place, measure), self.value(place, against) if against else Value(here=float(value))
+            if y is not None and x is not None and y.here is not None and x.here is not None:
+                points.append((value, x.here, y.here))
+        return points
+
     def reason(self, rung: str) -> str:
         found = self._rung(rung)
-        return "" if found is None else found[1].reason
+        if found is not None:
+            return found[1].reason
+        cut = rung.partition("@")[2] not in ("", *self.sweep.headings) or canonical(rung.partition("@")[0]) not in self.order
+        return "not measured in a first look" if cut and self.full else ""
 
     def name_of(self, rung: str) -> str:
         found = self._rung(rung)
@@ -232,6 +250,10 @@ class Climbed(Found):
 
 
 _BY_EPOCH = ("loss", "accuracy", "seconds")
+
+#: Measures that are seconds of an epoch, and seconds of all epochs.
+_EPOCHS = "epoch_seconds", "later_seconds"
+_TRAININGS = "train_seconds", "total_seconds"
 
 
 def points_of(history: History, measure: str, epochs: int) -> tuple[list[float], list[float]] | None:
@@ -288,6 +310,8 @@ def _rate(results: Results, result: RungResult) -> Value | None:
 MEASURES: dict[str, Any] = {
     "epoch_seconds": lambda results, result: _timed(result, 1.0),
     "train_seconds": lambda results, result: _timed(result, float(results.epochs)),
+    "later_seconds": averages.later_epoch,
+    "total_seconds": averages.total,
     "step_seconds": lambda results, result: result.timing and _timed(result, 1 / result.timing.epoch_steps),
     "samples_per_second": _rate,
     "test_seconds": _plain("test_seconds"),

@@ -110,6 +110,7 @@ class Course:
             measured=tuple(whole),
             missing=tuple(name for name in found if name not in whole),
             seconds=self.before + perf_counter() - self.began,
+            headline=self.report.headline,
         )
 
     def write(self) -> None:

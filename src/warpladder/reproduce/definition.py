@@ -16,11 +16,12 @@ from ..results.reader import read
 from ..results.reproduction import UNITS
 from .climbs import Climb
 from .experiments import Experiment, Task, optional
+from .launches import LaunchesOf, Launching
 from .profiles import Profiling
 from .trainings import Train
 
 #: The kinds of experiments, in the order in which a report's are made.
-KINDS: tuple[type[Experiment], ...] = (Climb, Train, Profiling)
+KINDS: tuple[type[Experiment], ...] = (Climb, Train, Profiling, Launching)
 
 #: The reports that there are.
 NAMES = ("s1", "s2", "s3", "s4", "s5")
@@ -41,6 +42,7 @@ class RowOf:
     """A row: its texts; what the report and the authors' own program say, in the columns' units, nan for nothing; and where it is measured.
 
     here : "EXPERIMENT/RUNG", or several of which the first that has a figure gives it. measure : in place of the columns'.
+    over : where that is measured which a column "speedup:MEASURE:over" compares the row with.
     """
 
     label: tuple[str, ...]
@@ -49,6 +51,7 @@ class RowOf:
     here: str | tuple[str, ...] = optional("")
     measure: str = optional("")
     remark: str = optional("")
+    over: str = optional("")
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,7 @@ class SectionOf:
     text: str = optional("")
     findings: tuple[str, ...] = optional(())
     tables: tuple[TableOf, ...] = optional(())
+    launches: tuple[LaunchesOf, ...] = optional(())
     lines: tuple[LinesOf, ...] = optional(())
     bars: tuple[BarsOf, ...] = optional(())
     photos: tuple[PictureOf, ...] = optional(())
@@ -125,6 +129,7 @@ class Definition:
     """A report.
 
     experiments : by name, in the order in which they are made. nets : its own, by name, as tables of a net's file.
+    headline : the figure that stands for the report on the page of all reports, as the title of a table, a row's first text and a column's head.
     """
 
     name: str
@@ -133,6 +138,7 @@ class Definition:
     experiments: dict[str, Experiment]
     nets: dict[str, dict[str, Any]]
     sections: tuple[SectionOf, ...]
+    headline: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -141,6 +147,7 @@ class _Head:
     about: str
     sections: tuple[SectionOf, ...]
     nets: dict[str, Any] = field(default_factory=dict, metadata={"added later": True})
+    headline: tuple[str, ...] = optional(())
 
 
 def definition(name: str, *, quick: bool = False) -> Definition:
@@ -196,7 +203,7 @@ def parse(text: str, name: str, *, quick: bool = False) -> Definition:
         raise ConfigError(f"{name}: {error}") from None
     for section in head.sections:
         _check(section, name)
-    return Definition(name, head.title, head.about, experiments, head.nets, head.sections)
+    return Definition(name, head.title, head.about, experiments, head.nets, head.sections, head.headline)
 
 
 def _lists(value: Any) -> Any:

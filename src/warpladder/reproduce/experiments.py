@@ -123,6 +123,10 @@ class Found(ABC):
         """Points (x, y) of a rung, by the name of what is measured; None where there are none."""
         raise ConfigError(f"there is no curve {measure!r} of such an experiment")
 
+    def marks(self, rung: str, measure: str) -> tuple[str, ...]:
+        """What is written beside each point of a curve; nothing where its axes say all."""
+        return ()
+
     def reason(self, rung: str) -> str:
         """Why a rung was not measured, or what must be known of its figures."""
         return ""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from ..results.reproduction import UNITS, Bars, Column, Lines, Row, Section, Series, Table, Value
 from .definition import NOTHING, BarsOf, ColumnOf, Definition, LinesOf, RowOf, SectionOf, SeriesOf, TableOf
 from .experiments import Found
+from .launches import launch_table
 
 #: What is measured of each experiment, by its name.
 Measured = dict[str, Found | None]
@@ -26,7 +27,7 @@ def _section(told: SectionOf, found: Measured) -> Section:
         told.title,
         told.text,
         told.findings,
-        tuple(table(each, found) for each in told.tables),
+        (*(table(each, found) for each in told.tables), *(launch_table(each, found) for each in told.launches)),
         tuple(curves for each in told.lines if (curves := lines(each, found)).series),
         tuple(made for made in (bars(each, found) for each in told.bars) if any(value.here is not None for value in made.values)),
         tuple(photos),
@@ -84,17 +85,24 @@ def _about(row: RowOf, values: tuple[Value, ...], found: Measured) -> tuple[str,
     if not rungs or any(value.here is not None for value in values):
         return called, ""
     why = next((reason for experiment, rung in rungs if experiment is not None and (reason := experiment.reason(rung))), "")
-    return called, why or ("not measured yet" if all(experiment is None for experiment, _ in rungs) else "not measured here")
+    if why or any(experiment is not None for experiment, _ in rungs):
+        return called, why or "not measured here"
+    return called, "not measured yet" if any(place.partition("/")[0] in found for place in places) else "not measured in a first look"
 
 
 def _speedups(rows: list[Row], at: int, column: ColumnOf, told: TableOf, found: Measured) -> list[Row]:
-    """Rows with the column "speedup:MEASURE:first" or ":above": how many times faster than the first row that has the measure, or the one above."""
+    """Rows with a column "speedup:MEASURE:first", ":above" or ":over": how many times faster than the first row that has the measure, than the one above,
+    or than what the row itself names in `over`.
+    """
     _, measure, over = column.measure.split(":")
     times = [_measured(row.here, measure, found) for row in told.rows]
     seconds = [None if time is None else time.here for time in times]
     out = []
     for number, row in enumerate(rows):
         before = [time for time in seconds[:number] if time is not None]
+        if over == "over":
+            other = _measured(told.rows[number].over, measure, found)
+            before = [] if other is None or other.here is None else [other.here]
         own = seconds[number]
         if own and before:
             value = replace(row.values[at], here=(before[0] if over == "first" else before[-1]) / own)
@@ -116,7 +124,8 @@ def _series(told: SeriesOf, axes: LinesOf, found: Measured) -> Series | None:
     name, _, rung = told.here.partition("/")
     experiment = found.get(name)
     points = None if experiment is None else experiment.curve(rung, told.curve)
-    return None if points is None else Series(told.label, tuple(points[0]), tuple(points[1]))
+    marks = () if experiment is None else experiment.marks(rung, told.curve)
+    return None if points is None else Series(told.label, tuple(points[0]), tuple(points[1]), marks=marks)
 
 
 def bars(told: BarsOf, found: Measured) -> Bars:

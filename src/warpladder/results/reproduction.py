@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..errors import ResultsError
@@ -103,16 +103,23 @@ class Table:
 
 @dataclass(frozen=True)
 class Series:
-    """One curve. x, y : its points, in base units. source : "here", "reported" or "theirs", as in `Value`."""
+    """One curve.
+
+    x, y : its points, in base units. source : "here", "reported" or "theirs", as in `Value`.
+    marks : a text beside each point; none where the axes say all.
+    """
 
     label: str
     x: tuple[float, ...]
     y: tuple[float, ...]
     source: str = "here"
+    marks: tuple[str, ...] = field(default=(), metadata=LATER)
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y) or not self.x or not all(map(math.isfinite, (*self.x, *self.y))):
             raise ResultsError(f"curve {self.label!r} wants as many finite x as y, and at least one")
+        if self.marks and len(self.marks) != len(self.x):
+            raise ResultsError(f"curve {self.label!r} wants a mark for each point, or none")
         if self.source not in ("here", "reported", "theirs"):
             raise ResultsError(f"curve {self.label!r}: source wants here, reported or theirs, got {self.source!r}")
 
@@ -188,6 +195,7 @@ class Reproduction:
     machine : what it was measured on.
     measured : names of the experiments that are whole. missing : names of those that are not.
     seconds : how long measuring took, in all.
+    headline : the figure that stands for the report, as the title of a table, a row's first text and a column's head; the first one beside a report's if empty.
     """
 
     schema: int
@@ -203,6 +211,7 @@ class Reproduction:
     missing: tuple[str, ...]
     seconds: float
     notes: tuple[str, ...] = ()
+    headline: tuple[str, ...] = field(default=(), metadata=LATER)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON file: the old one stays whole until the new one is on the disk."""

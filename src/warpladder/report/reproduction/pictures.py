@@ -42,10 +42,13 @@ def lines(told: Lines) -> Callable[[Canvas], None]:
             y = [value / UNITS[told.y.unit] for value in each.y]
             hollow = each.source != "here"
             ax.plot(
-                x, y, color=colour, linestyle=(0, (2, 2)) if hollow else dash, marker=mark, markersize=6 if len(x) < 2 else 5, markevery=max(1, len(x) // 10),
+                x, y, color=colour, linestyle=(0, (2, 2)) if hollow else dash, marker=mark, markersize=6 if len(x) < 2 else 5,
+                markevery=1 if each.marks else max(1, len(x) // 10),
                 markerfacecolor=PAPER if hollow else colour, markeredgecolor=colour if hollow else PAPER, markeredgewidth=1.2 if hollow else 0.6,
                 label=clipped(_name(each), 48),
             )  # fmt: skip
+            for text, at in zip(each.marks, zip(x, y, strict=True), strict=False):
+                ax.annotate(text, at, (0, 8), textcoords="offset pixels", ha="center", fontsize=10, color=SOFT, annotation_clip=False)
         _axes(ax, told)
         handles, labels = ax.get_legend_handles_labels()
         canvas.figure.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 0), ncols=across, borderaxespad=0.2, handlelength=2.6)
