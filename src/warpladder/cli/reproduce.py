@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import ResultsError, Stopped, WarpladderError
+from ..errors import ConfigError, ResultsError, Stopped, WarpladderError
 from .keeping import command
 from .options import console
 from .record import PATIENCE, shown, stoppable
@@ -44,7 +45,9 @@ PAGE, PICTURES = "report.html", "figures"
     type=click.Path(path_type=Path),
     help="Where results, page and pictures go; runs/reproduce, with -quick behind it, if not given.",
 )
-@click.option("--overwrite", is_flag=True, help="Begin anew, and throw away what DIR holds of these reports.")
+@click.option(
+    "--overwrite", is_flag=True, help="Begin anew, and throw away what DIR holds of these reports, or of the experiments that --only names."
+)
 @click.option("--progress/--no-progress", default=None, help="Say on stderr what is being done; on a terminal if not given.")
 def reproduce(
     reports: tuple[str, ...],
@@ -67,29 +70,102 @@ def reproduce(
       warpladder reproduce s1 --data-dir ~/data
       warpladder reproduce all --out runs/h200
     """
-    from ..reproduce import NAMES, definition
+    from .. import reproduce as reproducing
 
-    chosen = tuple(dict.fromkeys(NAMES if not reports or "all" in reports else [name.lower() for name in reports]))
-    if not reports and not listed:
-        raise click.UsageError("name a report, s1 to s5, or all", click.get_current_context())
-    made = [definition(name, quick=quick) for name in chosen]
+    context = click.get_current_context()
+    asked = [name.lower() for name in reports]
+    if not asked and not listed:
+        raise click.UsageError("name a report, s1 to s5, or all", context)
+    chosen = reproducing.NAMES if not asked or "all" in asked else tuple(dict.fromkeys(asked))
+    made = [reproducing.definition(name, quick=quick) for name in chosen]
     if listed:
         _list(made)
         return
-    if only is not None and len(made) > 1:
-        raise click.UsageError("--only wants one report, whose experiments it names", click.get_current_context())
     wanted = tuple(part.strip() for part in (only or "").split(",") if part.strip())
+    if only is not None and not wanted:
+        raise click.UsageError("--only names no experiment: --list says which there are", context)
+    if only is not None and len(made) > 1:
+        raise click.UsageError("--only wants one report, whose experiments it names", context)
+    if unknown := [name for name in wanted if name not in made[0].experiments]:
+        raise ConfigError(f"{made[0].name} has no experiment {unknown[0]!r:.40}; it has {', '.join(made[0].experiments)}")
     place = out or Path("runs", "reproduce-quick" if quick else "reproduce")
-    with stoppable():
-        for report in made:
-            _one(report, place / report.name, quick, wanted, data_dir, overwrite, progress, _again(report.name, quick, data_dir, out))
+    options = _options(quick, data_dir, out)
+    every = ["all"] if "all" in asked else list(chosen)
+    again = command("reproduce", *every, *options, *([] if only is None else ["--only", ",".join(wanted)]))
+    try:
+        with stoppable():
+            _all(made, place, quick, wanted, data_dir, overwrite, progress, options)
+    except KeyboardInterrupt as stop:
+        code = stop.exit_code if isinstance(stop, Stopped) else 130
+        raise Stopped(f"stopped: the same command goes on: {again}", code) from None
+    except BrokenPipeError:  # nobody reads the tables any more
+        raise
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise ResultsError(
+            f"{where}{error.strerror or error}: what was measured before is kept; once it can be written, this goes on: {again}"
+        ) from None
 
 
-def _again(name: str, quick: bool, data_dir: Path | None, out: Path | None) -> str:
-    words = ["reproduce", name, *["--quick"] * quick]
+def _options(quick: bool, data_dir: Path | None, out: Path | None) -> list[str]:
+    """The words of a command that makes a report again, behind the report's name."""
+    words = ["--quick"] * quick
     for option, value in (("--data-dir", data_dir), ("--out", out)):
         words += [] if value is None else [option, str(value)]
-    return command(*words)
+    return words
+
+
+def _all(
+    made: list[Definition],
+    place: Path,
+    quick: bool,
+    only: tuple[str, ...],
+    data_dir: Path | None,
+    overwrite: bool,
+    progress: bool | None,
+    options: list[str],
+) -> None:
+    """Reproduce one report after the other. One that cannot be begun, as without its data, stops no other."""
+    failed: list[str] = []
+    for report in made:
+        try:
+            _one(report, place / report.name, quick, only, data_dir, overwrite, progress, command("reproduce", report.name, *options))
+        except WarpladderError as error:
+            if len(made) == 1:
+                raise
+            failed.append(report.name)
+            click.echo(f"warpladder: {report.name}: {error}", err=True)
+        except BaseException:
+            with suppress(OSError):  # what ended it is told, and not that its page could not be written either
+                _index(made, place)
+            raise
+        _index(made, place)
+    if len(made) > 1:
+        click.echo(f"\nAll reports: {place / PAGE}")
+    if failed:
+        raise ResultsError(f"{len(failed)} of {len(made)} reports could not be reproduced, for the reasons above: {', '.join(failed)}")
+
+
+def _index(made: list[Definition], place: Path) -> None:
+    """Write the page of the reports that the folder holds, and of those that are to come; no folder is made for it."""
+    from ..report.reproduction.index import Entry, write_index
+    from ..reproduce import NAMES, RESULTS
+    from ..results.reproduction import load_reproduction
+
+    titles = {report.name: report.title for report in made}
+    entries = []
+    for name in dict.fromkeys((*NAMES, *titles)):
+        stored, link = place / name / RESULTS, f"{name}/{PAGE}"
+        if stored.exists():
+            try:
+                found = load_reproduction(stored)
+                entries.append(Entry(name, found.title, link, found))
+            except ResultsError as error:
+                entries.append(Entry(name, titles.get(name, ""), link, reason=f"{error}"))
+        elif name in titles:
+            entries.append(Entry(name, titles[name], link))
+    if place.is_dir():
+        write_index(entries, place / PAGE)
 
 
 def _list(made: list[Definition]) -> None:
@@ -124,11 +200,12 @@ class _Record:
         from ..report.reproduction.files import write_pictures
         from ..report.reproduction.terminal import show
 
-        found = self.course.results()
-        show(found, console())
-        self.page()
-        folder = self.course.folder
-        drawn = write_pictures(found, folder / PICTURES)
+        found, folder = self.course.results(), self.course.folder
+        try:
+            show(found, console())
+        finally:  # also where nobody reads the tables any more
+            self.page()
+            drawn = write_pictures(found, folder / PICTURES)
         click.echo(
             f"\nAll of it: {folder / 'results.json'}" + (f"\nPictures: {folder / PICTURES}, {drawn} as SVG and PNG" if drawn else "")
         )
@@ -150,10 +227,10 @@ def _one(
     from ..reproduce import MEASURED, RESULTS, Course, Watcher
     from ..results import RungResult
 
-    if overwrite:
+    if overwrite and only:
+        _remove(folder / MEASURED, (), [path.name for name in only for path in (folder / MEASURED).glob(f"{name}.*") if path.is_file()])
+    elif overwrite:
         _remove(folder, (MEASURED, PICTURES), (RESULTS, PAGE))
-    if only and (unknown := [name for name in only if name not in report.experiments]):
-        raise ResultsError(f"{report.name} has no experiment {unknown[0]!r:.40}; it has {', '.join(report.experiments)}")
 
     def news(item: RungResult | str) -> None:
         click.echo(f"  {told(item) if isinstance(item, RungResult) else item}")
@@ -167,15 +244,15 @@ def _one(
         with shown(progress) as bar:
             watcher.progress = bar
             course.run(only)
-    except KeyboardInterrupt as stop:
-        with suppress(OSError, WarpladderError):
-            record.end()
-        code = stop.exit_code if isinstance(stop, Stopped) else 130
-        raise Stopped(f"stopped: the same command goes on: {again}", code) from None
+    except KeyboardInterrupt:
+        if course.begun:
+            with suppress(OSError, WarpladderError):
+                record.end()
+        raise
     record.end()
 
 
-def _remove(folder: Path, folders: tuple[str, ...], files: tuple[str, ...]) -> None:
+def _remove(folder: Path, folders: Sequence[str], files: Sequence[str]) -> None:
     """Remove what a reproduction wrote, and nothing else."""
     for name in folders:
         if (folder / name).is_dir():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -24,7 +24,7 @@ MEASURED, RESULTS = "measured", "results.json"
 class Course:
     """A report that is reproduced in a folder.
 
-    command : makes it again.
+    command : makes it again. begun : whether the folder was taken up, so that there are results to tell of.
     """
 
     report: Definition
@@ -33,6 +33,7 @@ class Course:
     data_dir: Path | None
     watcher: Watcher
     command: str = ""
+    begun: bool = field(default=False, init=False)
 
     def run(self, only: tuple[str, ...] = ()) -> Reproduction:
         """Make every experiment that is not whole; or those of these names.
@@ -74,9 +75,12 @@ class Course:
         self.began, self.before = perf_counter(), 0.0
         self.machine = Machine(**machine.facts(), gpu=_gpu())
         stored = self.folder / RESULTS
-        if not stored.exists():
-            return
-        before = load_reproduction(stored)
+        if stored.exists():
+            self._check(load_reproduction(stored))
+        self.begun = True
+
+    def _check(self, before: Reproduction) -> None:
+        """Raise `ResultsError` where the folder holds something else; and take over how long was measured before."""
         if (before.report, before.quick) != (self.report.name, self.quick):
             length = "a first look at " if before.quick else ""
             raise ResultsError(
