@@ -12,10 +12,10 @@ import pytest
 from warpladder import machine
 from warpladder.cli import main
 from warpladder.reproduce import definition as real
-from warpladder.reproduce import trainings
 from warpladder.reproduce.definition import parse
 from warpladder.results.reproduction import load_reproduction
 from warpladder.results.trained import load_trainings
+from warpladder.train import train
 
 TEXT = """
 title = "Report NAME"
@@ -74,14 +74,13 @@ def stopping(monkeypatch, at, stop):
     """Let training number `at`, counted from 1, be stopped."""
     made: list[None] = []
 
-    def train(*arguments, **settings):
+    def counted(*arguments, **settings):
         made.append(None)
         if len(made) == at:
             stop()
-        return genuine(*arguments, **settings)
+        return train(*arguments, **settings)
 
-    genuine = trainings.train
-    monkeypatch.setattr(trainings, "train", train)
+    monkeypatch.setattr("warpladder.reproduce.trainings.train", counted)
     return made
 
 
