@@ -366,6 +366,15 @@ def named(name: str, in_shape: Shape, classes: int = 10) -> Net:
     return CLASSIFIERS[name](in_shape, classes)
 
 
+def with_hidden(net: Net, width: int) -> Net:
+    """A net whose hidden Linear layers, all but its last, have so many outputs; `NetError` where it has none."""
+    hidden = [index for index, layer in enumerate(net.layers) if isinstance(layer, Linear)][:-1]
+    if not hidden:
+        raise NetError(f"net {net.name!r} has no hidden Linear layer whose width could be swept; mlp and mlp10 have one")
+    layers = (Linear(out_features=width) if index in hidden else layer for index, layer in enumerate(net.layers))
+    return Net(net.name, net.in_shape, tuple(layers), net.loss)
+
+
 def is_named(net: Net) -> bool:
     """Whether a net is the ladder's net of its name, for its samples and classes."""
     try:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..config import TrainConfig
-from ..errors import NetError, RungError
-from ..nets import Linear, Net
+from ..errors import RungError
+from ..nets import Net, with_hidden
 from ..spelling import OWN
 from .options import chosen_config, chosen_data, fitted
 
@@ -112,15 +112,6 @@ def check_trained(rungs: Iterable[Rung], tasks: list[Asked]) -> None:
         reasons = [rung.unsupported(task.net, task.config) for task in tasks]
         if all(reasons):
             raise RungError(f"{rung.name} cannot train {tasks[0].net.name} here: {reasons[0]}")
-
-
-def with_hidden(net: Net, width: int) -> Net:
-    """A net whose hidden Linear layers, all but its last, have so many outputs; `NetError` where it has none."""
-    hidden = [index for index, layer in enumerate(net.layers) if isinstance(layer, Linear)][:-1]
-    if not hidden:
-        raise NetError(f"net {net.name!r} has no hidden Linear layer whose width could be swept; mlp and mlp10 have one")
-    layers = (Linear(out_features=width) if index in hidden else layer for index, layer in enumerate(net.layers))
-    return Net(net.name, net.in_shape, tuple(layers), net.loss)
 
 
 def _value(key: str, text: str) -> Any:
