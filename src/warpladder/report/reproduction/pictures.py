@@ -115,6 +115,8 @@ def bars(told: Bars) -> Callable[[Canvas], None]:
     looks = [look for look in _LOOKS if any(getattr(value, look[0]) is not None for value in told.values)]
 
     def draw(canvas: Canvas) -> None:
+        from matplotlib.ticker import NullLocator
+
         rows = [(at, value) for at, value in enumerate(told.values) if any(getattr(value, name) is not None for name, _, _ in looks)]
         row = (24 if canvas.narrow else 10) + 18 * len(looks)
         letters = max(len(told.labels[at]) for at, _ in rows)
@@ -130,6 +132,7 @@ def bars(told: Bars) -> Callable[[Canvas], None]:
         low = 0.0
         if told.log and min(figures) > 0:
             ax.set_xscale("log")
+            ax.xaxis.set_minor_locator(NullLocator())
             low = min(figures) / 2
         ax.set_xlim(low, max(figures) * (1.6 if told.log else 1.05))
         ax.set_xlabel(head(told.column))

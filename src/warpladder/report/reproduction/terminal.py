@@ -23,11 +23,11 @@ def show(found: Reproduction, out: Console) -> None:
             out.print()
             out.print(drawn(each))
             for line in absent(each):
-                out.print(line, style="dim")
+                out.print(line, style="dim", markup=False)
             if each.text:
-                out.print(each.text, style="dim")
+                out.print(each.text, style="dim", markup=False)
         for finding in section.findings:
-            out.print(f"\nWhy: {finding}")
+            out.print(f"\nWhy: {finding}", markup=False)
     if scaled(found):
         out.print("\n* measured on a part of the work, and scaled up")
     if found.missing:
