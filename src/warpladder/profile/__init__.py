@@ -83,8 +83,8 @@ def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile
             bytes_per_second=bandwidth,
             parts=parts,
             memory=trainer.memory(),
-            host_bytes=_resident(),
-            transfers=_transfers(trainer, net, data, batch),
+            host_bytes=resident(),
+            transfers=transfers(trainer, net, data, batch),
             timeline=lanes,
             hidden=hidden,
             reason="" if parts else WHOLE if rung.path is None else FOREIGN,
@@ -124,7 +124,7 @@ def _peaks(trainer: Trainer, rung: Rung) -> tuple[float, float, str, dict[str, A
     return facts.get("fma_peak_fp64", facts["fma_peak"]), facts["bandwidth"], facts["cpu"], facts
 
 
-def _transfers(trainer: Trainer, net: Net, data: Dataset, batch: int) -> dict[str, int]:
+def transfers(trainer: Trainer, net: Net, data: Dataset, batch: int) -> dict[str, int]:
     """Bytes between host and device in one step, by what they are; none where the samples live where they are used."""
     from ..trainers.kernelwise.feeds import ResidentFeed, SyncFeed
 
@@ -138,7 +138,7 @@ def _transfers(trainer: Trainer, net: Net, data: Dataset, batch: int) -> dict[st
     return out
 
 
-def _resident() -> int:
+def resident() -> int:
     """Bytes of memory that this process holds now; 0 where the system does not tell."""
     try:
         with open("/proc/self/status", encoding="ascii") as status:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from ..bench import climb
 from ..errors import WarpladderError
 from ..ladder import find
+from ..nets import with_hidden
 from ..results import SCHEMA, Checked, History, Results, RungResult
 from ..results.reproduction import Value
 from ..results.sweep import Sweep, load
@@ -27,7 +28,7 @@ class Climb(Task):
     """A climb.
 
     repeats, budget : as for `climb`.
-    sweep : a setting, or limit, and its values: one climb for each.
+    sweep : a setting, limit, or hidden, the width of hidden layers, and its values: one climb for each.
     emulated : rungs among `rungs` that are proven on the emulator where there is no GPU.
     """
 
@@ -66,6 +67,8 @@ class Climb(Task):
             return
         data = task.dataset(bench)
         net = bench.net(self.net, data)
+        if heading.startswith("hidden="):
+            net = with_hidden(net, int(heading.removeprefix("hidden=")))
         if before is not None and not before.stopped and all(rung.unsupported(net, task.config) for rung in rungs):
             return  # nothing has come since
         results = climb(
@@ -86,6 +89,8 @@ class Climb(Task):
         key, _, value = heading.partition("=")
         if key == "limit":
             return replace(self, limit=int(value))
+        if key == "hidden":
+            return self
         return replace(self, settings={**self.settings, key: int(value)}) if key else self
 
     def found(self, name: str, folder: Path) -> Climbed | None:
@@ -94,8 +99,11 @@ class Climb(Task):
 
     def check_measure(self, measure: str) -> None:
         known = (*MEASURES, *(f"curve:{curve}" for curve in (*_BY_EPOCH, *(MEASURES if self.sweep else ()))))
-        if measure not in known and not measure.startswith("held:") and not self._is_pair(measure):
-            raise no_measure(measure, (*known, "held:COMPONENT"))
+        kind, _, rest = measure.partition(":")
+        if kind == "from" and rest.partition(":")[0] in MEASURES and canonical(rest.partition(":")[2]) in map(canonical, self.rungs):
+            return
+        if measure not in known and kind != "held" and not self._is_pair(measure):
+            raise no_measure(measure, (*known, "held:COMPONENT", "from:MEASURE:RUNG"))
 
     def _is_pair(self, measure: str) -> bool:
         """Whether this asks for one measure against another, over what is swept: "curve:test_accuracy against train_seconds"."""
@@ -189,7 +197,12 @@ class Climbed(Found):
         return None if found is None or task is None else (task, found)
 
     def value(self, rung: str, measure: str) -> Value | None:
-        """A measure of `MEASURES`; a rung of a sweep is named with its value, as "naive@batch_size=32"."""
+        """A measure of `MEASURES`; a rung of a sweep is named with its value, as "naive@batch_size=32".
+
+        "from:MEASURE:RUNG" is the least value of a sweep from which on the rung's measure is always below that of another rung.
+        """
+        if measure.startswith("from:"):
+            return self._crossing(rung, *measure.split(":", 2)[1:])
         if measure not in MEASURES and not measure.startswith("held:"):
             raise no_measure(measure, (*MEASURES, "held:COMPONENT"))
         found = self._rung(rung)
@@ -202,6 +215,22 @@ class Climbed(Found):
         value: Value | None = MEASURES[measure](results, result)
         factor = self._factor(measure, results)
         return value if value is None or factor == 1 else scaled(value, factor)
+
+    def _crossing(self, rung: str, measure: str, other: str) -> Value | None:
+        own, others = (dict(zip(*(self.curve(each, measure) or ((), ())), strict=True)) for each in (rung, other))
+        least = None
+        for at in sorted(own.keys() & others.keys(), reverse=True):
+            if not own[at] < others[at]:
+                break
+            least = at
+        return None if least is None else Value(here=least)
+
+    def without(self, rung: str, measure: str) -> str:
+        if not measure.startswith("from:"):
+            return self.reason(rung)
+        name, other = measure.split(":", 2)[1:]
+        there = [self.curve(each, name) for each in (rung, other)]
+        return f"at none of these sizes faster than {other}" if all(there) else self.reason(rung) or self.reason(other)
 
     def _factor(self, measure: str, results: Results) -> float:
         """How many times as long the whole experiment takes as this first look at it; 1 for what is no time."""

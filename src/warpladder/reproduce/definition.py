@@ -16,12 +16,16 @@ from ..results.reader import read
 from ..results.reproduction import UNITS
 from .climbs import Climb
 from .experiments import Experiment, Task, optional
+from .facts import Facts
+from .footprints import Footprints
 from .launches import LaunchesOf, Launching
+from .operations import Operations
 from .profiles import Profiling
+from .submissions import Submission
 from .trainings import Train
 
 #: The kinds of experiments, in the order in which a report's are made.
-KINDS: tuple[type[Experiment], ...] = (Climb, Train, Profiling, Launching)
+KINDS: tuple[type[Experiment], ...] = (Climb, Train, Profiling, Launching, Facts, Operations, Footprints, Submission)
 
 #: The reports that there are.
 NAMES = ("s1", "s2", "s3", "s4", "s5")
@@ -130,6 +134,7 @@ class Definition:
 
     experiments : by name, in the order in which they are made. nets : its own, by name, as tables of a net's file.
     headline : the figure that stands for the report on the page of all reports, as the title of a table, a row's first text and a column's head.
+    quick : whether experiments are cut.
     """
 
     name: str
@@ -139,6 +144,7 @@ class Definition:
     nets: dict[str, dict[str, Any]]
     sections: tuple[SectionOf, ...]
     headline: tuple[str, ...] = ()
+    quick: bool = False
 
 
 @dataclass(frozen=True)
@@ -203,7 +209,7 @@ def parse(text: str, name: str, *, quick: bool = False) -> Definition:
         raise ConfigError(f"{name}: {error}") from None
     for section in head.sections:
         _check(section, name)
-    return Definition(name, head.title, head.about, experiments, head.nets, head.sections, head.headline)
+    return Definition(name, head.title, head.about, experiments, head.nets, head.sections, head.headline, quick)
 
 
 def _lists(value: Any) -> Any:

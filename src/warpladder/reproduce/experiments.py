@@ -16,7 +16,7 @@ from ..data.dataset import Dataset
 from ..errors import ConfigError, RungError
 from ..ladder import find
 from ..netfile import net_of
-from ..nets import Net, named
+from ..nets import Net, Shape, named
 from ..optimizers import Optimizer
 from ..results import RungResult, Setting
 from ..results.reader import LATER
@@ -72,7 +72,11 @@ class Bench:
 
     def net(self, name: str, data: Dataset) -> Net:
         """A net of the report's own, or of the zoo."""
-        return net_of(self.nets[name], name, data.in_shape) if name in self.nets else named(name, data.in_shape, data.classes or 10)
+        return self.net_for(name, data.in_shape, data.classes or 10)
+
+    def net_for(self, name: str, in_shape: Shape, classes: int) -> Net:
+        """A net of the report's own, or of the zoo, for samples of this shape."""
+        return net_of(self.nets[name], name, in_shape) if name in self.nets else named(name, in_shape, classes)
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,10 @@ class Found(ABC):
     def reason(self, rung: str) -> str:
         """Why a rung was not measured, or what must be known of its figures."""
         return ""
+
+    def without(self, rung: str, measure: str) -> str:
+        """Why this figure of a rung is not there; empty where nothing is known of that."""
+        return self.reason(rung)
 
     def name_of(self, rung: str) -> str:
         """The full name of a rung, as tables show it."""

@@ -44,8 +44,9 @@ class Profiling(Task):
         write_whole(bench.folder / f"{name}.json", json.dumps({"absent": reasons}, indent=1) + "\n")
 
     def check_measure(self, measure: str) -> None:
-        if measure.partition(":")[0] not in _KNOWN:
-            raise no_measure(measure, (*_KNOWN, "memory:COMPONENT", "transfers:WHAT", "phase:P", "layer:L:P"))
+        for each in measure.split("+"):
+            if each.partition(":")[0] not in _KNOWN:
+                raise no_measure(each, (*_KNOWN, "memory:COMPONENT", "transfers:WHAT", "phase:P", "layer:L:P", "kernel:NAME"))
 
     def found(self, name: str, folder: Path) -> Profiled | None:
         profiles = {each: load_profile(path) for each in map(canonical, self.rungs) if (path := _file(name, each, folder)).exists()}
@@ -54,7 +55,9 @@ class Profiling(Task):
         return Profiled(profiles, reasons, ended.exists()) if profiles or reasons else None
 
 
-_KNOWN = ("step_seconds", "parts_seconds", "host_bytes", "flops", "launches", "memory", "transfers", "phase", "layer")
+_KNOWN = (
+    "step_seconds", "parts_seconds", "rest_seconds", "rest_share", "achieved", "host_bytes", "flops", "launches", "memory", "transfers", "phase", "layer", "kernel",
+)  # fmt: skip
 
 
 def _file(name: str, rung: str, folder: Path) -> Path:
@@ -73,33 +76,47 @@ class Profiled(Found):
     whole: bool
 
     def value(self, rung: str, measure: str) -> Value | None:
-        """A figure of a step.
+        """A figure of a step, or with + between them the sum of several that there are.
 
-        "step_seconds", "parts_seconds", "host_bytes", "flops", "launches", "memory", "transfers"; "memory:COMPONENT" and "transfers:WHAT" for one of
-        them; "phase:forward" for the parts of a phase; "layer:Linear" or "layer:Linear:backward" for those with a layer of a kind.
+        "step_seconds", "parts_seconds", "host_bytes", "flops", "achieved" FLOP/s, "launches", "memory", "transfers"; "rest_seconds" and "rest_share" for what a step
+        takes beyond its parts: copies, starting and waiting; "memory:COMPONENT" and "transfers:WHAT" for one of them; "phase:forward" for the parts
+        of a phase; "layer:Linear" or "layer:Linear:backward" for those with a layer of a kind; "kernel:NAME" for a kernel, wherever it is launched.
         """
-        what, _, rest = measure.partition(":")
-        if what not in _KNOWN:
-            raise no_measure(measure, _KNOWN)
         found = self.profiles.get(canonical(rung))
-        if found is None:
-            return None
-        if what in ("memory", "transfers"):
-            parts = getattr(found, what)
-            wanted = [size for name, size in parts.items() if rest in ("", name)]
-            return Value(here=float(sum(wanted))) if wanted else None
-        if what == "launches":
-            return Value(here=float(sum(kernel.launches for part in found.parts for kernel in part.kernels)))
-        if what in ("phase", "layer"):
-            chosen = [part for part in found.parts if _is(part, what, rest)]
-            return Value(here=sum(part.seconds for part in chosen)) if chosen else None
-        return Value(here=float(getattr(found, what)))
+        figures = []
+        for each in measure.split("+"):
+            what, _, rest = each.partition(":")
+            if what not in _KNOWN:
+                raise no_measure(each, _KNOWN)
+            figures.append(None if found is None else _figure(found, what, rest))
+        there = [figure for figure in figures if figure is not None]
+        return Value(here=sum(there)) if there else None
 
     def reason(self, rung: str) -> str:
         return self.reasons.get(canonical(rung), "")
 
     def name_of(self, rung: str) -> str:
         return canonical(rung)
+
+
+def _figure(found: Profile, what: str, rest: str) -> float | None:
+    """One figure of a profile."""
+    kernels = [kernel for part in found.parts for kernel in part.kernels]
+    if what in ("memory", "transfers"):
+        wanted = [size for name, size in getattr(found, what).items() if rest in ("", name)]
+        return float(sum(wanted)) if wanted else None
+    if what == "launches":
+        return float(sum(kernel.launches for kernel in kernels))
+    if what in ("phase", "layer", "kernel"):
+        named = [kernel.seconds for kernel in kernels if kernel.name == rest] if what == "kernel" else []
+        chosen = named or [part.seconds for part in found.parts if what != "kernel" and _is(part, what, rest)]
+        return sum(chosen) if chosen else None
+    if what == "achieved":
+        return found.flops / found.step_seconds
+    if what.startswith("rest_"):
+        rest_seconds = found.step_seconds - found.parts_seconds
+        return rest_seconds / found.step_seconds if what == "rest_share" else rest_seconds
+    return float(getattr(found, what))
 
 
 def _is(part: Part, what: str, rest: str) -> bool:

@@ -13,12 +13,35 @@ from .launches import launch_table
 Measured = dict[str, Found | None]
 
 
+#: Why a row has no figures, where no experiment knows.
+NOT_HERE, NOT_YET, NOT_QUICK = "not measured here", "not measured yet", "not measured in a first look"
+
+
 def sections(report: Definition, found: Measured) -> tuple[Section, ...]:
     """Each section with what is known."""
-    return tuple(_section(each, found) for each in report.sections)
+    return tuple(_section(each, found, NOT_QUICK if report.quick else NOT_HERE) for each in report.sections)
 
 
-def _section(told: SectionOf, found: Measured) -> Section:
+def places(row: RowOf, column: ColumnOf) -> tuple[str, ...]:
+    """Where a figure is measured: where its row says, else its column.
+
+    A row's "EXPERIMENT/" takes the rung of the column's place, and its "@limit=100" is what is swept in the column's experiment.
+    """
+    told = row.here or column.here
+    if isinstance(told, str) and told.startswith("@"):
+        told = column.here and column.here + told
+    every = (told,) if isinstance(told, str) else told
+    return tuple(each + column.here.partition("/")[2] if each.endswith("/") else each for each in every if each)
+
+
+def measure_of(row: RowOf, column: ColumnOf) -> str:
+    """What is measured: as the row says, else its column. A row's ":PART" is a part of what its column measures. Empty where figures follow from others."""
+    if column.measure.startswith(("speedup:", "change:", "ratio:")):
+        return ""
+    return column.measure + row.measure if row.measure.startswith(":") else row.measure or column.measure
+
+
+def _section(told: SectionOf, found: Measured, missing: str) -> Section:
     photos = [replace(photo, title=each.title, text=each.text) for each in told.photos if (photo := _picture(found, each.here, "photo"))]
     scores = [
         replace(one, title=each.title, text=each.text) for each in told.classified if (one := _picture(found, each.here, "classified"))
@@ -27,7 +50,7 @@ def _section(told: SectionOf, found: Measured) -> Section:
         told.title,
         told.text,
         told.findings,
-        (*(table(each, found) for each in told.tables), *(launch_table(each, found) for each in told.launches)),
+        (*(table(each, found, missing) for each in told.tables), *(launch_table(each, found) for each in told.launches)),
         tuple(curves for each in told.lines if (curves := lines(each, found)).series),
         tuple(made for made in (bars(each, found) for each in told.bars) if any(value.here is not None for value in made.values)),
         tuple(photos),
@@ -41,25 +64,48 @@ def _picture(found: Measured, here: str, what: str):  # type: ignore[no-untyped-
     return None if experiment is None else getattr(experiment, what)(which)
 
 
-def table(told: TableOf, found: Measured) -> Table:
-    """A table with its figures."""
+def table(told: TableOf, found: Measured, missing: str = NOT_HERE) -> Table:
+    """A table with its figures; `missing` is why one has none, where no experiment knows."""
     rows: list[Row] = []
     for row in told.rows:
         values = tuple(_value(row, at, column, found) for at, column in enumerate(told.columns))
-        rows.append(Row(row.label, values, *_about(row, values, found), row.remark))
+        rows.append(Row(row.label, values, *_about(row, told, values, found, missing), row.remark))
     for at, column in enumerate(told.columns):
-        if column.measure.startswith("speedup:"):
+        if column.measure.startswith(("speedup:", "change:")):
             rows = _speedups(rows, at, column, told, found)
-    return Table(told.title, told.heads, tuple(Column(each.head, each.unit) for each in told.columns), tuple(rows), told.text)
+        if column.measure.startswith("ratio:"):
+            rows = _ratios(rows, at, column, told)
+    text = " ".join([told.text] * bool(told.text) + _absent(told, rows, found, missing))
+    return Table(told.title, told.heads, tuple(Column(each.head, each.unit) for each in told.columns), tuple(rows), text)
+
+
+def _ratios(rows: list[Row], at: int, column: ColumnOf, told: TableOf) -> list[Row]:
+    """Rows with the column "ratio:A:B": the figure measured in the column whose head is A over the one in column B."""
+    heads = [each.head for each in told.columns]
+    over, under = (heads.index(head) for head in column.measure.split(":")[1:])
+    out = []
+    for row in rows:
+        a, b = row.values[over].here, row.values[under].here
+        value = replace(row.values[at], here=a / b if a is not None and b else None)
+        out.append(replace(row, values=(*row.values[:at], value, *row.values[at + 1 :])))
+    return out
+
+
+def _absent(told: TableOf, rows: list[Row], found: Measured, missing: str) -> list[str]:
+    """Why whole columns of a table have no figures, a sentence for each."""
+    out = []
+    for at, column in enumerate(told.columns):
+        name, _, rung = column.here.partition("/")
+        experiment = found.get(name)
+        if rung and experiment is not None and rows and all(row.values[at].here is None for row in rows):
+            out.append(f"{column.head}: {experiment.reason(rung) or missing}.")
+    return out
 
 
 def _value(row: RowOf, at: int, column: ColumnOf, found: Measured) -> Value:
     """What a report says, what the authors' own program did, and what was measured."""
     stated = Value(_stated(row.reported, at, column), _stated(row.theirs, at, column))
-    measure = row.measure or column.measure
-    if measure.startswith("speedup:"):
-        return stated
-    here = _measured(row.here or column.here, measure, found)
+    here = _measured(places(row, column), measure_of(row, column), found)
     return stated if here is None else replace(here, reported=stated.reported, theirs=stated.theirs)
 
 
@@ -77,24 +123,26 @@ def _measured(here: str | tuple[str, ...], measure: str, found: Measured) -> Val
     return None
 
 
-def _about(row: RowOf, values: tuple[Value, ...], found: Measured) -> tuple[str, str]:
+def _about(row: RowOf, told_in: TableOf, values: tuple[Value, ...], found: Measured, missing: str) -> tuple[str, str]:
     """The rung of a row, and why it has no figures."""
-    places = (row.here,) if isinstance(row.here, str) else row.here
-    rungs = [(found.get(name), rung) for name, _, rung in (place.partition("/") for place in places) if rung]
-    called = next((experiment.name_of(rung) for experiment, rung in rungs if experiment is not None), "")
+    told = places(row, told_in.columns[0])
+    swept = isinstance(row.here, str) and row.here.startswith("@")
+    if not row.here or (isinstance(row.here, str) and row.here.endswith("/")):
+        return "", ""
+    rungs = [(found.get(name), rung) for name, _, rung in (place.partition("/") for place in told) if rung]
+    called = next((experiment.name_of(rung) for experiment, rung in rungs if experiment is not None and not swept), "")
     if not rungs or any(value.here is not None for value in values):
         return called, ""
-    why = next((reason for experiment, rung in rungs if experiment is not None and (reason := experiment.reason(rung))), "")
-    if why or any(experiment is not None for experiment, _ in rungs):
-        return called, why or "not measured here"
-    return called, "not measured yet" if any(place.partition("/")[0] in found for place in places) else "not measured in a first look"
+    why = next((reason for experiment, rung in rungs if experiment is not None and (reason := experiment.without(rung, row.measure))), "")
+    began = [name for name in (place.partition("/")[0] for place in told) if name in found]
+    return called, why or (NOT_YET if began and all(found[name] is None for name in began) else missing)
 
 
 def _speedups(rows: list[Row], at: int, column: ColumnOf, told: TableOf, found: Measured) -> list[Row]:
     """Rows with a column "speedup:MEASURE:first", ":above" or ":over": how many times faster than the first row that has the measure, than the one above,
-    or than what the row itself names in `over`.
+    or than what the row itself names in `over`; "change:MEASURE:..." is how much more it is than there.
     """
-    _, measure, over = column.measure.split(":")
+    what, measure, over = column.measure.split(":")
     times = [_measured(row.here, measure, found) for row in told.rows]
     seconds = [None if time is None else time.here for time in times]
     out = []
@@ -105,7 +153,8 @@ def _speedups(rows: list[Row], at: int, column: ColumnOf, told: TableOf, found: 
             before = [] if other is None or other.here is None else [other.here]
         own = seconds[number]
         if own and before:
-            value = replace(row.values[at], here=(before[0] if over == "first" else before[-1]) / own)
+            base = before[0] if over == "first" else before[-1]
+            value = replace(row.values[at], here=base / own if what == "speedup" else own - base)
             row = replace(row, values=(*row.values[:at], value, *row.values[at + 1 :]))
         out.append(row)
     return out

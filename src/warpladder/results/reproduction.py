@@ -30,9 +30,11 @@ UNITS = {
     "x": 1.0,
     "MB": 1e6,
     "kB": 1e3,
+    "B": 1.0,
     "GFLOP": 1e9,
     "MFLOP": 1e6,
     "GFLOP/s": 1e9,
+    "TFLOP/s": 1e12,
     "GB/s": 1e9,
 }
 
