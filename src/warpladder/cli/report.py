@@ -1,4 +1,4 @@
-"""`warpladder report`: the page of stored results, and of several climbs beside each other."""
+"""`warpladder report`: the page of stored results, and of several climbs, or reproductions of a report, beside each other."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from .keeping import check_place, overwrite_option
 if TYPE_CHECKING:
     from ..results import Results
     from ..results.profiled import Profile
+    from ..results.reproduction import Reproduction
 
 
 @click.command()
@@ -26,41 +27,64 @@ if TYPE_CHECKING:
 )
 @overwrite_option
 def report(files: tuple[Path, ...], out: Path | None, overwrite: bool) -> None:
-    """Make the page of a climb from its stored results: one file, which needs no network.
+    """Make the page of a climb, or of a reproduced report, from its stored results: one file, which needs no network.
 
     Several results are compared with the first: two machines, two commits, two students. What changed by more than the noise of the
     repetitions is marked. Profiles, as 'warpladder profile --out' writes them, may stand among the files: they show where the time goes.
+    Several reproductions of one report, as 'warpladder reproduce' writes them, stand beside each other, figure by figure.
 
     \b
     Examples:
       warpladder report runs/NET-D-TIME/results.json -o report.html
       warpladder report before/results.json after/results.json -o compared.html
       warpladder report results.json profile.json -o report.html
+      warpladder report h100/s1/results.json h200/s1/results.json -o s1.html
     """
-    from ..report.page import write_page
+    from ..results.profiled import Profile
+    from ..results.reproduction import Reproduction
 
     climbs: dict[Path, Results] = {}
-    profiles: list[Profile] = []
+    reproductions: dict[Path, Reproduction] = {}
+    profiles: dict[Path, Profile] = {}
     for file in files:
         found = _read(file)
-        if isinstance(found, tuple):
-            profiles.append(found[0])
-        elif file in climbs:
+        if file in climbs or file in reproductions:
             raise ResultsError(f"{file}: is named twice; name each results file once")
+        if isinstance(found, Profile):
+            profiles[file] = found
+        elif isinstance(found, Reproduction):
+            reproductions[file] = found
         else:
             climbs[file] = found
-    if not climbs:
+    if reproductions and (other := next(iter([*climbs, *profiles]), None)):
+        kind = "climb" if other in climbs else "profile"
+        one = next(iter(reproductions))
+        raise ResultsError(f"{other}: is a {kind}, and {one} is a reproduced report: make a page of each kind by itself")
+    if not climbs and not reproductions:
         raise ResultsError(f"{files[0]}: is a profile, and a page wants a results file too, as 'warpladder climb' writes it")
-    place = out or next(iter(climbs)).with_name("report.html")
+    place = out or next(iter(reproductions or climbs)).with_name("report.html")
     check_place(place, overwrite, *files)
-    write_page(list(climbs.values()), place, _labels(list(climbs)), profiles)
+    if reproductions:
+        _beside(reproductions, place)
+    else:
+        from ..report.page import write_page
+
+        write_page(list(climbs.values()), place, _labels(list(climbs)), list(profiles.values()))
     click.echo(f"Open this: {place}")
 
 
-def _read(file: Path) -> Results | tuple[Profile]:
-    """Read a results file or a profile: the results of a climb, or the profile in a tuple."""
+def _beside(found: dict[Path, Reproduction], place: Path) -> None:
+    """Write the page of a reproduction, or of several beside each other."""
+    from ..report.reproduction.page import check_alike, write_page
+
+    check_alike(list(found.values()), [str(file) for file in found])
+    write_page(list(found.values()), place, _labels(list(found)) if len(found) > 1 else ())
+
+
+def _read(file: Path) -> Results | Profile | Reproduction:
+    """Read a file of results: of a climb, of a profile, or of a reproduced report."""
     from .. import results
-    from ..results import profiled
+    from ..results import profiled, reproduction
 
     try:
         raw = file.read_bytes()
@@ -68,18 +92,21 @@ def _read(file: Path) -> Results | tuple[Profile]:
         raise ResultsError(f"{file}: {error.strerror or error}") from None
     try:
         if b'"step_seconds"' in raw and b'"rungs"' not in raw:
-            return (profiled.parse(raw),)
+            return profiled.parse(raw)
+        if b'"report"' in raw and b'"sections"' in raw:
+            return reproduction.parse(raw)
         return results.parse(raw)
     except ResultsError as error:
         raise ResultsError(f"{file}: {error}") from None
 
 
 def _labels(files: list[Path]) -> list[str]:
-    """The shortest ends of the paths that tell the files apart: their folders where all are called results.json."""
+    """The shortest ends of the paths that tell the files apart, less what all of them end with: "h100" and "h200" of h100/s1/results.json and h200/...."""
     full = [file.resolve().parts for file in files]
     for count in range(1, max(map(len, full)) + 1):
         ends = [parts[-count:] for parts in full]
         if len(set(ends)) == len(ends):
-            alike = count > 1 and len({end[-1] for end in ends}) == 1
-            return ["/".join(end[:-1] if alike else end) for end in ends]
+            while len(ends) > 1 and len({end[-1] for end in ends}) == 1:
+                ends = [end[:-1] for end in ends]
+            return ["/".join(end) for end in ends]
     return [str(file) for file in files]

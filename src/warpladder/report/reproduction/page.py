@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from html import escape
 
+from ...errors import ResultsError
 from ...results import Machine
 from ...results.files import write_whole
 from ...results.reproduction import Reproduction, Section
@@ -34,38 +34,66 @@ def page(found: Reproduction | Sequence[Reproduction], labels: Sequence[str] = (
         One, or several of the same report: their figures stand beside each other.
     labels : sequence of str
         What each of several is called, as "H100" and "H200".
+
+    Raises
+    ------
+    ResultsError
+        They are not of one report, or their tables are not the same.
     """
     every = [found] if isinstance(found, Reproduction) else list(found)
-    labels = list(labels) or [""] * len(every)
+    labels = list(labels) or ([""] if len(every) == 1 else [f"{at}" for at in range(1, len(every) + 1)])
+    check_alike(every, labels)
     first = every[0]
     made = [("start", "", _start(every, labels))]
     for at, section in enumerate(first.sections):
         made.append((f"p{at}", section.title, _section([each.sections[at] for each in every], labels, f"p{at}")))
     made.append(("machine", "Machine", "".join(_machine(each.machine, label) for each, label in zip(every, labels, strict=True))))
-    made.append(("again", "Do it again", f'<pre tabindex="0" aria-label="Command">{escape(first.command)}</pre>' if first.command else ""))
-    title = f"{first.report.upper()}: {first.title}"
-    return document(
-        title,
-        f"warpladder, a report reproduced, {first.created.replace('T', ' ').replace('Z', ' UTC')}",
-        [each for each in made if each[2]],
+    commands = dict.fromkeys(each.command for each in every if each.command)
+    made.append(
+        ("again", "Do it again", "".join(f'<pre tabindex="0" aria-label="Command">{escape(command)}</pre>' for command in commands))
     )
+    title = f"{first.report.upper()}: {first.title}"
+    when = [each.created.replace("T", " ").replace("Z", " UTC") for each in every]
+    told = f"a report reproduced, {when[0]}" if len(every) == 1 else f"reproductions of a report beside each other, {' and '.join(when)}"
+    return document(title, f"warpladder, {told}", [each for each in made if each[2]])
+
+
+def check_alike(every: Sequence[Reproduction], names: Sequence[str]) -> None:
+    """Raise `ResultsError`, which names the first that does not fit, where these are not reproductions of one report with the same tables."""
+    first = every[0]
+    for other, name in zip(every[1:], names[1:], strict=True):
+        if other.report != first.report:
+            raise ResultsError(
+                f"{name}: reproduces {other.report}, and {names[0]} reproduces {first.report}: only those of one report stand beside each other"
+            )
+        if _shape(other) != _shape(first):
+            raise ResultsError(
+                f"{name}: its tables are not those of {names[0]}: another version of warpladder made them; run both again with one version"
+            )
+
+
+def _shape(found: Reproduction) -> list[object]:
+    """All that tables must have in common to stand beside each other: titles, heads, units, and the rows' labels."""
+    return [
+        (section.title, [(each.title, each.heads, each.columns, [row.label for row in each.rows]) for each in section.tables])
+        for section in found.sections
+    ]
 
 
 def _start(every: Sequence[Reproduction], labels: Sequence[str]) -> str:
     """What the report is, what must be known, and the largest differences."""
-    first = every[0]
-    out = [note(first.about)]
-    if first.quick:
-        out.append(
-            '<p class="warning">A first look: on a part of the data, and fewer epochs. Accuracies are those of so little training.</p>'
-        )
+    out = [note(every[0].about)]
+    ends = []
     for each, label in zip(every, labels, strict=True):
+        named = f"{label}: " if label else ""
+        told = [*each.notes]
         if each.missing:
-            out.append(
-                f'<p class="warning">{escape(f"{label}: " if label else "")}Not measured yet: {escape(", ".join(each.missing))}.</p>'
-            )
-        out += [f'<p class="warning">{escape(text)}</p>' for text in each.notes]
-    return "".join(out) + note(_measured(first))
+            told.insert(0, f"Not measured yet: {', '.join(each.missing)}.")
+        if each.quick:
+            told.insert(0, "A first look: on a part of the data, and fewer epochs. Accuracies are those of so little training.")
+        out += [f'<p class="warning">{escape(named + text)}</p>' for text in told]
+        ends.append(note(named + _measured(each)))
+    return "".join(out + ends)
 
 
 def _measured(found: Reproduction) -> str:
@@ -82,10 +110,10 @@ def _section(same: Sequence[Section], labels: Sequence[str], name: str) -> str:
     """A section: bars first, then tables, why they differ, and the other pictures."""
     first = same[0]
     out = [note(first.text)] if first.text else []
-    named = list(zip(same, labels, strict=True))
-    for section, label in named:
+    named = list(enumerate(zip(same, labels, strict=True)))
+    for number, (section, label) in named:
         for at, bars in enumerate(section.bars):
-            drawn = plot(_tag(name, label, f"b{at}"), pictures.bars_alt(bars), pictures.bars(bars), bars.text)
+            drawn = plot(f"{name}-{number}-b{at}", pictures.bars_alt(bars), pictures.bars(bars), bars.text)
             out.append(_head(label, bars.title) + drawn)
     for at, each in enumerate(first.tables):
         if each.title != first.title:
@@ -93,9 +121,9 @@ def _section(same: Sequence[Section], labels: Sequence[str], name: str) -> str:
         out.append(table([section.tables[at] for section in same], labels))
         out += [note(each.text)] * bool(each.text)
     out += [f'<p class="conclusion">{escape(finding)}</p>' for finding in first.findings]
-    for section, label in named:
+    for number, (section, label) in named:
         for at, lines in enumerate(section.lines):
-            drawn = plot(_tag(name, label, f"l{at}"), pictures.lines_alt(lines), pictures.lines(lines), lines.text)
+            drawn = plot(f"{name}-{number}-l{at}", pictures.lines_alt(lines), pictures.lines(lines), lines.text)
             out.append(_head(label, lines.title) + drawn)
         for photo in section.photos:
             image = f'<img class="photo" alt="{escape(photo.alt)}" src="data:image/png;base64,{photo.png}">'
@@ -104,11 +132,6 @@ def _section(same: Sequence[Section], labels: Sequence[str], name: str) -> str:
         for one in section.classified:
             out.append(_head(label, one.title) + class_table(one.scores, one.title) + (note(one.text) if one.text else ""))
     return "\n".join(out)
-
-
-def _tag(name: str, label: str, which: str) -> str:
-    """A name for a picture's ids, which no other picture of the page has."""
-    return "-".join(filter(None, (name, re.sub(r"[^a-zA-Z0-9]+", "-", label), which)))
 
 
 def _head(label: str, title: str) -> str:

@@ -30,7 +30,7 @@ def table(tables: Sequence[Table], labels: Sequence[str]) -> str:
     for number, row in enumerate(first.rows):
         same = [each.rows[number] for each in tables]
         cells = [escape(told) for told in row.label]
-        cells[-1] += _remarks(same)
+        cells[-1] += _remarks(same, labels)
         for at, column in enumerate(first.columns):
             cells += [escape(shown(getattr(row.values[at], name), column.unit)) for name, _ in stated[at]]
             cells += [_cell(each.values[at], column.unit) for each in same] if here[at] else []
@@ -49,10 +49,14 @@ def _cell(value: Value, unit: str) -> str:
     return found + (f'<span class="options">{escape(between)}</span>' if between else "")
 
 
-def _remarks(rows: Sequence[Row]) -> str:
-    """What must be known of a row: its rung, a remark, and why a figure is missing."""
+def _remarks(rows: Sequence[Row], labels: Sequence[str]) -> str:
+    """What must be known of a row: its rung, a remark, and why a figure is missing; and where, if not everywhere."""
+    everywhere = len({row.reason for row in rows}) == 1
     told = [
         *dict.fromkeys(row.rung for row in rows if row.rung),
-        *dict.fromkeys(text for row in rows for text in (row.remark, row.reason) if text),
+        *dict.fromkeys(row.remark for row in rows if row.remark),
+        *dict.fromkeys(
+            row.reason if everywhere else f"{label}: {row.reason}" for row, label in zip(rows, labels, strict=True) if row.reason
+        ),
     ]
     return "".join(f'<span class="options">{escape(text)}</span>' for text in told)
