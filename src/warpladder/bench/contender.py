@@ -256,6 +256,8 @@ class Contender:
                 self.remark(
                     f"not trained for its accuracy: {task.epochs} epoch{'s' * (task.epochs != 1)} would take about {self.training() / 60:.1f} min more"
                 )
+                if len(task.data.test_x) * self.per_epoch / (3 * task.n) < task.budget:  # of a step's work a third is its forward pass
+                    self._score(trainer, trained=False)
                 return
             trainer.set_state(state)
             for first in range(done, task.epochs, self.plan.epochs):
@@ -298,7 +300,8 @@ class Contender:
         if self.exact and not same:
             raise Refused(f"the timed run does not end in the bits of an untimed run of the same steps (repetition {number + 1})")
 
-    def _score(self, trainer: Trainer) -> None:
+    def _score(self, trainer: Trainer, trained: bool = True) -> None:
+        """Take test loss and accuracy, and the time of the test pass; of a net that is not trained to the end that time alone."""
         data, labelled = self.task.data, isinstance(self.task.net.loss, CrossEntropyLoss)
         if len(data.test_x) == 0 or (labelled and data.test_y is None):
             self.remark("no test accuracy: the test set has no labels" if len(data.test_x) else "no test accuracy: there is no test set")
@@ -307,6 +310,9 @@ class Contender:
         seconds, result = clocked(test)
         if seconds < self.task.budget:  # the first pass compiled and took memory
             seconds, result = clocked(test)
+        if not trained:
+            self.found["test_seconds"] = seconds
+            return
         if not math.isfinite(result.loss):
             self.remark("the test loss is not finite: training diverged")
         self.found |= {
