@@ -33,12 +33,16 @@ NAMES = ("s1", "s2", "s3", "s4", "s5")
 
 @dataclass(frozen=True)
 class ColumnOf:
-    """A column of figures: its head and unit; what is measured, and where, for rows that do not say it themselves."""
+    """A column of figures: its head and unit; what is measured, and where, for rows that do not say it themselves.
+
+    worked_out : of a column "speedup:MEASURE:...", whether ratios that the report does not state are worked out from its own figures of that measure.
+    """
 
     head: str
     unit: str = optional("")
     measure: str = optional("")
     here: str = optional("")
+    worked_out: bool = optional(False)
 
 
 @dataclass(frozen=True)
@@ -233,6 +237,9 @@ def _check(section: SectionOf, name: str) -> None:
                 raise ConfigError(
                     f"{name}: table {table.title!r}: there is no unit {column.unit!r}; there are {', '.join(map(repr, UNITS))}"
                 )
+            of = column.measure.partition(":")[2].partition(":")[0]
+            if column.worked_out and of not in [each.measure for each in table.columns]:
+                raise ConfigError(f"{name}: table {table.title!r}: {column.head!r} has no column of {of or 'times'} to be worked out from")
         for row in table.rows:
             place = f"{name}: table {table.title!r}, row {' '.join(row.label)!r}"
             if len(row.label) != len(table.heads):

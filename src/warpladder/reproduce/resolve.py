@@ -143,21 +143,41 @@ def _speedups(rows: list[Row], at: int, column: ColumnOf, told: TableOf, found: 
     or than what the row itself names in `over`; "change:MEASURE:..." is how much more it is than there.
     """
     what, measure, over = column.measure.split(":")
-    times = [_measured(row.here, measure, found) for row in told.rows]
-    seconds = [None if time is None else time.here for time in times]
+    here = [_here(row.here, measure, found) for row in told.rows]
+    others = [_here(row.over, measure, found) for row in told.rows] if over == "over" else before(here, over)
+    stated: list[float | None] = [None] * len(rows)
+    if column.worked_out:
+        of = next(number for number, each in enumerate(told.columns) if each.measure == measure)
+        reported = [row.values[of].reported for row in rows]
+        stated = [_against(*pair, what) for pair in zip(reported, before(reported, over), strict=True)]
     out = []
-    for number, row in enumerate(rows):
-        before = [time for time in seconds[:number] if time is not None]
-        if over == "over":
-            other = _measured(told.rows[number].over, measure, found)
-            before = [] if other is None or other.here is None else [other.here]
-        own = seconds[number]
-        if own and before:
-            base = before[0] if over == "first" else before[-1]
-            value = replace(row.values[at], here=base / own if what == "speedup" else own - base)
-            row = replace(row, values=(*row.values[:at], value, *row.values[at + 1 :]))
-        out.append(row)
+    for row, own, other, worked_out in zip(rows, here, others, stated, strict=True):
+        value = replace(row.values[at], here=_against(own, other, what))
+        if value.reported is None:
+            value = replace(value, reported=worked_out)
+        out.append(replace(row, values=(*row.values[:at], value, *row.values[at + 1 :])))
     return out
+
+
+def _here(place: str | tuple[str, ...], measure: str, found: Measured) -> float | None:
+    value = _measured(place, measure, found)
+    return None if value is None else value.here
+
+
+def before(figures: list[float | None], which: str) -> list[float | None]:
+    """For each figure the "first" one that is known above it, or the last; None where nothing is."""
+    out: list[float | None] = []
+    for number in range(len(figures)):
+        known = [figure for figure in figures[:number] if figure is not None]
+        out.append(None if not known else known[0] if which == "first" else known[-1])
+    return out
+
+
+def _against(own: float | None, other: float | None, what: str) -> float | None:
+    """How many times as fast as another figure, or how much more it is; None where either is not known."""
+    if own is None or other is None or not own:
+        return None
+    return other / own if what == "speedup" else own - other
 
 
 def lines(told: LinesOf, found: Measured) -> Lines:

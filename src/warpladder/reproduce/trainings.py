@@ -23,10 +23,12 @@ class Train(Task):
     """Training runs, one for each rung and seed.
 
     seeds : of initial weights and order.
+    any_of : whether only the first of the rungs is trained that can train here.
     """
 
     kind: ClassVar[str] = "trainings"
     seeds: tuple[int, ...] = optional((0,))
+    any_of: bool = optional(False)
 
     def measure(self, name: str, bench: Bench) -> None:
         data = self.dataset(bench)
@@ -34,7 +36,10 @@ class Train(Task):
         path = _file(name, bench.folder)
         found = load_trainings(path) if path.exists() else self._none(net, data)
         have = {(run.rung, run.seed) for run in found.runs}
-        wanted = [(rung, seed) for seed in self.seeds for rung in map(canonical, self.rungs) if (rung, seed) not in have]
+        rungs = [canonical(rung) for rung in self.rungs]
+        if self.any_of:
+            rungs = [rung for rung in rungs if not find(rung).unsupported(net, self.config)][:1] or rungs
+        wanted = [(rung, seed) for seed in self.seeds for rung in rungs if (rung, seed) not in have]
         for at, (name_of, seed) in enumerate(wanted):
             rung = find(name_of)
             config = self.config.but(seed=seed)
