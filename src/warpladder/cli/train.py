@@ -58,6 +58,7 @@ ROWS = 25  # of a table of epochs; where there are more, some are left out
     help="Keep weights and progress in this file, after every epoch; in runs/NET-D-TIME, every half minute and at the end, if not given.",
 )
 @click.option("--checkpoint-every", metavar="N", type=int, help="Keep them every N steps too.")
+@click.option("--keep-epochs", is_flag=True, help="Keep the weights of every epoch too, in files beside that one: NAME-epoch-001.safetensors, ...")
 @click.option("--no-checkpoint", is_flag=True, help="Keep nothing.")
 @overwrite_option
 @click.option("--resume", metavar="FILE", type=click.Path(path_type=Path), help="Go on in this checkpoint, with its settings.")
@@ -82,6 +83,7 @@ def train(
     rung: str | None,
     checkpoint: Path | None,
     checkpoint_every: int | None,
+    keep_epochs: bool,
     no_checkpoint: bool,
     overwrite: bool,
     resume: Path | None,
@@ -105,6 +107,7 @@ def train(
     """
     from ..checkpoint import load
     from ..train import train as run_training
+    from ..train.kept_epochs import epoch_path
 
     before = None if resume is None else load(resume)
     config = chosen_config(net_name, options, None if before is None else before.config)
@@ -120,7 +123,8 @@ def train(
                 rung=_rung(rung, before, options),
                 checkpoint=place,
                 checkpoint_every=checkpoint_every,
-                checkpoint_seconds=None if checkpoint else SECONDS,
+                checkpoint_seconds=None if checkpoint or keep_epochs else SECONDS,
+                keep_epochs=keep_epochs,
                 overwrite=overwrite,
                 resume=resume,
                 weights=weights,
@@ -130,13 +134,16 @@ def train(
         except Stopped as stop:
             if place is None:
                 raise
-            words = again(ctx, "data_name", "data_dir", "shape", "limit", "validation", "rung", *SHARED)
+            words = again(ctx, "data_name", "data_dir", "shape", "limit", "validation", "rung", "keep_epochs", *SHARED)
             raise Stopped(f"{stop}: {command('train', net_name, *words, '--resume', str(place))}", stop.exit_code) from None
         except UnsavedError as error:
             _show(error.run, len(data.test_x))
             raise
     _show(run, len(data.test_x))
     click.echo("Weights: not kept" if place is None else f"Weights: {place}")
+    if keep_epochs and place is not None and run.history:
+        first, last = epoch_path(place, 1), epoch_path(place, len(run.history))
+        click.echo(f"Of every epoch: {first} to {last.name}")
 
 
 def _rung(name: str | None, before: Checkpoint | None, options: dict[str, Any]) -> str | Rung | None:
@@ -166,8 +173,8 @@ def _place(ctx: click.Context, net: str, data: str) -> Iterator[Path | None]:
     """The file that keeps the run: the one that is named, the one that is resumed, or a new one below runs/."""
     named = ctx.params["checkpoint"]
     if ctx.params["no_checkpoint"]:
-        if named or ctx.params["checkpoint_every"]:
-            raise click.UsageError("--no-checkpoint keeps nothing: leave out --checkpoint and --checkpoint-every, or it", ctx)
+        if named or ctx.params["checkpoint_every"] or ctx.params["keep_epochs"]:
+            raise click.UsageError("--no-checkpoint keeps nothing: leave out --checkpoint, --checkpoint-every and --keep-epochs, or it", ctx)
         yield None
     elif named or ctx.params["resume"]:
         yield named or ctx.params["resume"]

@@ -28,6 +28,7 @@ from .asked import asked_config, asked_data, asked_net, asked_rung
 from .beginning import Weights, begin, to_state
 from .diverged import Snapshot, explain_score, explain_state, explain_step
 from .interrupt import Interrupt
+from .kept_epochs import epoch_path, prepare_epochs
 from .model import Model
 from .run import Run
 from .scoring import part_score
@@ -53,6 +54,7 @@ def train(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
     checkpoint_seconds: float | None = None,
+    keep_epochs: bool = False,
     overwrite: bool = False,
     resume: str | os.PathLike[str] | None = None,
     weights: Weights | Model | None = None,
@@ -83,8 +85,12 @@ def train(
     checkpoint_seconds : float, optional
         Keep a checkpoint whenever so many seconds have passed, instead of at the end of every epoch. That of the run's end, or where it
         stops, is always written.
+    keep_epochs : bool
+        Keep the checkpoint of every epoch as well, in a file of its own beside `checkpoint`: of net.safetensors in net-epoch-001.safetensors and
+        so on. They are checkpoints like any other.
     overwrite : bool
-        Whether `checkpoint` may take the place of a file that is there, other than the one that is resumed.
+        Whether `checkpoint` may take the place of a file that is there, other than the one that is resumed, and whether files of single
+        epochs may.
     resume : path, optional
         Go on from this checkpoint; nothing is written to it unless `checkpoint` names it too. Net, data and settings must be
         its own; only epochs, log_every and threads may differ, and epochs not where the schedule ends with the run, as `Cosine()` does.
@@ -125,6 +131,8 @@ def train(
         raise ConfigError(f"checkpoint_every wants a whole number of at least 1, got {checkpoint_every!r}")
     if checkpoint_every is not None and checkpoint is None:
         raise ConfigError("checkpoint_every says when to write a checkpoint, but no checkpoint file is given")
+    if keep_epochs and checkpoint is None:
+        raise ConfigError("keep_epochs keeps the checkpoint of every epoch beside checkpoint, but no checkpoint file is given")
     if checkpoint is not None:
         check_writable(checkpoint)
         if not overwrite:
@@ -143,6 +151,8 @@ def train(
         if checkpoint is not None:
             save(checkpoint, start)
         return Run(start)
+    if keep_epochs and checkpoint is not None:
+        prepare_epochs(checkpoint, start.epoch + 1, start.config.epochs, overwrite)
     data = data.standardized()
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
@@ -158,7 +168,7 @@ def train(
         trainer = stack.enter_context(chosen.build(net, start.config, to_state(start)))
         trainer.tuned, trainer.say = start.tuned, None if show is None else show.say
         trainer.load(data)
-        return _Loop(trainer, data, start, interrupt, show, checkpoint, checkpoint_every, checkpoint_seconds, each_epoch).to_the_end()
+        return _Loop(trainer, data, start, interrupt, show, checkpoint, checkpoint_every, checkpoint_seconds, keep_epochs, each_epoch).to_the_end()
 
 
 def summed(sums: Sums, log: StepLog, seconds: float) -> Sums:
@@ -181,10 +191,11 @@ class _Loop:
         path: str | os.PathLike[str] | None,
         every: int | None,
         seconds: float | None,
+        keep_epochs: bool,
         told: Callable[[EpochLog], None] | None,
     ) -> None:
         self.trainer, self.data, self.start, self.interrupt, self.show = trainer, data, start, interrupt, show
-        self.path, self.every, self.seconds, self.told = path, every, seconds, told
+        self.path, self.every, self.seconds, self.keep_epochs, self.told = path, every, seconds, keep_epochs, told
         self.config = start.config
         self.steps = self.config.steps(len(data.train_x))
         self.epoch, self.step, self.sums, self.history = start.epoch, start.step, start.sums, list(start.history)
@@ -233,7 +244,7 @@ class _Loop:
 
     def _together(self) -> int:
         """Epochs that the next call takes: more than one where nothing is to be done between them, and their steps are few."""
-        if self.step or self.data.valid_x is not None or (self.path is not None and self.seconds is None):
+        if self.step or self.data.valid_x is not None or self.keep_epochs or (self.path is not None and self.seconds is None):
             return 1
         reach = self.reach if self.config.log_every is None else min(self.reach, self.config.log_every)
         return min(self.config.epochs - self.epoch, reach // self.steps)
@@ -345,7 +356,9 @@ class _Loop:
             self.saved, self.written = (self.epoch, self.step), time.monotonic()
 
     def _save_epoch(self) -> None:
-        """The checkpoint at the end of an epoch, unless time decides and has not come."""
+        """The checkpoints at the end of an epoch: the epoch's own, where those are kept, and the run's, unless time decides and has not come."""
+        if self.keep_epochs and self.path is not None:
+            save(epoch_path(self.path, self.epoch), self._checkpoint())
         if self.seconds is None or self._overdue():
             self._save()
 
