@@ -18,7 +18,7 @@ def kept(tmp_path, **more):
 
 
 def test_each_epoch_has_a_file_of_its_own_that_goes_on_bit_for_bit(tmp_path):
-    path, run = kept(tmp_path)
+    _, run = kept(tmp_path)
     names = [f"net-epoch-00{number}.safetensors" for number in (1, 2, 3)]
     assert sorted(each.name for each in tmp_path.iterdir()) == [*names, "net.safetensors"]
     for number, name in enumerate(names, 1):
@@ -39,7 +39,7 @@ def test_epochs_are_kept_also_where_time_decides_about_the_run_s_own_file(tmp_pa
 def test_a_file_of_an_epoch_is_replaced_only_where_somebody_insists(tmp_path):
     other = tmp_path / "net-epoch-002.safetensors"
     other.write_text("mine")
-    with pytest.raises(CheckpointError, match="net-epoch-002.safetensors' is there already, and epoch 2 is to be kept there"):
+    with pytest.raises(CheckpointError, match=r"net-epoch-002\.safetensors' is there already, and epoch 2 is to be kept there"):
         kept(tmp_path)
     assert other.read_text() == "mine" and sorted(each.name for each in tmp_path.iterdir()) == [other.name]
     kept(tmp_path, overwrite=True)
@@ -51,7 +51,11 @@ def test_a_resumed_run_keeps_the_epochs_to_come(tmp_path):
     first = epoch_path(path, 1)
     rest = tmp_path / "rest.safetensors"
     train(CNN, data(), resume=first, checkpoint=rest, keep_epochs=True)
-    assert sorted(each.name for each in tmp_path.glob("rest*")) == ["rest-epoch-002.safetensors", "rest-epoch-003.safetensors", "rest.safetensors"]
+    assert sorted(each.name for each in tmp_path.glob("rest*")) == [
+        "rest-epoch-002.safetensors",
+        "rest-epoch-003.safetensors",
+        "rest.safetensors",
+    ]
     assert facts(load(rest)) == facts(run.checkpoint)
 
 

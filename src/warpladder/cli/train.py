@@ -58,7 +58,9 @@ ROWS = 25  # of a table of epochs; where there are more, some are left out
     help="Keep weights and progress in this file, after every epoch; in runs/NET-D-TIME, every half minute and at the end, if not given.",
 )
 @click.option("--checkpoint-every", metavar="N", type=int, help="Keep them every N steps too.")
-@click.option("--keep-epochs", is_flag=True, help="Keep the weights of every epoch too, in files beside that one: NAME-epoch-001.safetensors, ...")
+@click.option(
+    "--keep-epochs", is_flag=True, help="Keep the weights of every epoch too, in files beside that one: NAME-epoch-001.safetensors, ..."
+)
 @click.option("--no-checkpoint", is_flag=True, help="Keep nothing.")
 @overwrite_option
 @click.option("--resume", metavar="FILE", type=click.Path(path_type=Path), help="Go on in this checkpoint, with its settings.")
@@ -174,7 +176,9 @@ def _place(ctx: click.Context, net: str, data: str) -> Iterator[Path | None]:
     named = ctx.params["checkpoint"]
     if ctx.params["no_checkpoint"]:
         if named or ctx.params["checkpoint_every"] or ctx.params["keep_epochs"]:
-            raise click.UsageError("--no-checkpoint keeps nothing: leave out --checkpoint, --checkpoint-every and --keep-epochs, or it", ctx)
+            raise click.UsageError(
+                "--no-checkpoint keeps nothing: leave out --checkpoint, --checkpoint-every and --keep-epochs, or it", ctx
+            )
         yield None
     elif named or ctx.params["resume"]:
         yield named or ctx.params["resume"]

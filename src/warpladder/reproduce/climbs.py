@@ -102,8 +102,8 @@ class Climb(Task):
         kind, _, rest = measure.partition(":")
         if kind == "from" and rest.partition(":")[0] in MEASURES and canonical(rest.partition(":")[2]) in map(canonical, self.rungs):
             return
-        if measure not in known and kind != "held" and not self._is_pair(measure):
-            raise no_measure(measure, (*known, "held:COMPONENT", "from:MEASURE:RUNG"))
+        if measure not in known and not _counted(measure) and not self._is_pair(measure):
+            raise no_measure(measure, (*known, *COUNTED))
 
     def _is_pair(self, measure: str) -> bool:
         """Whether this asks for one measure against another, over what is swept: "curve:test_accuracy against train_seconds"."""
@@ -197,14 +197,11 @@ class Climbed(Found):
         return None if found is None or task is None else (task, found)
 
     def value(self, rung: str, measure: str) -> Value | None:
-        """A measure of `MEASURES`; a rung of a sweep is named with its value, as "naive@batch_size=32".
-
-        "from:MEASURE:RUNG" is the least value of a sweep from which on the rung's measure is always below that of another rung.
-        """
+        """A measure of `MEASURES`, or one of `COUNTED`; a rung of a sweep is named with its value, as "naive@batch_size=32"."""
         if measure.startswith("from:"):
             return self._crossing(rung, *measure.split(":", 2)[1:])
-        if measure not in MEASURES and not measure.startswith("held:"):
-            raise no_measure(measure, (*MEASURES, "held:COMPONENT"))
+        if measure not in MEASURES and not _counted(measure):
+            raise no_measure(measure, (*MEASURES, *COUNTED))
         found = self._rung(rung)
         if found is None:
             return None
@@ -212,6 +209,10 @@ class Climbed(Found):
         if measure.startswith("held:"):
             held = (result.held_bytes or {}).get(measure.removeprefix("held:"))
             return None if held is None else Value(here=float(held))
+        if measure.startswith("seconds_of:"):
+            samples = float(measure.removeprefix("seconds_of:"))
+            timed = _timed(result, samples / results.data.train)
+            return timed and replace(timed, scaled=samples != results.data.train or timed.scaled)
         value: Value | None = MEASURES[measure](results, result)
         factor = self._factor(measure, results)
         return value if value is None or factor == 1 else scaled(value, factor)
@@ -276,6 +277,16 @@ class Climbed(Found):
     def name_of(self, rung: str) -> str:
         found = self._rung(rung)
         return canonical(rung) if found is None else found[1].name
+
+
+#: Measures that say of what after a colon: bytes of a component, seconds of so many training samples, and the least value of a sweep from which on the
+#: rung's measure is always below that of another rung.
+COUNTED = ("held:COMPONENT", "seconds_of:SAMPLES", "from:MEASURE:RUNG")
+
+
+def _counted(measure: str) -> bool:
+    what, _, rest = measure.partition(":")
+    return (what == "held" and bool(rest)) or (what == "seconds_of" and rest.isdigit() and int(rest) > 0)
 
 
 _BY_EPOCH = ("loss", "accuracy", "seconds")
@@ -352,5 +363,10 @@ MEASURES: dict[str, Any] = {
     "peak_bytes": _plain("peak_rss_bytes"),
     "held_bytes": _held,
     "floor_seconds": _plain("floor_seconds"),
+    "floor_share": lambda results, result: None if (share := results.share(result)) is None else Value(here=share),
+    "flops_per_second": lambda results, result: (
+        result.flops and result.timing and Value(here=result.flops * result.timing.samples_per_second)
+    ),
+    "parameters": lambda results, result: Value(here=float(results.net.parameters)),
     "error": lambda results, result: None if result.check is None or result.check.error is None else Value(here=result.check.error),
 }

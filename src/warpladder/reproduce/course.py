@@ -9,11 +9,11 @@ from pathlib import Path
 from time import perf_counter
 
 from .. import machine
-from ..errors import ConfigError, ResultsError
+from ..errors import ConfigError, ResultsError, WarpladderError
 from ..results import Gpu, Machine
 from ..results.reproduction import REPRODUCTION_SCHEMA, Reproduction, load_reproduction
 from .definition import Definition
-from .experiments import Bench, Watcher
+from .experiments import Bench, Lacking, Watcher
 from .resolve import Measured, sections
 
 #: The folder of what was measured, in the folder of a reproduction; and the file that says all of it.
@@ -34,9 +34,12 @@ class Course:
     watcher: Watcher
     command: str = ""
     begun: bool = field(default=False, init=False)
+    failed: dict[str, str] = field(default_factory=dict, init=False)
 
     def run(self, only: tuple[str, ...] = ()) -> Reproduction:
         """Make every experiment that is not whole; or those of these names.
+
+        One that cannot be made, because its data set is not to be had, say, is told in a line, and the others are made. The next run tries it again.
 
         Raises
         ------
@@ -63,7 +66,11 @@ class Course:
                 if found is not None and found.whole:
                     continue
                 self.watcher.begin(name, at, len(names))
-                experiment.measure(name, bench)
+                try:
+                    experiment.measure(name, bench)
+                except WarpladderError as error:
+                    self.failed[name] = str(error)
+                    bench.watcher.news(f"{name} cannot be made: {error}")
                 written()
         finally:
             self.write()
@@ -94,13 +101,19 @@ class Course:
         self.before = before.seconds
 
     def measured(self) -> Measured:
-        """What there is of each experiment."""
-        return {name: each.found(name, self.folder / MEASURED) for name, each in self.report.experiments.items()}
+        """What there is of each experiment; or why there is nothing."""
+        found: Measured = {name: Lacking("not measured in a first look") for name in self.report.skipped}
+        for name, experiment in self.report.experiments.items():
+            found[name] = experiment.found(name, self.folder / MEASURED)
+            if found[name] is None and name in self.failed:
+                found[name] = Lacking(self.failed[name])
+        return found
 
     def results(self) -> Reproduction:
         """The report's tables and pictures, with what is known."""
         found = self.measured()
         whole = [name for name, each in found.items() if each is not None and each.whole]
+        missing = [name for name in self.report.experiments if name not in whole]
         return Reproduction(
             schema=REPRODUCTION_SCHEMA,
             report=self.report.name,
@@ -112,10 +125,18 @@ class Course:
             machine=self.machine,
             sections=sections(self.report, found),
             measured=tuple(whole),
-            missing=tuple(name for name in found if name not in whole),
+            missing=tuple(missing),
             seconds=self.before + perf_counter() - self.began,
             headline=self.report.headline,
+            notes=tuple(f"{', '.join(names)}: {reason}" for reason, names in self._reasons().items()),
         )
+
+    def _reasons(self) -> dict[str, list[str]]:
+        """Why experiments cannot be made, each reason with their names."""
+        found: dict[str, list[str]] = {}
+        for name, reason in self.failed.items():
+            found.setdefault(reason, []).append(name)
+        return found
 
     def write(self) -> None:
         """Write the results file."""

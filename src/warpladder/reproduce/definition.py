@@ -20,12 +20,14 @@ from .facts import Facts
 from .footprints import Footprints
 from .launches import LaunchesOf, Launching
 from .operations import Operations
+from .photos import Pictures
 from .profiles import Profiling
 from .submissions import Submission
+from .svms import Svm
 from .trainings import Train
 
 #: The kinds of experiments, in the order in which a report's are made.
-KINDS: tuple[type[Experiment], ...] = (Climb, Train, Profiling, Launching, Facts, Operations, Footprints, Submission)
+KINDS: tuple[type[Experiment], ...] = (Climb, Train, Profiling, Launching, Facts, Operations, Footprints, Submission, Svm, Pictures)
 
 #: The reports that there are.
 NAMES = ("s1", "s2", "s3", "s4", "s5")
@@ -138,7 +140,7 @@ class Definition:
 
     experiments : by name, in the order in which they are made. nets : its own, by name, as tables of a net's file.
     headline : the figure that stands for the report on the page of all reports, as the title of a table, a row's first text and a column's head.
-    quick : whether experiments are cut.
+    quick : whether experiments are cut. skipped : names of experiments that a first look leaves out.
     """
 
     name: str
@@ -149,6 +151,7 @@ class Definition:
     sections: tuple[SectionOf, ...]
     headline: tuple[str, ...] = ()
     quick: bool = False
+    skipped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -194,6 +197,7 @@ def parse(text: str, name: str, *, quick: bool = False) -> Definition:
         raise ConfigError(f"{name}: is not TOML: {error}") from None
     tree = _lists(tree)
     experiments: dict[str, Experiment] = {}
+    skipped: list[str] = []
     try:
         for kind in KINDS:
             for called, told in tree.pop(kind.kind, {}).items():
@@ -201,6 +205,7 @@ def parse(text: str, name: str, *, quick: bool = False) -> Definition:
                     raise ConfigError(f"two experiments are called {called!r}")
                 cut = told.pop("quick", {})
                 if quick and cut.pop("skip", False):
+                    skipped.append(called)
                     continue
                 whole = read(kind, told, called)
                 if quick and cut:
@@ -213,7 +218,7 @@ def parse(text: str, name: str, *, quick: bool = False) -> Definition:
         raise ConfigError(f"{name}: {error}") from None
     for section in head.sections:
         _check(section, name)
-    return Definition(name, head.title, head.about, experiments, head.nets, head.sections, head.headline, quick)
+    return Definition(name, head.title, head.about, experiments, head.nets, head.sections, head.headline, quick, tuple(skipped))
 
 
 def _lists(value: Any) -> Any:

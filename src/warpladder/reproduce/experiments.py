@@ -13,14 +13,14 @@ from ..bench.again import WHOLE
 from ..config import RECIPES, TrainConfig
 from ..data import load as load_data
 from ..data.dataset import Dataset
-from ..errors import ConfigError, RungError
+from ..errors import ConfigError, DataError, RungError
 from ..ladder import find
 from ..netfile import net_of
 from ..nets import Net, Shape, named
 from ..optimizers import Optimizer
 from ..results import RungResult, Setting
 from ..results.reader import LATER
-from ..results.reproduction import Value
+from ..results.reproduction import Classified, Photo, Value
 from ..schedules import Schedule
 from ..spelling import read
 
@@ -58,16 +58,23 @@ class Bench:
     nets: dict[str, dict[str, Any]]
     watcher: Watcher
     loaded: dict[tuple[Any, ...], Dataset] = field(default_factory=dict)
+    lacking: dict[str, DataError] = field(default_factory=dict)
 
     def data(self, name: str, limit: int | None = None, validation: int = 0, standardize: bool = False) -> Dataset:
-        """A data set, which stays loaded."""
+        """A data set, which stays loaded. One that cannot be had is not looked for a second time."""
         key = name, limit, validation, standardize
+        if name in self.lacking:
+            raise self.lacking[name]
         if key not in self.loaded:
             here = self.data_dir
             if here is not None and (here / name).is_dir():
                 here = here / name
             place = None if name == "digits" else here
-            self.loaded[key] = load_data(name, limit=limit, validation=validation, standardize=standardize, data_dir=place)
+            try:
+                self.loaded[key] = load_data(name, limit=limit, validation=validation, standardize=standardize, data_dir=place)
+            except DataError as error:
+                self.lacking[name] = error
+                raise
         return self.loaded[key]
 
     def net(self, name: str, data: Dataset) -> Net:
@@ -131,6 +138,14 @@ class Found(ABC):
         """What is written beside each point of a curve; nothing where its axes say all."""
         return ()
 
+    def photo(self, which: str) -> Photo | None:
+        """A picture, by what the experiment calls it; None where there is none."""
+        raise ConfigError(f"there is no picture {which!r} of such an experiment")
+
+    def classified(self, which: str) -> Classified | None:
+        """Scores of each class, by what the experiment calls them; None where there are none."""
+        raise ConfigError(f"there are no scores {which!r} of such an experiment")
+
     def reason(self, rung: str) -> str:
         """Why a rung was not measured, or what must be known of its figures."""
         return ""
@@ -142,6 +157,36 @@ class Found(ABC):
     def name_of(self, rung: str) -> str:
         """The full name of a rung, as tables show it."""
         return rung
+
+
+@dataclass(frozen=True)
+class Lacking(Found):
+    """An experiment of which there is nothing, and why.
+
+    why : for the rows that it would have measured.
+    """
+
+    why: str
+    whole: bool = False
+
+    def value(self, rung: str, measure: str) -> Value | None:
+        """No figure."""
+        return None
+
+    def curve(self, rung: str, measure: str) -> tuple[list[float], list[float]] | None:
+        """No curve."""
+        return None
+
+    def photo(self, which: str) -> Photo | None:
+        """No picture."""
+        return None
+
+    def classified(self, which: str) -> Classified | None:
+        """No scores."""
+        return None
+
+    def reason(self, rung: str) -> str:
+        return self.why
 
 
 def no_measure(measure: str, known: Any) -> ConfigError:
@@ -156,7 +201,7 @@ class Task(Experiment):
     net : of the zoo, or of the report's own nets. data : name of a data set.
     rungs : names of rungs and peers, with options.
     settings : of `TrainConfig`, in place of those of the net's recipe; batch_size may be "full", optimizer and schedule are texts as for the command line.
-    limit, validation, scale : as for `data.load`.
+    limit, validation, scale : as for `data.load`. tests : test samples, the first so many; all where it is left out.
     full : epochs and samples of the whole experiment, where this is a first look at it; its times are scaled up to them.
     """
 
@@ -167,11 +212,12 @@ class Task(Experiment):
     limit: int | None = optional()
     validation: int = optional(0)
     scale: bool = optional(False)
+    tests: int | None = optional()
     full: dict[str, int] = optional({})
 
     def dataset(self, bench: Bench) -> Dataset:
         """The data set, its subset chosen by seed 0."""
-        return bench.data(self.data, self.limit, self.validation, self.scale)
+        return with_tests(bench.data(self.data, self.limit, self.validation, self.scale), self.tests)
 
     @cached_property
     def config(self) -> TrainConfig:
@@ -211,6 +257,13 @@ class Task(Experiment):
     def told(self) -> str:
         part = f", {self.limit:,} samples" if self.limit else ""
         return f"{self.kind}: {self.net} on {self.data}{part}, {', '.join(self.rungs)}"
+
+
+def with_tests(data: Dataset, tests: int | None) -> Dataset:
+    """A data set with the first so many of its test samples; with all of them for None."""
+    if tests is None:
+        return data
+    return data.but(test_x=data.test_x[:tests], test_y=None if data.test_y is None else data.test_y[:tests])
 
 
 def canonical(name: str) -> str:

@@ -10,7 +10,7 @@ from typing import ClassVar
 from ..ladder import find
 from ..profile import profile
 from ..results.files import write_whole
-from ..results.profiled import Part, Profile, load_profile, save
+from ..results.profiled import KernelTime, Part, Profile, load_profile, save
 from ..results.reproduction import Value
 from .experiments import Bench, Found, Task, canonical, no_measure
 
@@ -44,9 +44,12 @@ class Profiling(Task):
         write_whole(bench.folder / f"{name}.json", json.dumps({"absent": reasons}, indent=1) + "\n")
 
     def check_measure(self, measure: str) -> None:
-        for each in measure.split("+"):
-            if each.partition(":")[0] not in _KNOWN:
-                raise no_measure(each, (*_KNOWN, "memory:COMPONENT", "transfers:WHAT", "phase:P", "layer:L:P", "kernel:NAME"))
+        shared = measure.startswith("share:")
+        for kind, _ in _asked(measure.removeprefix("share:")):
+            if kind not in (_SHARED if shared else _KNOWN):
+                raise no_measure(
+                    measure, (*_KNOWN, "memory:COMPONENT", "transfers:WHAT", "phase:P", "layer:L:P", "kernel:NAME", "share:...")
+                )
 
     def found(self, name: str, folder: Path) -> Profiled | None:
         profiles = {each: load_profile(path) for each in map(canonical, self.rungs) if (path := _file(name, each, folder)).exists()}
@@ -56,8 +59,21 @@ class Profiling(Task):
 
 
 _KNOWN = (
-    "step_seconds", "parts_seconds", "rest_seconds", "rest_share", "achieved", "host_bytes", "flops", "launches", "memory", "transfers", "phase", "layer", "kernel",
+    "step_seconds", "parts_seconds", "rest_seconds", "rest_share", "achieved", "host_bytes", "flops", "launches", "memory", "transfers", "phase", "layer",
+    "kernel", "intensity", "floor_share",
 )  # fmt: skip
+
+#: What may be asked for as a share of all parts' time.
+_SHARED = ("phase", "layer", "kernel")
+
+
+def _asked(measure: str) -> list[tuple[str, str]]:
+    """The kinds and names that a measure adds up: "phase:forward+loss" are both phases, "layer:ReLU+phase:loss" a layer's parts and a phase."""
+    out: list[tuple[str, str]] = []
+    for each in measure.split("+"):
+        kind, colon, rest = each.partition(":")
+        out.append((kind, rest) if colon or kind in _KNOWN or not out else (out[-1][0], each))
+    return out
 
 
 def _file(name: str, rung: str, folder: Path) -> Path:
@@ -78,19 +94,33 @@ class Profiled(Found):
     def value(self, rung: str, measure: str) -> Value | None:
         """A figure of a step, or with + between them the sum of several that there are.
 
-        "step_seconds", "parts_seconds", "host_bytes", "flops", "achieved" FLOP/s, "launches", "memory", "transfers"; "rest_seconds" and "rest_share" for what a step
-        takes beyond its parts: copies, starting and waiting; "memory:COMPONENT" and "transfers:WHAT" for one of them; "phase:forward" for the parts
-        of a phase; "layer:Linear" or "layer:Linear:backward" for those with a layer of a kind; "kernel:NAME" for a kernel, wherever it is launched.
+        "step_seconds", "parts_seconds", "host_bytes", "flops", "achieved" FLOP/s, "launches", "memory", "transfers"; "rest_seconds" and "rest_share" for what a
+        step takes beyond its parts: copies, starting and waiting; "memory:COMPONENT" and "transfers:WHAT" for one of them; "phase:forward" for the
+        parts of a phase; "layer:Linear" or "layer:Linear:backward" for those with a layer of a kind; "kernel:sgd_step" for a kernel, wherever it is
+        launched and with whatever template arguments; "share:" before any of the last three for their share of the time of all parts, or of all
+        kernels. "intensity" is FLOPs for each byte that the parts must move at least, "floor_share" the least time that the parts could take, as a
+        share of the step's.
         """
+        if measure.startswith("share:"):
+            return self._share(rung, measure.removeprefix("share:"))
         found = self.profiles.get(canonical(rung))
         figures = []
-        for each in measure.split("+"):
-            what, _, rest = each.partition(":")
-            if what not in _KNOWN:
-                raise no_measure(each, _KNOWN)
-            figures.append(None if found is None else _figure(found, what, rest))
+        for kind, rest in _asked(measure):
+            if kind not in _KNOWN:
+                raise no_measure(measure, _KNOWN)
+            figures.append(None if found is None else _figure(found, kind, rest))
         there = [figure for figure in figures if figure is not None]
         return Value(here=sum(there)) if there else None
+
+    def _share(self, rung: str, measure: str) -> Value | None:
+        """A time of parts or kernels as a share of that of all of them."""
+        if measure.partition(":")[0] not in _SHARED:
+            raise no_measure(f"share:{measure}", [f"share:{each}" for each in _SHARED])
+        own, found = self.value(rung, measure), self.profiles.get(canonical(rung))
+        if own is None or own.here is None or found is None:
+            return None
+        every = sum(kernel.seconds for kernel in _kernels(found)) if measure.startswith("kernel:") else found.parts_seconds
+        return Value(here=own.here / every)
 
     def reason(self, rung: str) -> str:
         return self.reasons.get(canonical(rung), "")
@@ -101,22 +131,34 @@ class Profiled(Found):
 
 def _figure(found: Profile, what: str, rest: str) -> float | None:
     """One figure of a profile."""
-    kernels = [kernel for part in found.parts for kernel in part.kernels]
+    kernels = _kernels(found)
     if what in ("memory", "transfers"):
         wanted = [size for name, size in getattr(found, what).items() if rest in ("", name)]
         return float(sum(wanted)) if wanted else None
     if what == "launches":
         return float(sum(kernel.launches for kernel in kernels))
-    if what in ("phase", "layer", "kernel"):
-        named = [kernel.seconds for kernel in kernels if kernel.name == rest] if what == "kernel" else []
-        chosen = named or [part.seconds for part in found.parts if what != "kernel" and _is(part, what, rest)]
+    if what == "kernel":
+        chosen = [kernel.seconds for kernel in kernels if rest in (kernel.name, kernel.name.partition("<")[0])]
         return sum(chosen) if chosen else None
+    if what in ("phase", "layer"):
+        seconds = [part.seconds for part in found.parts if _is(part, what, rest)]
+        return sum(seconds) if seconds else None
+    if what == "intensity":
+        moved = sum(part.floor.bytes for part in found.parts)
+        return sum(part.floor.flops for part in found.parts) / moved if moved else None
+    if what == "floor_share":
+        least = sum(part.floor.seconds(found.flops_per_second, found.bytes_per_second) for part in found.parts)
+        return least / found.step_seconds if least > 0 else None  # peaks that are not known make NaN
     if what == "achieved":
         return found.flops / found.step_seconds
     if what.startswith("rest_"):
         rest_seconds = found.step_seconds - found.parts_seconds
         return rest_seconds / found.step_seconds if what == "rest_share" else rest_seconds
     return float(getattr(found, what))
+
+
+def _kernels(found: Profile) -> list[KernelTime]:
+    return [kernel for part in found.parts for kernel in part.kernels]
 
 
 def _is(part: Part, what: str, rest: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..results.reproduction import UNITS, Bars, Column, Lines, Row, Section, Series, Table, Value
@@ -46,9 +47,14 @@ def _section(told: SectionOf, found: Measured, missing: str) -> Section:
     scores = [
         replace(one, title=each.title, text=each.text) for each in told.classified if (one := _picture(found, each.here, "classified"))
     ]
+    lacking = dict.fromkeys(
+        f"{each.title}: {why}."
+        for each in (*told.photos, *told.classified)
+        if (experiment := found.get(each.here.partition("/")[0])) is not None and (why := experiment.reason(each.here.partition("/")[2]))
+    )
     return Section(
         told.title,
-        told.text,
+        " ".join((*[told.text] * bool(told.text), *lacking)),
         told.findings,
         (*(table(each, found, missing) for each in told.tables), *(launch_table(each, found) for each in told.launches)),
         tuple(curves for each in told.lines if (curves := lines(each, found)).series),
@@ -142,21 +148,35 @@ def _speedups(rows: list[Row], at: int, column: ColumnOf, told: TableOf, found: 
     """Rows with a column "speedup:MEASURE:first", ":above" or ":over": how many times faster than the first row that has the measure, than the one above,
     or than what the row itself names in `over`; "change:MEASURE:..." is how much more it is than there.
     """
-    what, measure, over = column.measure.split(":")
-    here = [_here(row.here, measure, found) for row in told.rows]
-    others = [_here(row.over, measure, found) for row in told.rows] if over == "over" else before(here, over)
+    what, measure, over = parts_of(column.measure)
+    here = compared(told.rows, column.measure, found)
     stated: list[float | None] = [None] * len(rows)
     if column.worked_out:
         of = next(number for number, each in enumerate(told.columns) if each.measure == measure)
         reported = [row.values[of].reported for row in rows]
         stated = [_against(*pair, what) for pair in zip(reported, before(reported, over), strict=True)]
     out = []
-    for row, own, other, worked_out in zip(rows, here, others, stated, strict=True):
-        value = replace(row.values[at], here=_against(own, other, what))
+    for row, own, worked_out in zip(rows, here, stated, strict=True):
+        value = replace(row.values[at], here=own)
         if value.reported is None:
             value = replace(value, reported=worked_out)
         out.append(replace(row, values=(*row.values[:at], value, *row.values[at + 1 :])))
     return out
+
+
+def parts_of(measure: str) -> tuple[str, str, str]:
+    """Of "speedup:epoch_seconds:first" what is asked, of which measure, and against which row."""
+    what, _, rest = measure.partition(":")
+    name, _, over = rest.rpartition(":")
+    return what, name, over
+
+
+def compared(rows: Sequence[RowOf], measure: str, found: Measured) -> list[float | None]:
+    """Of each row its measured figure against that of another row, as "speedup:MEASURE:first" asks; None where either is not known."""
+    what, name, over = parts_of(measure)
+    here = [_here(row.here, name, found) for row in rows]
+    others = [_here(row.over, name, found) for row in rows] if over == "over" else before(here, over)
+    return [_against(own, other, what) for own, other in zip(here, others, strict=True)]
 
 
 def _here(place: str | tuple[str, ...], measure: str, found: Measured) -> float | None:
@@ -200,6 +220,9 @@ def _series(told: SeriesOf, axes: LinesOf, found: Measured) -> Series | None:
 def bars(told: BarsOf, found: Measured) -> Bars:
     """A bar for each row."""
     values = tuple(_value(row, 0, told.column, found) for row in told.rows)
+    if told.column.measure.startswith("speedup:"):
+        faster = compared(told.rows, told.column.measure, found)
+        values = tuple(value if over is None else replace(value, here=over) for value, over in zip(values, faster, strict=True))
     return Bars(
         told.title, Column(told.column.head, told.column.unit), tuple(row.label[0] for row in told.rows), values, told.log, told.text
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from glob import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ from ..nets import Net
 from ..results import DataFacts, History, NetFacts
 from ..results.reproduction import Value
 from ..results.trained import TRAINED_SCHEMA, Trained, Trainings, load_trainings
-from ..train import Run, train
+from ..train import EpochLog, Run, train
 from .climbs import points_of
 from .experiments import Bench, Found, Task, canonical, no_measure, optional, settings_of
 
@@ -24,11 +25,15 @@ class Train(Task):
 
     seeds : of initial weights and order.
     any_of : whether only the first of the rungs is trained that can train here.
+    keep : whether the weights stay on the disk, for experiments that take them from there; a training that was stopped goes on from them.
+    keep_every_epoch : whether those of every epoch do as well.
     """
 
     kind: ClassVar[str] = "trainings"
     seeds: tuple[int, ...] = optional((0,))
     any_of: bool = optional(False)
+    keep: bool = optional(False)
+    keep_every_epoch: bool = optional(False)
 
     def measure(self, name: str, bench: Bench) -> None:
         data = self.dataset(bench)
@@ -48,10 +53,10 @@ class Train(Task):
                     found = replace(found, reasons={**found.reasons, name_of: reason})
                     bench.watcher.news(f"{name_of}: not here: {reason}")
                 continue
-            if bench.watcher.progress:
-                bench.watcher.progress(f"training with {name_of}, seed {seed}", at, len(wanted), 0.0)
+            watch = _Watch(bench, f"training with {name_of}, seed {seed}", config.epochs, at, len(wanted))
+            place = checkpoint_of(bench.folder, name, name_of, seed) if self.keep or self.keep_every_epoch else None
             try:
-                run = train(net, data, config, rung=rung, progress=False)
+                run = train(net, data, config, rung=rung, progress=False, each_epoch=watch, **self._kept(place))
             except WarpladderError as error:  # one that diverges is a result as well
                 found = replace(found, reasons={**found.reasons, name_of: f"seed {seed}: {error}"})
                 bench.watcher.news(f"{name_of}, seed {seed}: {error}")
@@ -62,8 +67,20 @@ class Train(Task):
             bench.watcher.written()
         replace(found, whole=True).save(path)
 
+    def _kept(self, place: Path | None) -> dict[str, Any]:
+        """How `train` keeps the weights: it goes on where it was stopped."""
+        if place is None:
+            return {}
+        return {
+            "checkpoint": place,
+            "checkpoint_seconds": None if self.keep_every_epoch else BETWEEN,
+            "keep_epochs": self.keep_every_epoch,
+            "overwrite": True,
+            "resume": place if place.exists() else None,
+        }
+
     def check_measure(self, measure: str) -> None:
-        known = (*_MEASURES, *(f"curve:{curve}" for curve in ("loss", "accuracy", "seconds", "valid_loss", "valid_accuracy")))
+        known = (*_MEASURES, *KEPT, *(f"curve:{curve}" for curve in ("loss", "accuracy", "seconds", "valid_loss", "valid_accuracy")))
         if measure not in known:
             raise no_measure(measure, known)
 
@@ -75,7 +92,39 @@ class Train(Task):
 
     def found(self, name: str, folder: Path) -> TrainedRuns | None:
         path = _file(name, folder)
-        return TrainedRuns(load_trainings(path)) if path.exists() else None
+        return TrainedRuns(load_trainings(path), folder, name) if path.exists() else None
+
+
+@dataclass
+class _Watch:
+    """Tells a watcher of each epoch: how far the training is, and about how long it still takes."""
+
+    bench: Bench
+    doing: str
+    epochs: int
+    at: int
+    wanted: int
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._say("", 0.0)
+
+    def __call__(self, log: EpochLog) -> None:
+        self.seconds += log.seconds
+        self._say(f", epoch {log.epoch} of {self.epochs}", self.seconds / log.epoch * (self.epochs - log.epoch))
+
+    def _say(self, more: str, left: float) -> None:
+        if self.bench.watcher.progress:
+            self.bench.watcher.progress(self.doing + more, self.at, self.wanted, left)
+
+
+#: Seconds between two checkpoints of a training whose weights are kept.
+BETWEEN = 30.0
+
+
+def checkpoint_of(folder: Path, name: str, rung: str, seed: int) -> Path:
+    """The weights that a training of this name keeps of a rung and seed."""
+    return folder / f"{name}.{rung.replace(':', '-').replace('/', '-')}.{seed}.safetensors"
 
 
 def _file(name: str, folder: Path) -> Path:
@@ -117,9 +166,14 @@ def _line(run: Trained) -> str:
 
 @dataclass(frozen=True)
 class TrainedRuns(Found):
-    """Training runs; rungs that cannot train here have none."""
+    """Training runs; rungs that cannot train here have none.
+
+    folder, name : where its weights are, if they are kept.
+    """
 
     trainings: Trainings
+    folder: Path
+    name: str
 
     @property
     def whole(self) -> bool:  # type: ignore[override]
@@ -128,10 +182,21 @@ class TrainedRuns(Found):
 
     def value(self, rung: str, measure: str) -> Value | None:
         """The mean over the seeds, with the least and the most of them."""
-        if measure not in _MEASURES:
-            raise no_measure(measure, _MEASURES)
+        if measure not in _MEASURES and measure not in KEPT:
+            raise no_measure(measure, (*_MEASURES, *KEPT))
+        if measure in KEPT:
+            return self._of_files(canonical(rung), measure)
         found = [value for run in self.trainings.find(canonical(rung)) if (value := _MEASURES[measure](run)) is not None]
         return Value(here=sum(found) / len(found), least=min(found), most=max(found)) if found else None
+
+    def _of_files(self, rung: str, measure: str) -> Value | None:
+        """How many files of weights there are of a rung's first seed, single epochs' among them, or their bytes."""
+        runs = self.trainings.find(rung)
+        last = checkpoint_of(self.folder, self.name, rung, runs[0].seed) if runs else None
+        if last is None or not last.exists():
+            return None
+        files = [last, *last.parent.glob(f"{escape(last.stem)}-epoch-*.safetensors")]
+        return Value(here=float(len(files) if measure == "kept_files" else sum(each.stat().st_size for each in files)))
 
     def curve(self, rung: str, measure: str) -> tuple[list[float], list[float]] | None:
         """Of the first seed, by epochs: "loss", "accuracy", "seconds", "valid_loss", "valid_accuracy"."""
@@ -157,6 +222,9 @@ def _last(name: str, at: int = -1) -> Any:
 
     return value
 
+
+#: Measures of the files of weights that a training keeps.
+KEPT = ("kept_files", "kept_bytes")
 
 _MEASURES: dict[str, Any] = {
     "test_accuracy": lambda run: run.test_accuracy,

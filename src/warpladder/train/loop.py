@@ -168,7 +168,9 @@ def train(
         trainer = stack.enter_context(chosen.build(net, start.config, to_state(start)))
         trainer.tuned, trainer.say = start.tuned, None if show is None else show.say
         trainer.load(data)
-        return _Loop(trainer, data, start, interrupt, show, checkpoint, checkpoint_every, checkpoint_seconds, keep_epochs, each_epoch).to_the_end()
+        return _Loop(
+            trainer, data, start, interrupt, show, checkpoint, checkpoint_every, checkpoint_seconds, keep_epochs, each_epoch
+        ).to_the_end()
 
 
 def summed(sums: Sums, log: StepLog, seconds: float) -> Sums:
