@@ -133,13 +133,18 @@ def places(report):
             for row in table.rows:
                 for column in table.columns:
                     if column.measure.startswith(("speedup:", "change:")):
-                        yield from ((place, column.measure.split(":")[1]) for place in places_of(row, column))
+                        yield from ((place, timed(column.measure)) for place in places_of(row, column))
                     elif measure := measure_of(row, column):
                         yield from ((place, measure) for place in places_of(row, column))
         for lines in section.lines:
             yield from ((each.here, f"curve:{each.curve}") for each in lines.series if each.here)
         for bars in section.bars:
-            yield from ((row.here, row.measure or bars.column.measure) for row in bars.rows if row.here and isinstance(row.here, str))
+            yield from ((row.here, timed(row.measure or bars.column.measure)) for row in bars.rows if row.here and isinstance(row.here, str))
+
+
+def timed(measure):
+    """What a speed-up is one of; any other measure as it is."""
+    return measure.removeprefix("speedup:").rpartition(":")[0] if measure.startswith("speedup:") else measure
 
 
 def test_figures_come_into_their_places(whole):

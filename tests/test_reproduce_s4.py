@@ -12,11 +12,12 @@ import pytest
 
 from test_reproduce import WRITTEN, reproduced
 from warpladder.checkpoint import load
-from warpladder.errors import ConfigError
-from warpladder.reproduce import Watcher, definition
+from warpladder.data.dataset import Dataset
+from warpladder.errors import ConfigError, DataError, DeviceError
+from warpladder.reproduce import Watcher, definition, svms
 from warpladder.reproduce.definition import parse
 from warpladder.reproduce.kept import kept_by
-from warpladder.reproduce.photos import drawn
+from warpladder.reproduce.photos import drawn, of_classes
 from warpladder.reproduce.profiles import Profiled
 from warpladder.reproduce.trainings import Train, checkpoint_of
 from warpladder.results.profiled import Floor, KernelTime, Part, Profile
@@ -159,7 +160,7 @@ def test_features_of_a_layer_are_classified(whole):
     assert rows["a class"].values[0].here == scores.scores.recall[3]
     assert 0 < rows["fitting"].values[0].here < rows["all of it"].values[0].here
     stored = json.loads((folder / "measured/features.json").read_text())
-    assert (stored["width"], stored["train_samples"], stored["device"]) == (4 * 4 * 4, 100, "cpu")
+    assert (stored["width"], stored["train_samples"]) == (4 * 4 * 4, 100)
     missing = rows["no GPU"]
     assert missing.values[0].here is None and missing.reason.startswith("full has no weights of naive: ")
 
@@ -201,6 +202,32 @@ def test_an_image_lies_where_it_belongs():
     seen = image(Png)
     height, width = seen.shape[:2]
     assert seen[height // 2, width // 4, :3].tolist() == [1, 0, 0] and seen[height // 2, 3 * width // 4, :3].tolist() == [0, 0, 1]
+
+
+def test_colours_and_greys_become_images_and_other_samples_do_not():
+    random = np.random.default_rng(0)
+    colour = random.integers(0, 256, (6, 3, 8, 8), np.uint8)
+    labels = np.array([1, 0, 1, 2, 0, 2], np.int32)
+    made = of_classes(Dataset("photographs", colour, labels, colour[:1], labels[:1], 1 / 255))
+    assert made.alt == "The first training image of each class of photographs: 0, 1, 2."
+    seen = image(made)
+    height, width = seen.shape[:2]
+    middle = seen[height // 3, width // 6, :3] * 255  # in the first class's image, which is sample 1
+    assert min(np.abs(middle - pixel).max() for pixel in colour[1].reshape(3, 64).T) <= 1
+    with pytest.raises(DataError, match="are no images"):
+        of_classes(Dataset("rows", colour.reshape(6, 192), labels, colour.reshape(6, 192)[:1], labels[:1], 1.0))
+    with pytest.raises(DataError, match="no labels"):
+        of_classes(Dataset("photographs", colour, None, colour[:1], None, 1 / 255))
+
+
+def test_the_machine_takes_a_gpu_where_there_is_one(monkeypatch):
+    def none():
+        raise DeviceError("there is none")
+
+    monkeypatch.setattr(svms, "gpu_library", none)
+    assert svms._device() == "cpu"
+    monkeypatch.setattr(svms, "gpu_library", lambda: "cupy")
+    assert svms._device() == "cuda"
 
 
 class Enough(Exception):

@@ -100,13 +100,14 @@ class Machined(Found):
     whole: bool = True
 
     def value(self, rung: str, measure: str) -> Value | None:
-        """A field of `SvmResults`, "stage:fit" for the seconds of a stage, or "recall:CAT" for the share of a class that is found."""
+        """A field of `SvmResults`, "stage:fit" for the seconds of a stage, "stage:gram+fit" for several, or "recall:CAT" for the share of a class that is found."""
         _check(measure)
         if self.results is None:
             return None
         what, _, rest = measure.partition(":")
         if what == "stage":
-            return Value(here=self.results.seconds[rest]) if rest in self.results.seconds else None
+            taken = [seconds for stage, seconds in self.results.seconds.items() if stage in rest.split("+")]
+            return Value(here=sum(taken)) if taken else None
         if what == "recall":
             scores = self.results.scores
             return Value(here=scores.recall[scores.names.index(rest)]) if rest in scores.names else None

@@ -32,6 +32,8 @@ def show(found: Reproduction, out: Console) -> None:
         out.print("\n* measured on a part of the work, and scaled up")
     if found.missing:
         out.print(f"\nNot measured yet: {', '.join(found.missing)}")
+    for note in found.notes:
+        out.print(note)
 
 
 def scaled(found: Reproduction) -> bool:
