@@ -11,7 +11,7 @@ import pytest
 from warpladder.errors import ConfigError, ResultsError
 from warpladder.reproduce import NAMES, Course, Watcher, definition
 from warpladder.reproduce.definition import parse
-from warpladder.reproduce.resolve import measure_of
+from warpladder.reproduce.resolve import measure_of, parts_of
 from warpladder.reproduce.resolve import places as places_of
 from warpladder.results.reproduction import load_reproduction
 
@@ -143,8 +143,8 @@ def places(report):
 
 
 def timed(measure):
-    """What a speed-up is one of; any other measure as it is."""
-    return measure.removeprefix("speedup:").rpartition(":")[0] if measure.startswith("speedup:") else measure
+    """What a speed-up or a change is one of; any other measure as it is."""
+    return parts_of(measure)[1] if measure.startswith(("speedup:", "change:")) else measure
 
 
 def test_figures_come_into_their_places(whole):
