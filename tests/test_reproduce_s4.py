@@ -171,7 +171,7 @@ def test_pictures_show_samples_and_reconstructions(whole):
     classes, pairs = section.photos
     assert (classes.title, pairs.title) == ("Classes", "Pairs")
     assert classes.alt == "The first training image of each class of digits: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9."
-    assert pairs.alt.startswith("3 test images of digits above what narrow makes of them after 3 epochs: MSE ")
+    assert pairs.alt.startswith("3 test images of digits above what narrow makes of them after 3 epochs, with a mean squared error of ")
     assert image(pairs).shape[1] < image(classes).shape[1] and image(pairs).std() > 0.05
     assert section.text.startswith("Words. None: full has no weights of naive: ")
 

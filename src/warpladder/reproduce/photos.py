@@ -122,11 +122,11 @@ def reconstructions(run: Any, data: Dataset, count: int) -> Photo:
     x = data.test_x[:count]
     originals = pixels(x, data.scale)
     made = run.predict(x)
-    errors = [f"MSE {error:.4f}" for error in ((made - originals) ** 2).reshape(len(x), -1).mean(axis=1)]
+    errors = [f"{error:.4f}" for error in ((made - originals) ** 2).reshape(len(x), -1).mean(axis=1)]
     rows = [[_image(each, data.name) for each in images] for images in (originals, made)]
-    epochs = len(run.history)
-    alt = f"{len(x)} test images of {data.name} above what {run.net.name} makes of them after {epochs} epoch{'s' * (epochs != 1)}: {', '.join(errors)}."
-    return Photo("", drawn(rows, [["original"] * len(x), errors]), alt)
+    epochs = f"{len(run.history)} epoch{'s' * (len(run.history) != 1)}"
+    alt = f"{len(x)} test images of {data.name} above what {run.net.name} makes of them after {epochs}, with a mean squared error of {', '.join(errors)}."
+    return Photo("", drawn(rows, [[""] * len(x), errors]), alt)
 
 
 def _image(sample: np.ndarray, name: str) -> np.ndarray:
@@ -160,7 +160,7 @@ def drawn(rows: Sequence[Sequence[np.ndarray]], texts: Sequence[Sequence[str]]) 
             ax.imshow(image, interpolation="nearest")
             ax.set_axis_off()
             figure.text(
-                (j + 0.5) / across, 1 - (i + 1) / len(rows) + 0.03 / len(rows), text, ha="center", va="bottom", fontsize=9, color="black"
+                (j + 0.5) / across, 1 - (i + 1) / len(rows) + 0.03 / len(rows), text, ha="center", va="bottom", fontsize=11, color="black"
             )
     file = io.BytesIO()
     figure.savefig(file, format="png", metadata={"Software": None})
