@@ -23,6 +23,7 @@ from warpladder.reproduce.operations import NAMES, RATE, Operations
 from warpladder.reproduce.profiles import Profiled
 from warpladder.reproduce.resolve import measure_of, places
 from warpladder.reproduce.submissions import Submission, score, write_tables
+from warpladder.reproduce.trainings import Train
 from warpladder.results.profiled import Floor, KernelTime, Part, Profile
 
 
@@ -164,6 +165,18 @@ def test_operations_are_timed_and_absent_libraries_say_why(tmp_path, monkeypatch
         found.value("numpy", "nothing")
     with pytest.raises(ConfigError):
         operations.check("torch", "matmul")
+
+
+# Trainings
+
+
+def test_one_rung_can_be_enough(tmp_path):
+    """Of three rungs the first that can train here does; the GPU's may be it, where there is one."""
+    settings: dict[str, bool | int | float | str] = {"epochs": 1}
+    task = Train(net="softmax", data="digits", rungs=("graph", "numpy", "loops"), settings=settings, seeds=(0, 1), first=True)
+    found = done(task, tmp_path)
+    assert len({run.rung for run in found.trainings.runs}) == 1 and [run.seed for run in found.trainings.runs] == [0, 1] and found.whole
+    assert found.trainings.runs[0].rung in ("graph", "numpy")
 
 
 # Kaggle's files

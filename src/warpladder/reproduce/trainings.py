@@ -24,14 +24,14 @@ class Train(Task):
     """Training runs, one for each rung and seed.
 
     seeds : of initial weights and order.
-    any_of : whether only the first of the rungs is trained that can train here.
+    first : whether one rung is enough: the first that can train here.
     keep : whether the weights stay on the disk, for experiments that take them from there; a training that was stopped goes on from them.
     keep_every_epoch : whether those of every epoch do as well.
     """
 
     kind: ClassVar[str] = "trainings"
     seeds: tuple[int, ...] = optional((0,))
-    any_of: bool = optional(False)
+    first: bool = optional(False)
     keep: bool = optional(False)
     keep_every_epoch: bool = optional(False)
 
@@ -42,8 +42,8 @@ class Train(Task):
         found = load_trainings(path) if path.exists() else self._none(net, data)
         have = {(run.rung, run.seed) for run in found.runs}
         rungs = [canonical(rung) for rung in self.rungs]
-        if self.any_of:
-            rungs = [rung for rung in rungs if not find(rung).unsupported(net, self.config)][:1] or rungs
+        if self.first:
+            rungs = [next((rung for rung in rungs if not find(rung).unsupported(net, self.config)), rungs[0])]
         wanted = [(rung, seed) for seed in self.seeds for rung in rungs if (rung, seed) not in have]
         for at, (name_of, seed) in enumerate(wanted):
             rung = find(name_of)
