@@ -401,6 +401,9 @@ def test_a_slow_rung_is_timed_on_a_part_of_the_epoch_and_says_so(net, data):
     assert found.timing.seconds_per_epoch == pytest.approx(np.median(found.timing.seconds) * 200 / found.timing.samples)
     assert found.same_bits is True
     assert found.test_accuracy is None and "not trained for its accuracy: 200 epochs" in found.reason
+    assert found.trained_epochs is found.test_loss is None and 0 < found.test_seconds < 1, "a test pass takes far less than training"
+    many = replace(data, test_x=data.test_x.repeat(20, 0), test_y=data.test_y.repeat(20))
+    assert only(Sleeper, net, many, budget=0.008, epochs=200).test_seconds is None
 
 
 def test_a_slow_rung_is_still_trained_where_that_is_affordable(net, data):

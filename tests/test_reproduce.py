@@ -139,7 +139,9 @@ def places(report):
         for lines in section.lines:
             yield from ((each.here, f"curve:{each.curve}") for each in lines.series if each.here)
         for bars in section.bars:
-            yield from ((row.here, timed(row.measure or bars.column.measure)) for row in bars.rows if row.here and isinstance(row.here, str))
+            yield from (
+                (row.here, timed(row.measure or bars.column.measure)) for row in bars.rows if row.here and isinstance(row.here, str)
+            )
 
 
 def timed(measure):

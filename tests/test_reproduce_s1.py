@@ -15,6 +15,7 @@ from warpladder.cli import main
 from warpladder.errors import ConfigError, ResultsError
 from warpladder.netfile import load_net, net_of
 from warpladder.nets import cnn
+from warpladder.report.reproduction.figures import stated
 from warpladder.report.reproduction.page import page
 from warpladder.reproduce import definition
 from warpladder.reproduce.definition import parse
@@ -89,7 +90,7 @@ def test_two_reproductions_stand_beside_each_other(run: Any) -> None:
     assert run(ONE, TWO, "-o", "page.html")[0] == 0
     text = Path("page.html").read_text()
     row = text[text.index("<tbody>") : text.index("</tbody>")]
-    assert row.index(">23.5<") < row.index("<b>5.25</b>") < row.index("<b>4.75</b>")
+    assert row.index(">23.47<") < row.index("<b>5.25</b>") < row.index("<b>4.75</b>")
     head = text[text.index("<thead>") : text.index("</thead>")]
     assert [name for name in ("reported", "h100", "h200") if f'<span class="options">{name}</span>' in head] == ["reported", "h100", "h200"]
     for told in ("h100: Figure 1", "h200: Figure 1", "h100: Times", "h200: Times", "GPU h100", "GPU h200", "--out h100", "--out h200"):
@@ -198,7 +199,8 @@ def test_ratios_are_worked_out_of_a_report_s_own_times(tmp_path: Path) -> None:
     text = SMALL.replace(column, column.replace(" }", ", worked_out = true }"), 1)
     found = reproduced(tmp_path, text, only=("rows",))
     loops, numpy, cuda, _ = (row.values[1] for row in found.sections[0].tables[0].rows)
-    assert loops.reported is None and numpy.reported == 3.5 and cuda.reported == pytest.approx(12.5 / 17) and cuda.here is None
+    assert loops.reported is None and numpy.reported == 3.5 and cuda.reported == 0.735, "12.5 / 17 in three digits"
+    assert cuda.here is None
     with pytest.raises(ConfigError, match="'over the first' has no column of epoch_seconds to be worked out from"):
         parse(text.replace('measure = "epoch_seconds" },\n  { head = "over', 'measure = "test_loss" },\n  { head = "over', 1), "s9")
 
@@ -207,8 +209,49 @@ def test_a_first_look_says_what_it_left_out(tmp_path: Path) -> None:
     from warpladder.reproduce import Course
 
     text = SMALL.replace("[trainings.seeds]", "[trainings.seeds.quick]\nskip = true\n\n[trainings.seeds]", 1)
+    found = Course(parse(text, "s9", quick=True), tmp_path, True, None, Watcher()).run(("parts",))
+    loops, *_, seeds = found.sections[0].tables[0].rows
+    assert loops.reason == "not measured yet" and seeds.reason == "not measured in a first look"
+
+
+def test_a_first_look_at_some_rungs_says_which_it_left_out(tmp_path: Path) -> None:
+    from warpladder.reproduce import Course
+
+    text = SMALL.replace("[climbs.rows]", '[climbs.rows.quick]\nrungs = ["numpy", "naive"]\nlimit = 100\n\n[climbs.rows]', 1)
     found = Course(parse(text, "s9", quick=True), tmp_path, True, None, Watcher()).run(("rows",))
-    assert found.sections[0].tables[0].rows[3].reason == "not measured in a first look"
+    loops, numpy, cuda, seeds = found.sections[0].tables[0].rows
+    assert loops.reason == "not measured in a first look" and loops.rung == "loops" and seeds.reason == "not measured yet"
+    assert numpy.reason == "" and cuda.reason not in ("", "not measured in a first look")
+
+
+def test_times_of_a_first_look_at_trainings_are_scaled_up(tmp_path: Path) -> None:
+    """Half of the samples and one epoch of two: a quarter of the work, and half an epoch; curves of seconds reach as high, accuracies stay."""
+    table = "[trainings.seeds]"
+    text = SMALL.replace(table, f"[trainings.seeds.quick]\nlimit = 718\nsettings = {{ epochs = 1 }}\n\n{table}", 1)
+    report = parse(text, "s9", quick=True)
+    report.experiments["seeds"].measure("seeds", Bench(tmp_path, None, report.nets, Watcher()))
+    found: Any = report.experiments["seeds"].found("seeds", tmp_path)
+    runs = found.trainings.find("numpy")
+    seconds = sum(run.seconds for run in runs) / 2
+    whole, epoch, accuracy = (found.value("numpy", name) for name in ("train_seconds", "epoch_seconds", "test_accuracy"))
+    assert whole.here == pytest.approx(2 * 1437 / 718 * seconds) and whole.scaled and whole.least <= whole.here <= whole.most
+    assert epoch.here == pytest.approx(1437 / 718 * seconds) and not accuracy.scaled
+    assert found.curve("numpy", "seconds")[1] == pytest.approx([1437 / 718 * runs[0].seconds])
+    assert found.curve("numpy", "loss")[1] == pytest.approx([runs[0].history.loss[0]])
+
+
+def test_a_row_names_the_rung_that_gave_its_figures(tmp_path: Path) -> None:
+    text = SMALL.replace('here = ["seeds/numpy"]', 'here = ["rows/naive", "seeds/numpy"]')
+    assert reproduced(tmp_path, text, only=("seeds",)).sections[0].tables[0].rows[3].rung == "numpy"
+
+
+def test_figures_of_a_report_keep_their_digits() -> None:
+    """Three digits are enough for what is measured anew each time; what a report states stands as it stands there."""
+    assert [stated(value, unit) for value, unit in ((159.26, "s"), (2.303, ""), (0.2248, "ms"), (0.9534, "%"), (251.36, "ms"), (None, "s"))] == [
+        "159.26", "2.303", "224.8", "95.34", "251,360", "",
+    ]  # fmt: skip
+    text = page(made(159.2678))
+    assert "<b>159</b>" in text and ">23.47<" in text
 
 
 def test_any_of_several_rungs_trains(tmp_path: Path) -> None:

@@ -249,9 +249,11 @@ class Climbed(Found):
             return ([x for _, x, _ in there], [y for _, _, y in there]) if there else None
         found = self._rung(rung)
         history = None if found is None else found[1].history
-        if history is None:
+        if found is None or history is None:
             return None
-        return points_of(history, measure, found[0].epochs if found else 0)
+        by_epoch = points_of(history, measure, found[0].epochs)
+        factor = self._factor("epoch_seconds", found[0]) if measure == "seconds" else 1.0
+        return by_epoch and (by_epoch[0], [y * factor for y in by_epoch[1]])
 
     def marks(self, rung: str, measure: str) -> tuple[str, ...]:
         return tuple(value for value, _, _ in self._swept(rung, measure)) if " against " in measure else ()

@@ -130,18 +130,23 @@ def _measured(here: str | tuple[str, ...], measure: str, found: Measured) -> Val
 
 
 def _about(row: RowOf, told_in: TableOf, values: tuple[Value, ...], found: Measured, missing: str) -> tuple[str, str]:
-    """The rung of a row, and why it has no figures."""
+    """The rung of a row, that of several which has figures, and why there are none; `missing` is why, where no experiment knows."""
     told = places(row, told_in.columns[0])
     swept = isinstance(row.here, str) and row.here.startswith("@")
     if not row.here or (isinstance(row.here, str) and row.here.endswith("/")):
         return "", ""
     rungs = [(found.get(name), rung) for name, _, rung in (place.partition("/") for place in told) if rung]
-    called = next((experiment.name_of(rung) for experiment, rung in rungs if experiment is not None and not swept), "")
+    measures = [measure for column in told_in.columns if (measure := measure_of(row, column))]
+    giving = [place for place in told if any(_measured(place, each, found) for each in measures)] or told
+    named = [] if swept else [(found.get(name), rung) for name, _, rung in (place.partition("/") for place in giving) if rung]
+    called = next((experiment.name_of(rung) for experiment, rung in named if experiment is not None), "")
     if not rungs or any(value.here is not None for value in values):
         return called, ""
     why = next((reason for experiment, rung in rungs if experiment is not None and (reason := experiment.without(rung, row.measure))), "")
-    began = [name for name in (place.partition("/")[0] for place in told) if name in found]
-    return called, why or (NOT_YET if began and all(found[name] is None for name in began) else missing)
+    begun = [found[name] for name in (place.partition("/")[0] for place in told) if name in found]
+    known = [experiment for experiment in begun if experiment is not None]
+    under_way = begun and (not known or not all(experiment.whole for experiment in known))
+    return called, why or (NOT_YET if under_way else missing)
 
 
 def _speedups(rows: list[Row], at: int, column: ColumnOf, told: TableOf, found: Measured) -> list[Row]:
@@ -158,8 +163,8 @@ def _speedups(rows: list[Row], at: int, column: ColumnOf, told: TableOf, found: 
     out = []
     for row, own, worked_out in zip(rows, here, stated, strict=True):
         value = replace(row.values[at], here=own)
-        if value.reported is None:
-            value = replace(value, reported=worked_out)
+        if value.reported is None and worked_out is not None:
+            value = replace(value, reported=float(f"{worked_out:.3g}"))
         out.append(replace(row, values=(*row.values[:at], value, *row.values[at + 1 :])))
     return out
 

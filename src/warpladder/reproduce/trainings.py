@@ -15,7 +15,7 @@ from ..results import DataFacts, History, NetFacts
 from ..results.reproduction import Value
 from ..results.trained import TRAINED_SCHEMA, Trained, Trainings, load_trainings
 from ..train import EpochLog, Run, train
-from .climbs import points_of
+from .climbs import points_of, scaled
 from .experiments import Bench, Found, Task, canonical, no_measure, optional, settings_of
 
 
@@ -92,7 +92,7 @@ class Train(Task):
 
     def found(self, name: str, folder: Path) -> TrainedRuns | None:
         path = _file(name, folder)
-        return TrainedRuns(load_trainings(path), folder, name) if path.exists() else None
+        return TrainedRuns(load_trainings(path), folder, name, self.full) if path.exists() else None
 
 
 @dataclass
@@ -169,11 +169,13 @@ class TrainedRuns(Found):
     """Training runs; rungs that cannot train here have none.
 
     folder, name : where its weights are, if they are kept.
+    full : epochs and samples that times are scaled up to, as `Task.full` has them.
     """
 
     trainings: Trainings
     folder: Path
     name: str
+    full: dict[str, int]
 
     @property
     def whole(self) -> bool:  # type: ignore[override]
@@ -187,7 +189,18 @@ class TrainedRuns(Found):
         if measure in KEPT:
             return self._of_files(canonical(rung), measure)
         found = [value for run in self.trainings.find(canonical(rung)) if (value := _MEASURES[measure](run)) is not None]
-        return Value(here=sum(found) / len(found), least=min(found), most=max(found)) if found else None
+        if not found:
+            return None
+        value = Value(here=sum(found) / len(found), least=min(found), most=max(found))
+        factor = self._factor(measure)
+        return value if factor == 1 else scaled(value, factor)
+
+    def _factor(self, measure: str) -> float:
+        """How many times as long the whole experiment takes as this first look at it; 1 for what is no time."""
+        if not self.full or measure not in ("epoch_seconds", "train_seconds", "seconds"):
+            return 1.0
+        rows = self.full.get("samples", self.trainings.data.train) / self.trainings.data.train
+        return rows * (self.full["epochs"] / max(1, self.trainings.epochs) if measure == "train_seconds" else 1.0)
 
     def _of_files(self, rung: str, measure: str) -> Value | None:
         """How many files of weights there are of a rung's first seed, single epochs' among them, or their bytes."""
@@ -206,7 +219,8 @@ class TrainedRuns(Found):
         if measure.startswith("valid_"):
             there = [(float(at), value) for at, value in enumerate(getattr(runs[0], measure) or (), 1) if value is not None]
             return ([x for x, _ in there], [y for _, y in there]) if there else None
-        return points_of(runs[0].history, measure, self.trainings.epochs)
+        points = points_of(runs[0].history, measure, self.trainings.epochs)
+        return points and (points[0], [y * self._factor(measure) for y in points[1]])
 
     def reason(self, rung: str) -> str:
         return self.trainings.reasons.get(canonical(rung), "")

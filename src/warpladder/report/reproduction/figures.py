@@ -21,6 +21,13 @@ def shown(value: float | None, unit: str) -> str:
     return f"{scaled:.3g}"
 
 
+def stated(value: float | None, unit: str) -> str:
+    """A figure of a report as `shown` gives it, with as many digits as the report has."""
+    if value is None or unit == "%":
+        return shown(value, unit)
+    return max(shown(value, unit), f"{value / UNITS[unit]:,.10g}", key=len)
+
+
 def measured(value: Value, unit: str) -> str:
     """What was measured, with a star where a part of the work was scaled up."""
     return shown(value.here, unit) + "*" * (value.scaled and value.here is not None)

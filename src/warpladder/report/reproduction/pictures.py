@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ...results.reproduction import UNITS, Bars, Column, Lines, Series, Value
 from ..figures.curves import DASHES, MARKS
 from ..figures.svg import INK, PAPER, PEER, RUNG, SERIES, SOFT, Canvas, clipped
-from .figures import head, measured, shown
+from .figures import head, measured, shown, stated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,8 +96,8 @@ def bars_alt(told: Bars) -> str:
 
 def _texts(value: Value, column: Column) -> list[tuple[str, str]]:
     return [
-        ("reported", shown(value.reported, column.unit)),
-        ("their program", shown(value.theirs, column.unit)),
+        ("reported", stated(value.reported, column.unit)),
+        ("their program", stated(value.theirs, column.unit)),
         ("here", measured(value, column.unit)),
     ]
 
@@ -150,7 +150,7 @@ def bars(told: Bars) -> Callable[[Canvas], None]:
                 figure /= UNITS[told.column.unit]
                 shift = (number - (len(looks) - 1) / 2) * 17 / row + (10 / row if canvas.narrow else 0)
                 ax.barh(y + shift, figure - low, 13 / row, low, zorder=2, label=called if y == 0 else None, **look)
-                text = measured(value, told.column.unit) if name == "here" else shown(getattr(value, name), told.column.unit)
+                text = measured(value, told.column.unit) if name == "here" else stated(getattr(value, name), told.column.unit)
                 ax.annotate(
                     text,
                     (figure, y + shift),

@@ -7,7 +7,7 @@ from html import escape
 
 from ...results.reproduction import Row, Table, Value
 from ..html import table as drawn
-from .figures import head, measured, shown, spread
+from .figures import head, measured, spread, stated
 
 #: What a figure may come from, besides having been measured, and how that is called in the head of its column.
 STATED = (("reported", "reported"), ("theirs", "their program, H200"))
@@ -17,14 +17,14 @@ def table(tables: Sequence[Table], labels: Sequence[str]) -> str:
     """One table of a report, as each of several reproductions has it, each under its label."""
     first = tables[0]
     text = tuple(range(len(first.heads)))
-    stated = [[(name, called) for name, called in STATED if _any(first, at, name)] for at in range(len(first.columns))]
+    sources = [[(name, called) for name, called in STATED if _any(first, at, name)] for at in range(len(first.columns))]
     here = [
         any(_any(each, at, "here") for each in tables) or not any(_any(first, at, name) for name, _ in STATED)
         for at in range(len(first.columns))
     ]
     heads = [escape(told) for told in first.heads]
     for at, column in enumerate(first.columns):
-        names = [called for _, called in stated[at]] + [label or "here" for label in labels] * here[at]
+        names = [called for _, called in sources[at]] + [label or "here" for label in labels] * here[at]
         heads += [f'{escape(head(column))}<span class="options">{escape(called)}</span>' for called in names]
     rows = []
     for number, row in enumerate(first.rows):
@@ -32,7 +32,7 @@ def table(tables: Sequence[Table], labels: Sequence[str]) -> str:
         cells = [escape(told) for told in row.label]
         cells[-1] += _remarks(same, labels)
         for at, column in enumerate(first.columns):
-            cells += [escape(shown(getattr(row.values[at], name), column.unit)) for name, _ in stated[at]]
+            cells += [escape(stated(getattr(row.values[at], name), column.unit)) for name, _ in sources[at]]
             cells += [_cell(each.values[at], column.unit) for each in same] if here[at] else []
         rows.append(("rung" if any(value.here is not None for each in same for value in each.values) else "none", cells))
     return drawn(first.title, heads, rows, text)

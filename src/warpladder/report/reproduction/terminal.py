@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...results.reproduction import Reproduction, Table, Value
-from .figures import head, measured, shown
+from .figures import head, measured, stated
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,4 +81,4 @@ def used(table: Table) -> list[tuple[str, str]]:
 
 def told(value: Value, source: str, unit: str) -> str:
     """The figure of one source."""
-    return measured(value, unit) if source == "here" else shown(getattr(value, source), unit)
+    return measured(value, unit) if source == "here" else stated(getattr(value, source), unit)
