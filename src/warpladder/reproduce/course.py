@@ -70,6 +70,8 @@ class Course:
                     experiment.measure(name, bench)
                 except WarpladderError as error:
                     self.failed[name] = str(error)
+                    if len(self.failed) == len(names):  # nothing at all can be made
+                        raise
                     bench.watcher.news(f"{name} cannot be made: {error}")
                 written()
         finally:
