@@ -208,7 +208,7 @@ def test_a_file_of_launches_that_is_none_is_an_error_of_one_line(tmp_path):
 
 def test_the_report_has_its_nine_rows_and_a_headline():
     report = definition("s5")
-    results = report.sections[0].tables[0]
+    results = report.sections[1].tables[0]
     assert [row.reported[:2] for row in results.rows] == [
         (38, 874), (27, 554), (20.73, 439), (19, 398), (18, 386), (17, 367), (12500, 251360), (10500, 211260), (600, 14610),
     ]  # fmt: skip
