@@ -40,7 +40,7 @@ def test_honest_rungs_pass_at_every_batch_size(name: str, batch: int | None, see
 @pytest.mark.parametrize(
     ("name", "data", "batch"),
     [
-        ("mlp", BLOTS, 4096),
+        pytest.param("mlp", BLOTS, 4096, marks=pytest.mark.slow),
         pytest.param("mlp10", BLOTS, 4096, marks=pytest.mark.nightly),
         pytest.param("softmax", BLOTS, 1000, marks=pytest.mark.nightly),
         ("cnn", DIGITS, 1000),

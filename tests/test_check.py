@@ -355,6 +355,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "check.md"
 
 
 @emulated
+@pytest.mark.slow
 def test_the_tutorial_shows_what_is_printed(run: Run, tmp_path: Path) -> None:
     sources, outputs = (
         re.findall(rf"^```{kind}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL) for kind in ("cuda", "text")

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parent
 
 
@@ -16,6 +18,7 @@ def pytest_there(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, cwd=TESTS.parent, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_every_test_can_be_collected_without_any_optional_package():
     done = pytest_there("--collect-only", "-q")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr

@@ -79,7 +79,7 @@ CONVOLUTIONS: list[tuple[tuple[Layer, ...], Shape]] = [
 @emulated
 @pytest.mark.parametrize(("layers", "in_shape"), CONVOLUTIONS)
 @pytest.mark.parametrize(("capacity", "n"), [(1, 1), pytest.param(5, 2, marks=pytest.mark.nightly), (19, 18)])
-@pytest.mark.parametrize("want_dx", [True, False])
+@pytest.mark.parametrize("want_dx", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_convolutions(device: Device, layers: tuple[Layer, ...], in_shape: Shape, capacity: int, n: int, want_dx: bool) -> None:
     check(device, GemmConv2d, layers, in_shape, capacity, n, want_dx, 256)
 

@@ -1,6 +1,7 @@
 """Every kernel of the package in the emulator: in two orders of threads and under the checker; in a random order and under AddressSanitizer each night.
 
-The checker takes longest to compile for: by day it gets each chain of layers, and each net, at one of its sizes, each night at the others.
+The checker takes longest to compile for: scripts/test shows it each segment of a table once, .ci/run each chain of layers and each net at one of
+its sizes, scripts/nightly the others.
 The cases follow the tables of `warpladder.ops` (kernel_cases.py); a new entry is covered as soon as it stands in one. Each mode
 runs in a process of its own, which a test that asks for it starts.
 """
@@ -36,6 +37,12 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 CASES = every_case()
 SIZE = re.compile(r", \d+ (?:of \d+, block|samples).*")
 BY_DAY = frozenset({SIZE.sub("", case.name): case.name for case in CASES}.values())  # of what differs in size alone, the last
+#: One case of BY_DAY for each segment and the layers that it computes, with the gradient of its input where some case asks for it.
+SHORT = frozenset(
+    {
+        case.name.partition(" (")[0]: case.name for case in sorted(CASES, key=lambda c: not c.name.endswith("no dx")) if case.name in BY_DAY
+    }.values()
+)
 PLAIN = "fast forward"
 MODES = (PLAIN, "check forward", "fast reverse", "fast random")
 PACKAGE = Path(warpladder.__file__).parent
@@ -44,29 +51,29 @@ PACKAGE = Path(warpladder.__file__).parent
 Outcome = dict[str, dict[str, Any]]
 
 
-def at_night(mode: str, case: KernelCase) -> bool:
-    return mode == "fast random" or (mode == "check forward" and case.name not in BY_DAY)
+def turn(mode: str, case: KernelCase) -> str:
+    """Who runs this: "day" is scripts/test, "slow" .ci/run, "nightly" scripts/nightly."""
+    if mode == "fast random" or (mode == "check forward" and case.name not in BY_DAY):
+        return "nightly"
+    return "slow" if mode == "check forward" and case.name not in SHORT else "day"
 
 
-EVERY = [
-    pytest.param(mode, case, id=f"{mode}-{case.name}", marks=[pytest.mark.nightly] if at_night(mode, case) else [])
-    for mode in MODES
-    for case in CASES
-]
+MARKS = {"day": [], "slow": [pytest.mark.slow], "nightly": [pytest.mark.nightly]}
+EVERY = [pytest.param(mode, case, id=f"{mode}-{case.name}", marks=MARKS[turn(mode, case)]) for mode in MODES for case in CASES]
 
 
 class Runs:
     """The modes, in processes. AddressSanitizer is slow to compile for: it gets as many cases as it takes to launch each kernel."""
 
     def __init__(self) -> None:
-        self.found: dict[tuple[str, bool], Outcome] = {}
+        self.found: dict[tuple[str, str], Outcome] = {}
         self.process: subprocess.Popen[str] | None = None
 
-    def __getitem__(self, key: tuple[str, bool]) -> Outcome:
-        """What a mode found in the cases that it gets by day, or at night."""
-        mode, night = key
+    def __getitem__(self, key: tuple[str, str]) -> Outcome:
+        """What a mode found in the cases of one turn."""
+        mode, when = key
         if key not in self.found:
-            cases = [case.name for case in CASES if at_night(mode, case) == night]
+            cases = [case.name for case in CASES if turn(mode, case) == when]
             self.found[key] = self._asan() if mode == "asan" else self._run(*mode.split(), *cases)
         return self.found[key]
 
@@ -81,7 +88,7 @@ class Runs:
         return {name: found.get(name, {"error": died}) for name in cases}
 
     def _asan(self) -> Outcome:
-        kernels = {name: set(outcome.get("kernels", ())) for name, outcome in self[PLAIN, False].items()}
+        kernels = {name: set(outcome.get("kernels", ())) for name, outcome in self[PLAIN, "day"].items()}
         left, chosen = set().union(*kernels.values()), []
         while left:
             name = max(kernels, key=lambda name: (len(kernels[name] & left), " 1 of 1" not in name))
@@ -103,12 +110,12 @@ def runs() -> Iterator[Runs]:
 
 @pytest.mark.parametrize(("mode", "case"), EVERY)
 def test_kernels(mode: str, case: KernelCase, runs: Runs) -> None:
-    found = runs[mode, at_night(mode, case)][case.name]
+    found = runs[mode, turn(mode, case)][case.name]
     assert "error" not in found, found["error"]
 
 
 def test_every_kernel_of_the_package_is_launched_by_some_case(runs: Runs) -> None:
-    launched = {name for case, found in runs[PLAIN, False].items() if case in BY_DAY for name in found.get("kernels", ())}
+    launched = {name for case, found in runs[PLAIN, "day"].items() if case in BY_DAY for name in found.get("kernels", ())}
     there = {name for file in (PACKAGE / "ops").rglob("*.cu") for name in names(source.read(file))}
     assert there - launched == set()
     assert {level.path for level in LEVELS} >= set((PACKAGE / "gemm").rglob("*.cu"))
@@ -116,7 +123,7 @@ def test_every_kernel_of_the_package_is_launched_by_some_case(runs: Runs) -> Non
 
 @pytest.mark.nightly
 def test_kernels_under_the_address_sanitizer(runs: Runs) -> None:
-    found = runs["asan", True]
+    found = runs["asan", "nightly"]
     assert found
     assert [outcome["error"] for outcome in found.values() if "error" in outcome] == []
 

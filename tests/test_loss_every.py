@@ -16,6 +16,7 @@ from runs import AUTOENCODER, CONFIG, MLP, NETS, data, facts, hooked
 from strategies import case
 from test_peers import STAND_INS
 from test_verify import CODER
+from test_verify import cases_once as cases_once  # a fixture
 from warpladder import nets
 from warpladder.checkpoint import decode, encode
 from warpladder.config import TrainConfig
@@ -143,6 +144,7 @@ def test_honest_trainers_pass_whatever_the_epochs(every: int) -> None:
 @pytest.mark.parametrize(
     ("net", "batch"), ((nets.mlp((1, 8, 8)), 8), (nets.mlp10((1, 8, 8)), None), (CODER, 4)), ids=("mlp", "mlp10", "coder")
 )
+@pytest.mark.usefixtures("cases_once")
 def test_liars_about_losses_are_caught(liar: Liar, net: Net, batch: int | None) -> None:
     verdict = verify(liar.build, net, TrainConfig(batch_size=batch).but(**liar.settings))
     assert not verdict.passed

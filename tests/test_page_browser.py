@@ -63,18 +63,19 @@ def made():
     long = timed("torch:device=cuda:mode=compile:precision=bfloat16:loader=yes:workers=4", "t", (400.0,), peer=True, steps=1)
     crowded = full(rungs=(*full().rungs, long, replace(timed("n" * 40, "long", (3.0,)), idea="An idea.")))
     return {
-        "stored": page(climb, profiles=[profile]),
-        "crowded": page(crowded),
-        "two": page([full(), example()], ["before", "a-long-name/" * 5]),
+        "stored": lambda: page(climb, profiles=[profile]),
+        "crowded": lambda: page(crowded),
+        "two": lambda: page([full(), example()], ["before", "a-long-name/" * 5]),
     }
 
 
 @pytest.fixture(scope="module", params=["stored", "crowded", "two"])
 def text(request):
-    return made()[request.param]
+    return made()[request.param]()
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
+@pytest.mark.slow
 def test_nothing_is_cut_or_asked_for(text, width, dark, tmp_path):
     file = tmp_path / "page.html"
     file.write_text(text.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")

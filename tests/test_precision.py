@@ -84,7 +84,7 @@ def test_rounding_does_not_pass_as_a_finer_one(precision: str, claimed: str) -> 
 
 
 @pytest.mark.parametrize("liar", (*LIARS, *WRONG_STEPS), ids=str)
-@pytest.mark.parametrize("precision", SMALLER)
+@pytest.mark.parametrize("precision", [pytest.param(name, marks=[] if name == "bf16" else [pytest.mark.slow]) for name in SMALLER])
 @pytest.mark.usefixtures("cases_once")
 def test_liars_are_caught_in_coarse_formats_too(precision: str, liar: Liar) -> None:
     config = TrainConfig(batch_size=8).but(**liar.settings)

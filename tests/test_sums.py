@@ -79,7 +79,7 @@ def test_no_sample_is_repeated_often(size: int, distinct: int, monkeypatch: pyte
 
 @pytest.mark.parametrize(
     ("name", "batch", "seed"),
-    [("mlp10", 64, 18), ("mlp10", 2048, 5), ("mlp10", 10_000, 5), ("autoencoder", 1, 2)],
+    [("mlp10", 64, 18), ("mlp10", 2048, 5), ("mlp10", 10_000, 5), pytest.param("autoencoder", 1, 2, marks=pytest.mark.slow)],
     ids=lambda value: str(value),
 )
 def test_one_accumulator_is_honest(name: str, batch: int, seed: int) -> None:

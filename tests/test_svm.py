@@ -527,7 +527,7 @@ def test_ctrl_c_leaves_nothing(run, kept, monkeypatch, where):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)])
 def test_a_signal_while_libsvm_computes(signum, code):
     """libsvm hears of no signal: the command must not wait for its threads, nor end in their memory's fault."""
     rng = np.random.default_rng(0)
@@ -547,7 +547,7 @@ def test_a_signal_while_libsvm_computes(signum, code):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders are closed otherwise there")
-@pytest.mark.parametrize("home", ["read-only", "missing"])
+@pytest.mark.parametrize("home", ["read-only", pytest.param("missing", marks=pytest.mark.slow)])
 def test_pictures_without_a_home(home):
     place = Path("home").resolve()
     if home == "read-only":

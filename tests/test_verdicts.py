@@ -370,6 +370,7 @@ EXAMPLE = re.compile(r"^```sh\n(warpladder check smooth\.cu .*?)\n```\n\n```text
 
 
 @fillable
+@pytest.mark.slow
 def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     text = PAGE.read_text(encoding="utf-8")
     (source,) = (block for block in re.findall(r"^```cuda\n(.*?)^```", text, re.MULTILINE | re.DOTALL) if "taps" in block)

@@ -94,11 +94,17 @@ def made_once(net: Net, config: TrainConfig, *how: str | bool) -> Cases:
     return Cases(net, config, np.random.default_rng(0), None, *how)  # type: ignore[arg-type]
 
 
+def courts(liar: Liar) -> list[tuple[Net, TrainConfig]]:
+    """The nets to which a liar's fault makes a difference, and what it trains each with: a perceptron and an autoencoder first."""
+    found = [(net, TrainConfig(batch_size=batch).but(**liar.settings)) for net, batch in COURTS]
+    return sorted((each for each in found if liar.applies(*each)), key=lambda each: each[0].name not in ("mlp", CODER.name))
+
+
+#: Each liar stands before two courts in scripts/test, and before the others in .ci/run.
 PAIRS = [
-    pytest.param(liar, net, TrainConfig(batch_size=batch).but(**liar.settings), id=f"{liar}-{net.name}")
+    pytest.param(liar, net, config, id=f"{liar}-{net.name}", marks=[pytest.mark.slow] if number > 1 else [])
     for liar in LIARS
-    for net, batch in COURTS
-    if liar.applies(net, TrainConfig(batch_size=batch).but(**liar.settings))
+    for number, (net, config) in enumerate(courts(liar))
 ]
 
 
@@ -142,9 +148,14 @@ def test_honest_trainers_pass(build, net, batch):
     assert all(count > 0 for count in verdict.checks.values())
 
 
-#: The autoencoder is proven at its whole width on one rung, on the others in the nightly run.
+#: The autoencoder is proven at its whole width on one rung, in .ci/run, and on the others in the nightly run.
 RUNGS_AND_NETS = [
-    pytest.param(rung, net, id=f"{rung.name}-{net.name}", marks=[pytest.mark.nightly] if net is strategies.ZOO[-1] and rung.name != "native" else [])
+    pytest.param(
+        rung,
+        net,
+        id=f"{rung.name}-{net.name}",
+        marks=[pytest.mark.slow if rung.name == "native" else pytest.mark.nightly] if net is strategies.ZOO[-1] else [],
+    )
     for rung in HERE + CPU_PEERS
     for net in (*strategies.ZOO, strategies.NARROW)
 ]  # fmt: skip
@@ -271,12 +282,13 @@ def test_the_nets_of_the_ladder_are_proven_at_full_size(make):
     assert verdict.passed, verdict.reason
 
 
+@pytest.mark.slow
 def test_the_autoencoder_is_proven_at_full_size():
     verdict = verify(honest, nets.autoencoder(), TrainConfig(batch_size=1, clip_value=5.0))
     assert verdict.passed, verdict.reason
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples // 8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(net=strategies.nets(), config=strategies.configs(), seed=st.integers(0, 2**16), given_data=st.booleans())
 def test_the_numpy_rung_passes_on_random_nets(net, config, seed, given_data):
     dataset = strategies.data(net, np.random.default_rng(seed), 40)
@@ -294,7 +306,9 @@ def test_a_sample_whose_output_cancels_is_not_predicted_alone():
         assert verdict.passed, verdict.reason
 
 
-@pytest.mark.parametrize("last", [(ReLU(),), (ReLU(), Upsample2d(scale_factor=1))], ids=("relu", "enlarged"))
+@pytest.mark.parametrize(
+    "last", [(ReLU(),), pytest.param((ReLU(), Upsample2d(scale_factor=1)), marks=pytest.mark.slow)], ids=("relu", "enlarged")
+)
 def test_long_sums_of_few_different_numbers_are_not_what_a_net_is_judged_by(last):
     """A full batch of exact data, squared behind the last switch, has bias gradients whose roundings all have one sign."""
     image = (Conv2d(out_channels=3, kernel_size=2, stride=3, padding=2), ReLU(), Flatten(), Linear(out_features=18), ReLU())

@@ -22,6 +22,7 @@ def test_no_result_depends_on_local_variables_without_a_value(run):
     run(Bench(EmulatedDevice("fast", local="pattern")))
 
 
+@pytest.mark.slow
 def test_asan_finds_nothing():
     done = asan.run([correct_samples.__file__, "asan"])
     assert done.returncode == 0, done.stderr[-3000:]
