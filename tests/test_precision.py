@@ -13,7 +13,7 @@ from test_verify import cases_once as cases_once  # a fixture
 from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
-from warpladder.nets import Net
+from warpladder.nets import Linear, MSELoss, Net, ReLU
 from warpladder.order import Order
 from warpladder.params import initial
 from warpladder.precision import PRECISIONS
@@ -21,7 +21,11 @@ from warpladder.tolerance import bound, rounded
 from warpladder.trainers.base import State, StepLog, Trainer
 from warpladder.trainers.reference import ReferenceTrainer
 from warpladder.verify import verify
+from warpladder.verify.bounds import output_bound
+from warpladder.verify.draws import Noise
+from warpladder.verify.maker import Maker
 from warpladder.verify.switches import on_grid
+from warpladder.verify.verdict import distance
 from wrong_steps import WRONG_STEPS
 
 MLP = nets.mlp((1, 8, 8))
@@ -94,6 +98,29 @@ def test_liars_are_caught_in_coarse_formats_too(precision: str, liar: Liar) -> N
     if "data" in liar.caught_by:
         made_once.cache_clear()  # it has written into them
     assert verdict.passed == (str(liar) in SMALLER[precision]), verdict.reason
+
+
+@pytest.mark.parametrize(("precision", "seed"), [("bf16", 34), ("bf16", 39), ("fp16", 13), ("tf32", 9)])
+def test_a_sample_is_not_predicted_alone_for_one_lucky_witness(precision: str, seed: int) -> None:
+    """With these seeds honest rounding was refused: samples were chosen by the size of all outputs, and judged by that of the chosen ones."""
+    net = Net("narrow", (8,), (Linear(out_features=2), Linear(out_features=8), ReLU()), MSELoss())
+    verdict = verify(rounding(precision), net, TrainConfig(batch_size=2), seed=seed, precision=precision)
+    assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize("stores", [(), ("bias", "product"), ("bias", "sum"), ("bias", "product", "sum")], ids="+".join)
+def test_wherever_results_are_stored_the_predictions_of_one_sample_pass(stores: tuple[str, ...]) -> None:
+    """A fused kernel rounds nothing on its way, plain PyTorch every result: all are honest, and each sample predicted alone has to suit all of them."""
+    net = Net("thin", (4,), (Linear(out_features=3), ReLU(), Linear(out_features=4)), MSELoss())
+    for seed in range(10):
+        maker = Maker(net, TrainConfig(batch_size=2), np.random.default_rng(seed), "bf16")
+        state, pools = maker.pools((Noise(net, np.float32), Noise(net, np.uint8)), 7)
+        program = ReferenceTrainer(net, TrainConfig(), state, "bf16", stores)
+        for pool in pools:
+            size = np.full((1, *net.out_shape), np.sqrt(np.mean(pool.truth**2)))
+            for i in pool.alone:
+                got = program.predict(pool.x[i : i + 1], pool.scale)
+                assert distance(got, pool.truth[i : i + 1], size) <= output_bound(net, "bf16")
 
 
 def test_a_precision_has_to_be_known() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,16 +43,19 @@ class ReferenceTrainer(Trainer):
     precision : str
         The truth is fp64. Otherwise a name of `precision.PRECISIONS`: the factors of products are rounded to it, forward and backward, and where that
         format is also stored what leaves them too; what is then computed is no truth, but what honest arithmetic of that precision makes of it.
-    bias_apart : bool
-        Whether a product that is stored is rounded before its bias is added, and again after it: some programs do, some add it before they round.
+    stores : collection of str
+        What of a layer with weights is rounded on the way forward where the format is stored: its "bias", its "product" before the bias is added, and
+        their "sum". Some programs round a product twice, some once, and compilers leave out what a next step would round anyway.
     """
 
     params: np.ndarray
     slots: dict[str, np.ndarray]
     step: int
 
-    def __init__(self, net: Net, config: TrainConfig, state: State, precision: str = "fp64", bias_apart: bool = False) -> None:
-        self.net, self.config, self.precision, self.bias_apart = net, config, named(precision), bias_apart
+    def __init__(
+        self, net: Net, config: TrainConfig, state: State, precision: str = "fp64", stores: Collection[str] = ("bias", "sum")
+    ) -> None:
+        self.net, self.config, self.precision, self.stores = net, config, named(precision), stores
         self.dataset: Dataset | None = None
         self.set_state(state)
 
@@ -93,14 +96,18 @@ class ReferenceTrainer(Trainer):
         return out
 
     def _with_bias(self, layer: Layer, x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
-        """A layer's output. A bias is stored as the weights are."""
+        """A layer's output."""
         if b is None:
             return np.asarray(self._results(layer, layers.forward(layer, x, w, b))[0])
-        (b,) = self._results(layer, b)
-        if not self.bias_apart:
-            return np.asarray(self._results(layer, layers.forward(layer, x, w, b))[0])
-        (product,) = self._results(layer, layers.forward(layer, x, w, np.zeros_like(b)))
-        return np.asarray(self._results(layer, product + b.reshape(-1, *[1] * (product.ndim - 2)))[0])
+        b = self._stored("bias", layer, b)
+        if "product" not in self.stores:
+            return self._stored("sum", layer, layers.forward(layer, x, w, b))
+        product = self._stored("product", layer, layers.forward(layer, x, w, np.zeros_like(b)))
+        return self._stored("sum", layer, product + b.reshape(-1, *[1] * (product.ndim - 2)))
+
+    def _stored(self, what: str, layer: Layer, a: np.ndarray) -> np.ndarray:
+        """What is left of a bias, a product or a sum where it is stored."""
+        return np.asarray(self._results(layer, a)[0]) if what in self.stores else a
 
     def _factors(self, layer: Layer, *given: np.ndarray | None) -> tuple:
         """What enters a layer's products."""

@@ -26,7 +26,7 @@ from .draws import Draw
 from .specimens import Case, Pool, Specimen, truth
 from .sums import Sums
 from .switches import decided, on_grid, steady
-from .witness import fit_to_predict, fit_to_predict_coarsely, misfit, misfit_coarsely, unsteady
+from .witness import fit_to_predict, misfit, misfit_coarsely, unsteady
 
 BATCH_FLOPS = 4e8  # of the reference, for each specimen: says how many distinct samples a batch has
 REPEATED = 9  # times that a sample stands in a batch, on an average, at most: like terms round alike, which errors show as the root of this
@@ -171,17 +171,11 @@ class Maker:
     def _pool(self, state: State, draw: Draw, most: int) -> Pool | None:
         reference = ReferenceTrainer(self.net, self.config, state)
         count = min(most, self.distinct)
-        coarse = self.precision.coarse
         for _ in range(REDRAWS):
-            x, _ = draw(self.rng, SPARE * count if coarse else count)
+            x, _ = draw(self.rng, count)
             truth = reference.predict(x, draw.scale)
-            if coarse:
-                fit = fit_to_predict_coarsely(self.net, x, draw.scale, state.params, truth, self.precision)
-                x, truth = x[fit][:count], truth[fit][:count]
-            if len(x) < count or not np.any(truth):
-                continue
-            alone = np.arange(count) if coarse else fit_to_predict(self.net, x, draw.scale, state.params, truth, self.precision)
-            if len(alone):
+            alone = fit_to_predict(self.net, x, draw.scale, state.params, truth, self.precision)
+            if len(alone) and np.any(truth):
                 return Pool(x, draw.scale, truth, alone)
         return None
 

@@ -7,6 +7,8 @@ wrong it gets wrong on every draw, and then there is no proof at all.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from ..config import TrainConfig
@@ -30,6 +32,7 @@ ALONE = 64  # samples that are tried alone, at most
 SHARE = 0.8  # of those that have to fit alone: where fewer do, it was luck that these came so near
 #: RESERVE of a coarser format than fp32: there nearly all of any program's error is the rounding of the same factors.
 COARSE_RESERVE = 1.5
+COARSE_SHARE = 0.25  # SHARE of a coarser format, whose bound is a few roundings of one number: half of all samples do not fit alone
 
 #: At rate 0 and from a momentum of zero, the momentum after one step is the gradient.
 SETTINGS = TrainConfig(batch_size=None, learning_rate=0.0, momentum=0.5, shuffle=False)
@@ -122,7 +125,8 @@ def _beyond(net: Net, specimen: Specimen, loss: float, gradient: np.ndarray, res
 def fit_to_predict(net: Net, x: np.ndarray, scale: float, params: np.ndarray, truth: np.ndarray, precision: Precision) -> np.ndarray:
     """Which of the first samples of these, whose outputs are `truth`, are fit to be predicted alone; none where they are not fit together.
 
-    A format that is not coarse has to come well within the bound. One sample is judged number by number, of many the columns are.
+    Every witness has to come well within the bound, on all the samples and on each of those that are returned. One sample is judged number by number, of
+    many the columns are.
 
     Returns
     -------
@@ -130,29 +134,27 @@ def fit_to_predict(net: Net, x: np.ndarray, scale: float, params: np.ndarray, tr
         (fit,) int64, at most ALONE numbers of samples.
     """
     size = np.full(truth.shape, np.sqrt(np.mean(truth**2)))
-    got, limit = Witness(net, params, precision).predict(x, scale), output_bound(net, precision)
+    limit = output_bound(net, precision)
+    witnesses = _storing(net, params, precision) if precision.coarse else [Witness(net, params, precision)]
+    reserve, share = (COARSE_RESERVE, COARSE_SHARE) if precision.coarse else (RESERVE, SHARE)
+    outputs = [witness.predict(x, scale) for witness in witnesses]
 
     def fits(some: slice) -> bool:
-        return distance(got[some], truth[some], size[some]) * RESERVE <= limit
+        return all(distance(got[some], truth[some], size[some]) * reserve <= limit for got in outputs)
 
     tried = min(len(x), ALONE) if fits(slice(None)) else 0
     found = np.array([i for i in range(tried) if fits(slice(i, i + 1))], np.int64)
-    return found if len(found) >= SHARE * tried else found[:0]
+    return found if len(found) >= share * tried else found[:0]
 
 
-def fit_to_predict_coarsely(
-    net: Net, x: np.ndarray, scale: float, params: np.ndarray, truth: np.ndarray, precision: Precision
-) -> np.ndarray:
-    """(n,) bool: on which of these samples a coarser format comes well within the bound, each by itself."""
-    size = np.full((1, *truth.shape[1:]), np.sqrt(np.mean(truth**2)))
-    limit, good = output_bound(net, precision), np.ones(len(x), bool)
-    for witness in _coarse(net, params, precision):
-        got = witness.predict(x, scale)
-        good &= [distance(got[i : i + 1], truth[i : i + 1], size) * COARSE_RESERVE <= limit for i in range(len(x))]
-    return good
+def _storing(net: Net, params: np.ndarray, precision: Precision) -> list[ReferenceTrainer]:
+    """Honest programs of a coarser format that predict: where it is stored, one for each choice of what is rounded there, since one alone may be lucky."""
+    parts = ("bias", "product", "sum") if precision.stored else ()
+    choices = itertools.chain.from_iterable(itertools.combinations(parts, count) for count in range(len(parts) + 1))
+    return [ReferenceTrainer(net, SETTINGS, State(params), precision.name, stores) for stores in choices]
 
 
 def _coarse(net: Net, params: np.ndarray, precision: Precision) -> list[ReferenceTrainer]:
-    """Honest programs of a coarser format; where it is stored too, there are two kinds of them."""
-    state = State(params)
-    return [ReferenceTrainer(net, SETTINGS, state, precision.name, apart) for apart in ((False, True) if precision.stored else (False,))]
+    """Honest programs of a coarser format that train; where it is stored too, there are two kinds of them."""
+    state, once, twice = State(params), ("bias", "sum"), ("bias", "product", "sum")
+    return [ReferenceTrainer(net, SETTINGS, state, precision.name, stores) for stores in ((once, twice) if precision.stored else (once,))]
