@@ -337,7 +337,9 @@ def test_settings_of_one_rule_share_jax_s_programs() -> None:
 
 
 @peers
-@pytest.mark.parametrize("setting", ["plain", pytest.param("nesterov", marks=pytest.mark.nightly), "full"])
+@pytest.mark.parametrize(
+    "setting", ["plain", pytest.param("nesterov", marks=pytest.mark.nightly), pytest.param("full", marks=pytest.mark.slow)]
+)
 def test_proof(peer: Rung, setting: str) -> None:
     """The proof that a climb asks for before it times anything."""
     net = small(peer)
@@ -346,7 +348,7 @@ def test_proof(peer: Rung, setting: str) -> None:
     assert verdict.passed, verdict.reason
 
 
-@pytest.mark.parametrize("net", [ZOO[1], ZOO[3]], ids=lambda net: net.name)
+@pytest.mark.parametrize("net", [ZOO[1], pytest.param(ZOO[3], marks=pytest.mark.slow)], ids=lambda net: net.name)
 @pytest.mark.parametrize("peer", COARSE, ids=lambda peer: peer.name)
 def test_proof_in_coarse_formats(peer: Rung, net: Net) -> None:
     config = suited(peer, case(net, TrainConfig(batch_size=4, momentum=0.9, clip_value=5.0), seed=0, samples=1)).config

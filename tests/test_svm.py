@@ -83,6 +83,7 @@ def same(x, y, tests, C=10.0):
 # The same as scikit-learn.
 
 
+@pytest.mark.slow
 def test_five_thousand_noisy_samples_in_ten_classes():
     x, y = noisy(5000, 64, 10)
     tests, _ = noisy(1000, 64, 10, seed=1)
