@@ -14,28 +14,22 @@ from __future__ import annotations
 import numpy as np
 
 from ...ops.compiled import compiled
-from .simd import WIDTH, make_tile
+from .simd import ADD, BIAS, LANES, MASK, RELU, STEP, STORE, TOGETHER, VECTORS, WIDE, WIDTH, ZERO, make_tile
 from .views import CHANNELS, HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
 
-ROWS = 6
-BLOCK = 96  # pixels whose offsets are worked out at once; a multiple of ROWS
+ROWS = 8 if WIDE else 6
+LONE_ROWS = 12 if WIDE else 6  # of a tile of a last panel that has no neighbour, of half as many sums a row
+BLOCK = 96  # pixels whose offsets are worked out at once; a multiple of both
 KINDS = 3  # offset tables: of the patches, of where results go, and of what masks them
 CHUNK = 128  # pixels that a weight-gradient tile sums before it goes back to memory
 
 #: the settings of a step, for tiles that make none
 NO_STEP = (np.float32(0), np.float32(0), np.float32(0))
 
-# how a convolution ends
-STORE, RELU, MASK = range(3)
-
-_zero_store = make_tile(ROWS, 2, "zero", "store")
-_zero_mask = make_tile(ROWS, 2, "zero", "mask")
-_bias_store = make_tile(ROWS, 2, "bias", "store")
-_bias_relu = make_tile(ROWS, 2, "bias", "relu")
-_add_store = make_tile(ROWS, 2, "add", "store")
-_add_relu = make_tile(ROWS, 2, "add", "relu")
-_add_mask = make_tile(ROWS, 2, "add", "mask")
-_zero_sgd = make_tile(ROWS, 2, "zero", "sgd")
+_tile = make_tile(ROWS, VECTORS, (ZERO, BIAS, ADD), (STORE, RELU, MASK))
+_lone_tile = make_tile(LONE_ROWS, 1, (ZERO, BIAS, ADD), (STORE, RELU, MASK))
+_gradient_tile = make_tile(ROWS, VECTORS, (ZERO, ADD), (STORE, STEP))
+_lone_gradient_tile = make_tile(ROWS, 1, (ZERO, ADD), (STORE, STEP))
 
 
 @compiled(nogil=True, inline="never")
@@ -58,7 +52,7 @@ def _offsets(at, first_pixel, pixels, x, y, gate, stride):  # type: ignore[no-un
                 row = 0
                 sample += 1
     # rows of the last tile that should not count repeat the last pixel
-    for i in range(pixels, (pixels + ROWS - 1) // ROWS * ROWS):
+    for i in range(pixels, min(pixels + LONE_ROWS - 1, BLOCK)):
         for kind in range(KINDS):
             at[kind * span + i] = at[kind * span + pixels - 1]
 
@@ -82,35 +76,24 @@ def convolve(at, source, x, weights, w_at, kernel, stride, target, y, biases, bi
     for first in range(pixel_range[0], pixel_range[1], BLOCK):
         pixels = min(BLOCK, pixel_range[1] - first)
         _offsets(at, first, pixels, x, y, gate, stride)
-        for panel in range(panel_range[0], panel_range[1]):
+        for panel in range(panel_range[0], panel_range[1], TOGETHER):
+            lone = TOGETHER > 1 and panel + TOGETHER > panel_range[1]
             column = panel * WIDTH
             for part in range(outer):
-                begin = part == 0
-                end = part == outer - 1
-                a_add = part * x[ROW]
+                start = ADD if part > 0 else BIAS if bias_at >= 0 else ZERO
+                ends = (start, finish if part == outer - 1 else STORE)
+                left = (source, part * x[ROW], 1, a_run)
                 b_at = w_at + (panel * depth + part * runs * length) * WIDTH
-                b_run = length * WIDTH
-                left = (source, a_add, 1, a_run)
-                right = (weights, b_at, WIDTH, b_run)
-                result = (target, column)
-                for p in range(0, pixels, ROWS):
-                    if begin and bias_at >= 0:
-                        bias = (biases, bias_at + column)
-                        if end and finish == RELU:
-                            _bias_relu(table, p, left, right, (length, runs), result, bias, NO_STEP)
-                        else:
-                            _bias_store(table, p, left, right, (length, runs), result, bias, NO_STEP)
-                    elif begin:
-                        if end and finish == MASK:
-                            _zero_mask(table, p, left, right, (length, runs), result, (gates, column), NO_STEP)
-                        else:
-                            _zero_store(table, p, left, right, (length, runs), result, (gates, column), NO_STEP)
-                    elif end and finish == RELU:
-                        _add_relu(table, p, left, right, (length, runs), result, (gates, column), NO_STEP)
-                    elif end and finish == MASK:
-                        _add_mask(table, p, left, right, (length, runs), result, (gates, column), NO_STEP)
-                    else:
-                        _add_store(table, p, left, right, (length, runs), result, (gates, column), NO_STEP)
+                # neighbours in a panel, or the same places of neighbouring panels
+                right = (weights, b_at, WIDTH, length * WIDTH, LANES if TOGETHER == 1 else depth * WIDTH)
+                result = (target, column, LANES)
+                bias, mask = (biases, bias_at + column), (gates, column)
+                if lone:
+                    for p in range(0, pixels, LONE_ROWS):
+                        _lone_tile(table, p, left, right, (length, runs), result, ends, bias, mask, NO_STEP)
+                else:
+                    for p in range(0, pixels, ROWS):
+                        _tile(table, p, left, right, (length, runs), result, ends, bias, mask, NO_STEP)
 
 
 @compiled(nogil=True, inline="never")
@@ -153,21 +136,20 @@ def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, 
                 length = min(chunk_columns, width - column)
                 a_add = x[OFFSET] + sample * x[SAMPLE] + (row * x[ROW] + column * x[PIXEL]) * stride
                 b_at = dy[OFFSET] + sample * dy[SAMPLE] + row * dy[ROW] + column * dy[PIXEL]
-                a_k = x[PIXEL] * stride
-                a_run = x[ROW] * stride
+                left = (source, a_add, x[PIXEL] * stride, x[ROW] * stride)
+                ends = (ZERO if fresh else ADD, STEP if steps else STORE)
                 # panels outside: a panel's gradients are then walked through in the order in which they are stored
-                for panel in range(panels):
-                    left = (source, a_add, a_k, a_run)
-                    right = (slopes, b_at + panel * WIDTH, dy[PIXEL], dy[ROW])
-                    result = (target, panel * depth * WIDTH)
-                    for tile in range(tile_range[0], tile_range[1]):
-                        m = tile * ROWS
-                        if steps:
-                            _zero_sgd(table, m, left, right, (length, runs), result, result, step)
-                        elif fresh:
-                            _zero_store(table, m, left, right, (length, runs), result, result, NO_STEP)
+                for panel in range(0, panels, TOGETHER):
+                    right = (slopes, b_at + panel * WIDTH, dy[PIXEL], dy[ROW], LANES)
+                    # neighbours in a panel, or the same places of neighbouring panels
+                    result = (target, panel * depth * WIDTH, LANES if TOGETHER == 1 else depth * WIDTH)
+                    nothing = (target, 0)
+                    lone = TOGETHER > 1 and panel + TOGETHER > panels
+                    for m in range(tile_range[0] * ROWS, tile_range[1] * ROWS, ROWS):
+                        if lone:
+                            _lone_gradient_tile(table, m, left, right, (length, runs), result, ends, nothing, nothing, step)
                         else:
-                            _add_store(table, m, left, right, (length, runs), result, result, NO_STEP)
+                            _gradient_tile(table, m, left, right, (length, runs), result, ends, nothing, nothing, step)
                 fresh = False
 
 

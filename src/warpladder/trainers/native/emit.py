@@ -13,20 +13,31 @@ import llvmlite.binding
 from llvmlite import ir
 from numba import extending, types
 from numba.core import cgutils
+from numba.core.registry import cpu_target
 
 #: a function that emits its own code; numba's stubs would have callers pass its typing context
 intrinsic: Any = extending.intrinsic
 
 
+#: the sum of two vectors of 512 bits, to see which registers a processor adds them in
+_SIXTEEN = "define <16 x float> @f(<16 x float> %a, <16 x float> %b) { %c = fadd <16 x float> %a, %b\n ret <16 x float> %c }"
+
+
 def _lanes() -> int:
-    """float32 lanes of a vector register of this machine."""
+    """float32 lanes of a vector register of the processor that numba compiles for: this machine's, or the one that NUMBA_CPU_NAME names."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return 4
-    return 16 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 8
+    _, processor, features = cpu_target.target_context.codegen().magic_tuple()
+    machine = llvmlite.binding.Target.from_default_triple().create_target_machine(cpu=processor, features=features)
+    # asked by example: a processor's name stands for features that no list tells
+    return 16 if "zmm" in machine.emit_assembly(llvmlite.binding.parse_assembly(_SIXTEEN)) else 8
 
 
 LANES = _lanes()
-WIDTH = 2 * LANES  # columns of a tile, and of a panel of weights
+WIDE = LANES == 16  # AVX-512: 32 registers, twice as long as those of AVX2
+VECTORS = 2  # of a tile's row
+WIDTH = LANES if WIDE else 2 * LANES  # columns of a panel of weights: the same for every x86, so that layouts and padding are
+TOGETHER = VECTORS * LANES // WIDTH  # panels that a tile multiplies at once
 
 F32 = ir.FloatType()
 I64 = ir.IntType(64)
@@ -101,6 +112,30 @@ def counted(builder: ir.IRBuilder, count: ir.Value, start: list[ir.Value]):  # t
         builder.position_at_end(after)
 
     return index, carried, close
+
+
+def chosen(builder: ir.IRBuilder, which: ir.Value, cases: tuple[int, ...], values: Callable[[int], list[ir.Value]]) -> list[ir.Value]:
+    """The vectors that `values` emits for the case that `which` (int64) is; it has to be one of `cases`."""
+    if len(cases) == 1:
+        return values(cases[0])
+    blocks = [builder.append_basic_block(f"case{case}") for case in cases]
+    after = builder.append_basic_block("chosen")
+    switch = builder.switch(which, blocks[-1])
+    for case, block in zip(cases[:-1], blocks[:-1], strict=True):
+        switch.add_case(I64(case), block)
+    found = []
+    for case, block in zip(cases, blocks, strict=True):
+        builder.position_at_end(block)
+        found.append((values(case), builder.block))
+        builder.branch(after)
+    builder.position_at_end(after)
+    joined = []
+    for each in range(len(found[0][0])):
+        phi = builder.phi(VECTOR)
+        for vectors, block in found:
+            phi.add_incoming(vectors[each], block)
+        joined.append(phi)
+    return joined
 
 
 def horizontal(builder: ir.IRBuilder, vector: ir.Value, join: Callable[[ir.Value, ir.Value], ir.Value] | None = None) -> ir.Value:

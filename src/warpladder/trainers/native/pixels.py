@@ -14,13 +14,12 @@ from numba import types
 from numba.core import cgutils
 
 from ...ops.compiled import compiled
-from .emit import I64, LANES, VECTOR, WIDTH, counted, fma, horizontal, intrinsic, load, pointers, splat, store, zeros
-from .simd import prefetch, sgd_step
+from .emit import I64, LANES, VECTOR, WIDE, WIDTH, chosen, counted, fma, horizontal, intrinsic, load, pointers, splat, store, zeros
+from .simd import ADD, STEP, STORE, ZERO, prefetch, sgd_step
+from .thin import OUTPUTS, SAMPLES, VECTORS
 from .views import OFFSET, SAMPLE
 
-SAMPLES, OUTPUTS = 2, 5  # a tile of the forward product
-GROUP = 16  # samples that one tile's outputs are worked out for, before the next outputs'
-STORE, ADD, STEP = range(3)  # what becomes of a gradient
+GROUP = 8 if WIDE else 16  # samples that one tile's outputs are worked out for, before the next outputs'
 
 
 def _row(context, builder, kind, value, index):  # type: ignore[no-untyped-def]
@@ -48,8 +47,12 @@ def _dot(typing, pixels, b, at, length, out):  # type: ignore[no-untyped-def]
         step, sums, close = counted(builder, builder.sdiv(length, I64(LANES)), [zeros()] * (SAMPLES * OUTPUTS))
         k = builder.mul(step, I64(LANES))
         floats = [_floats(builder, row, k) for row in left]
-        weights = [load(builder, row, k) for row in right]
-        close([fma(builder, floats[i // OUTPUTS], weights[i % OUTPUTS], sums[i]) for i in range(SAMPLES * OUTPUTS)])
+        new = list(sums)
+        for n in range(OUTPUTS):
+            weight = load(builder, right[n], k)
+            for m in range(SAMPLES):
+                new[m * OUTPUTS + n] = fma(builder, floats[m], weight, sums[m * OUTPUTS + n])
+        close(new)
         for i, vector in enumerate(sums):
             builder.store(horizontal(builder, vector), builder.gep(out, [I64(i)]))
         return context.get_dummy_value()
@@ -57,18 +60,19 @@ def _dot(typing, pixels, b, at, length, out):  # type: ignore[no-untyped-def]
     return signature, emit
 
 
-def _make_tile(vectors: int, finish: int):  # type: ignore[no-untyped-def]
+def _make_tile(vectors: int):  # type: ignore[no-untyped-def]
     @intrinsic
-    def tile(typing, pixels, indices, column, samples, slopes, at, slopes_step, scale, target, rate, clip, decay):  # type: ignore[no-untyped-def]
-        """sums[m, n] = scale * sum over k < samples of slopes[at[m] + k * slopes_step] * pixels[indices[k], column + n].
+    def tile(typing, pixels, indices, column, samples, slopes, at, slopes_step, scale, target, start, finish, rate, clip, decay):  # type: ignore[no-untyped-def]
+        """sums[m, n] = start + scale * sum over k < samples of slopes[at[m] + k * slopes_step] * pixels[indices[k], column + n].
 
-        For m < OUTPUTS and n < vectors * LANES; the result goes to target[at[OUTPUTS + m] + n] as `finish` says.
+        For m < OUTPUTS and n < vectors * LANES; the result goes to target[at[OUTPUTS + m] + n]. start : ZERO, or ADD (what
+        target holds). finish : STORE, or STEP, one of SGD.
         """
         i64, f32 = types.int64, types.float32
-        signature = types.void(pixels, indices, i64, i64, slopes, at, i64, f32, target, f32, f32, f32)
+        signature = types.void(pixels, indices, i64, i64, slopes, at, i64, f32, target, i64, i64, f32, f32, f32)
 
         def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            (_, indices, column, samples, slopes, at, slopes_step, scale, target, rate, clip, decay) = pointers(
+            (_, indices, column, samples, slopes, at, slopes_step, scale, target, start, finish, rate, clip, decay) = pointers(
                 context, builder, signature, values
             )
             where = [builder.load(builder.gep(at, [I64(i)])) for i in range(2 * OUTPUTS)]
@@ -80,18 +84,26 @@ def _make_tile(vectors: int, finish: int):  # type: ignore[no-untyped-def]
             here = builder.mul(k, slopes_step)
             scalars = [splat(builder, builder.load(builder.gep(pointer, [here]))) for pointer in slope]
             close([fma(builder, scalars[m], floats[v], sums[m * vectors + v]) for m, v in cells])
-            results = []
-            for i, (m, v) in enumerate(cells):
-                value = builder.fmul(sums[i], splat(builder, scale))
-                before = load(builder, target, builder.add(where[OUTPUTS + m], I64(v * LANES)))
-                if finish == ADD:
-                    value = builder.fadd(before, value)
-                elif finish == STEP:
-                    value = sgd_step(builder, value, before, rate, clip, decay)
-                results.append(value)
-            # only now, so that a repeated output does not step its weights twice
-            for (m, v), value in zip(cells, results, strict=True):
-                store(builder, target, builder.add(where[OUTPUTS + m], I64(v * LANES)), value)
+            gradients = [builder.fmul(value, splat(builder, scale)) for value in sums]
+            places = [builder.add(where[OUTPUTS + m], I64(v * LANES)) for m, v in cells]
+
+            def before() -> list[ir.Value]:
+                return [load(builder, target, place) for place in places]
+
+            def started(start: int) -> list[ir.Value]:
+                if start == ADD:
+                    return [builder.fadd(held, value) for held, value in zip(before(), gradients, strict=True)]
+                return gradients
+
+            def finished(finish: int) -> list[ir.Value]:
+                if finish == STEP:
+                    return [sgd_step(builder, g, w, rate, clip, decay) for g, w in zip(results, before(), strict=True)]
+                return results
+
+            results = chosen(builder, start, (ZERO, ADD), started)
+            # stored only now, so that a repeated output does not step its weights twice
+            for place, value in zip(places, chosen(builder, finish, (STORE, STEP), finished), strict=True):
+                store(builder, target, place, value)
             return context.get_dummy_value()
 
         return signature, emit
@@ -99,8 +111,8 @@ def _make_tile(vectors: int, finish: int):  # type: ignore[no-untyped-def]
     return tile
 
 
-_store, _add, _step = _make_tile(2, STORE), _make_tile(2, ADD), _make_tile(2, STEP)
-_store_half, _add_half, _step_half = _make_tile(1, STORE), _make_tile(1, ADD), _make_tile(1, STEP)
+_tile = _make_tile(VECTORS)
+_half_tile = _make_tile(1)
 
 
 @compiled(nogil=True)
@@ -133,24 +145,15 @@ def weight_gradient(  # type: ignore[no-untyped-def]
 ):
     """dw = scale * dy^T pixels[indices] for columns in a range of panels; `add`, `steps` and `step` as in conv.weight_gradient."""
     rate, clip, decay = step
+    start, finish = ADD if add else ZERO, STEP if steps else STORE
     for column in range(panel_range[0] * WIDTH, panel_range[1] * WIDTH, WIDTH):
-        half = column + WIDTH > features
+        half = VECTORS > 1 and column + WIDTH > features
         for output in range(0, outputs, OUTPUTS):
             for i in range(OUTPUTS):
                 row = min(output + i, outputs - 1)
                 at[i] = dy[OFFSET] + row
                 at[OUTPUTS + i] = w_at + row * pitch + column
-            if steps:
-                if half:
-                    _step_half(pixels, indices, column, samples, slopes, at, dy[SAMPLE], scale, target, rate, clip, decay)
-                else:
-                    _step(pixels, indices, column, samples, slopes, at, dy[SAMPLE], scale, target, rate, clip, decay)
-            elif add:
-                if half:
-                    _add_half(pixels, indices, column, samples, slopes, at, dy[SAMPLE], scale, target, rate, clip, decay)
-                else:
-                    _add(pixels, indices, column, samples, slopes, at, dy[SAMPLE], scale, target, rate, clip, decay)
-            elif half:
-                _store_half(pixels, indices, column, samples, slopes, at, dy[SAMPLE], scale, target, rate, clip, decay)
+            if half:
+                _half_tile(pixels, indices, column, samples, slopes, at, dy[SAMPLE], scale, target, start, finish, rate, clip, decay)
             else:
-                _store(pixels, indices, column, samples, slopes, at, dy[SAMPLE], scale, target, rate, clip, decay)
+                _tile(pixels, indices, column, samples, slopes, at, dy[SAMPLE], scale, target, start, finish, rate, clip, decay)

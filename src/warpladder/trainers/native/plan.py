@@ -15,11 +15,11 @@ from ...config import TrainConfig
 from ...nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Upsample2d
 from ...optimizers import SGD
 from . import operations as do
-from .conv import BLOCK, CHUNK, MASK, ROWS, STORE
-from .conv import RELU as WITH_RELU
+from .conv import BLOCK, CHUNK, ROWS
 from .layout import Layout, Stored, padded
 from .program import OPERANDS, PACKED, WEIGHTS, Sections
-from .simd import WIDTH
+from .simd import MASK, STORE, WIDTH
+from .simd import RELU as WITH_RELU
 from .tensors import Arena, Tensor
 from .views import FIELDS, View
 

@@ -5,7 +5,8 @@ an intrinsic: it emits its LLVM vector code itself (emit.py) and then reads like
 inside compiled code. Nothing here knows about layers.
 
 A *tile* is rows x 2 vectors of sums that stay in registers while k runs. With 6 rows it keeps
-12 sums, enough to hide the latency of two FMA units, in the 16 vector registers of AVX2.
+12 sums, enough to hide the latency of two FMA units, in the 16 vector registers of AVX2; with 8 rows
+16 sums, in the 32 of AVX-512.
 """
 
 from __future__ import annotations
@@ -18,8 +19,12 @@ from .emit import (
     I64,
     INTEGERS,
     LANES,
+    TOGETHER,
     VECTOR,
+    VECTORS,
+    WIDE,
     WIDTH,
+    chosen,
     counted,
     first_lanes,
     fma,
@@ -35,7 +40,10 @@ from .emit import (
     zeros,
 )
 
-__all__ = ["LANES", "WIDTH", "exponentials", "largest", "make_dot", "make_tile", "maximum_of", "prefetch", "sgd_step", "to_winner"]
+__all__ = [
+    "ADD", "BIAS", "LANES", "MASK", "RELU", "STEP", "STORE", "TOGETHER", "VECTORS", "WIDE", "WIDTH", "ZERO",
+    "exponentials", "largest", "make_dot", "make_tile", "maximum_of", "prefetch", "sgd_step", "to_winner",
+]  # fmt: skip
 
 
 def sgd_step(builder: ir.IRBuilder, gradient: ir.Value, weight: ir.Value, rate: ir.Value, clip: ir.Value, decay: ir.Value) -> ir.Value:
@@ -46,79 +54,96 @@ def sgd_step(builder: ir.IRBuilder, gradient: ir.Value, weight: ir.Value, rate: 
     return fma(builder, splat(builder, builder.fneg(rate)), gradient, weight)
 
 
-def make_tile(rows: int, vectors: int, start: str, finish: str):  # type: ignore[no-untyped-def]
+# how a tile's sums begin, and how they end
+ZERO, BIAS, ADD = range(3)
+STORE, RELU, MASK, STEP = range(4)
+
+
+def make_tile(rows: int, vectors: int, starts: tuple[int, ...] = (ZERO,), finishes: tuple[int, ...] = (STORE,)):  # type: ignore[no-untyped-def]
     """An intrinsic that multiplies and adds one tile.
 
-    sums[m, n] = start + sum over run < runs, k < length of
-                 a[a_at + at[m] + run * a_run + k * a_k] * b[b_at + run * b_run + k * b_k + n]
+    sums[m, v, n] = start + sum over run < runs, k < length of
+                    a[a_at + at[m] + run * a_run + k * a_k] * b[b_at + run * b_run + k * b_k + v * b_apart + n]
 
-    for m < rows and n < vectors * LANES, finished into c[c_at + at[span + m] + n]. Its arguments:
+    for m < rows, v < vectors and n < LANES, finished into c[c_at + at[span + m] + v * c_apart + n]. Its arguments:
 
     (at, span), first : the offset table, `span` entries of a kind, and the entry at which the tile begins. Rows that
         should not count repeat an offset pair of the same tile: they then store the same numbers twice.
-    (a, a_at, a_k, a_run), (b, b_at, b_k, b_run) : the factors; offsets and strides count elements.
+    (a, a_at, a_k, a_run), (b, b_at, b_k, b_run, b_apart) : the factors; offsets and strides count elements.
     (length, runs) : how far k and run go.
-    (c, c_at), (d, d_at) : where the result goes, and what `start` or `finish` reads besides.
-    (rate, clip, decay) : of the "sgd" finish, float32.
+    (c, c_at, c_apart) : where the result goes.
+    (start, finish) : which of `starts` and of `finishes` it is this time; one code for all of them compiles several times
+        as fast as one each, and a branch that a tile takes once costs nothing beside its sums.
+    (d, d_at), (e, e_at) : what BIAS and what MASK read.
+    (rate, clip, decay) : of STEP, float32.
 
-    start : "zero", "bias" (d[d_at + n]) or "add" (what c holds).
-    finish : "store"; "relu"; "mask" (0 where d[d_at + at[2 * span + m] + n] is not above 0); or
-        "sgd", a step on c: c -= rate * (clip(sums) + decay * c).
+    starts : ZERO, BIAS (d[d_at + v * LANES + n]) or ADD (what c holds).
+    finishes : STORE; RELU; MASK (0 where e[e_at + at[2 * span + m] + v * LANES + n] is not above 0); or
+        STEP, one of SGD on c: c -= rate * (clip(sums) + decay * c).
     """
 
     @intrinsic
-    def tile(typing, table, first, left, right, depth, result, other, step):  # type: ignore[no-untyped-def]
-        signature = types.void(table, types.int64, left, right, depth, result, other, step)
+    def tile(typing, table, first, left, right, depth, result, ends, bias, gate, step):  # type: ignore[no-untyped-def]
+        signature = types.void(table, types.int64, left, right, depth, result, ends, bias, gate, step)
 
         def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            first = values[1]
-            (at, span), (a, a_add, a_k, a_run), (b, b_at, b_k, b_run), (length, runs), (c, c_add), (d, d_add), (rate, clip, decay) = (
+            first_entry = values[1]
+            (
+                (at, span), (a, a_add, a_k, a_run), (b, b_at, b_k, b_run, b_apart), (length, runs), (c, c_add, c_apart),
+                (start, finish), (d, d_add), (e, e_add), (rate, clip, decay),
+            ) = (
                 unpacked(context, builder, kind, value)
                 for kind, value in zip(signature.args, values, strict=True)
                 if isinstance(kind, types.BaseTuple)
-            )
+            )  # fmt: skip
 
             def offset(kind: int, m: int, add: ir.Value) -> ir.Value:
-                entry = builder.add(builder.add(first, I64(m)), builder.mul(I64(kind), span))
+                entry = builder.add(builder.add(first_entry, I64(m)), builder.mul(I64(kind), span))
                 return builder.add(add, builder.load(builder.gep(at, [entry])))
 
-            a_row = [builder.gep(a, [offset(0, m, a_add)]) for m in range(rows)]
-            c_at = [offset(1, m, c_add) for m in range(rows)]
-            column = [I64(v * LANES) for v in range(vectors)]
-            cells = [(m, v) for m in range(rows) for v in range(vectors)]
-            if start == "zero":
-                sums = [zeros() for _ in cells]
-            elif start == "bias":
-                bias = [load(builder, d, builder.add(d_add, column[v])) for v in range(vectors)]
-                sums = [bias[v] for m, v in cells]
-            else:
-                sums = [load(builder, c, builder.add(c_at[m], column[v])) for m, v in cells]
+            def columns(apart: ir.Value) -> list[ir.Value]:
+                return [builder.mul(I64(v), apart) for v in range(vectors)]
 
-            run, totals, close_runs = counted(builder, runs, sums)
+            cells = [(m, v) for m in range(rows) for v in range(vectors)]
+            a_row = [builder.gep(a, [offset(0, m, a_add)]) for m in range(rows)]
+            c_row = [offset(1, m, c_add) for m in range(rows)]
+            b_column, c_column = columns(b_apart), columns(c_apart)
+            c_at = [builder.add(c_row[m], c_column[v]) for m, v in cells]
+
+            def begun(start: int) -> list[ir.Value]:
+                if start == ZERO:
+                    return [zeros() for _ in cells]
+                if start == ADD:
+                    return [load(builder, c, where) for where in c_at]
+                biases = [load(builder, d, builder.add(d_add, I64(v * LANES))) for v in range(vectors)]
+                return [biases[v] for _, v in cells]
+
+            run, totals, close_runs = counted(builder, runs, chosen(builder, start, starts, begun))
             # one pointer a row: the k loop then needs no address arithmetic but the shared k * a_k
             a_here = [builder.gep(row, [builder.mul(run, a_run)]) for row in a_row]
             b_here = builder.gep(b, [builder.add(b_at, builder.mul(run, b_run))])
             k, sums, close_k = counted(builder, length, totals)
-            columns = [load(builder, b_here, builder.add(builder.mul(k, b_k), column[v])) for v in range(vectors)]
+            factors = [load(builder, b_here, builder.add(builder.mul(k, b_k), column)) for column in b_column]
             scalars = [splat(builder, builder.load(builder.gep(row, [builder.mul(k, a_k)]))) for row in a_here]
-            close_k([fma(builder, scalars[m], columns[v], sums[m * vectors + v]) for m, v in cells])
+            close_k([fma(builder, scalars[m], factors[v], sums[m * vectors + v]) for m, v in cells])
             close_runs(sums)
 
-            values = []
-            for m, v in cells:
-                value = totals[m * vectors + v]
-                if finish == "relu":
-                    value = maximum(builder, value, zeros())
-                elif finish == "mask":
-                    gate = load(builder, d, builder.add(offset(2, m, d_add), column[v]))
-                    value = builder.select(builder.fcmp_ordered(">", gate, zeros()), value, zeros())
-                elif finish == "sgd":
-                    weight = load(builder, c, builder.add(c_at[m], column[v]))
-                    value = sgd_step(builder, value, weight, rate, clip, decay)
-                values.append(value)
-            # only now, so that a repeated row does not step its weights twice
-            for (m, v), value in zip(cells, values, strict=True):
-                store(builder, c, builder.add(c_at[m], column[v]), value)
+            def finished(finish: int) -> list[ir.Value]:
+                if finish == RELU:
+                    return [maximum(builder, value, zeros()) for value in totals]
+                if finish == MASK:
+                    rows_at = [offset(2, m, e_add) for m in range(rows)]
+                    gates = [load(builder, e, builder.add(rows_at[m], I64(v * LANES))) for m, v in cells]
+                    above = [builder.fcmp_ordered(">", gate, zeros()) for gate in gates]
+                    return [builder.select(which, value, zeros()) for which, value in zip(above, totals, strict=True)]
+                if finish == STEP:
+                    weights = [load(builder, c, where) for where in c_at]
+                    return [sgd_step(builder, g, w, rate, clip, decay) for g, w in zip(totals, weights, strict=True)]
+                return totals
+
+            # stored only now, so that a repeated row does not step its weights twice
+            for where, value in zip(c_at, chosen(builder, finish, finishes, finished), strict=True):
+                store(builder, c, where, value)
             return context.get_dummy_value()
 
         return signature, emit
@@ -147,10 +172,11 @@ def make_dot(rows: int, columns: int):  # type: ignore[no-untyped-def]
             step, sums, close = counted(builder, builder.sdiv(length, I64(LANES)), [zeros()] * (rows * columns))
             k = builder.mul(step, I64(LANES))
             left = [load(builder, row, k) for row in a_row]
-            new = []
-            right = [load(builder, row, k) for row in b_row]
-            for m in range(rows):
-                new += [fma(builder, left[m], right[n], sums[m * columns + n]) for n in range(columns)]
+            new = list(sums)
+            for n in range(columns):  # a right factor at a time: all of them and the sums may be more than the registers
+                right = load(builder, b_row[n], k)
+                for m in range(rows):
+                    new[m * columns + n] = fma(builder, left[m], right, sums[m * columns + n])
             close(new)
             for i, vector in enumerate(sums):
                 builder.store(horizontal(builder, vector), builder.gep(out, [I64(i)]))

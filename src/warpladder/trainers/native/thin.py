@@ -12,18 +12,16 @@ import numpy as np
 
 from ...ops.compiled import compiled
 from .conv import KINDS, NO_STEP
-from .simd import WIDTH, make_dot, make_tile
+from .simd import ADD, LANES, MASK, STEP, STORE, WIDE, WIDTH, ZERO, make_dot, make_tile
 from .views import OFFSET, SAMPLE
 
-SAMPLES, OUTPUTS = 2, 5  # a tile of the forward product
-ROWS = 6
+SAMPLES, OUTPUTS = 2, 10 if WIDE else 5  # a tile of the forward product, and outputs of a gradient's
+ROWS = 4 if WIDE else 6  # samples of a tile of the input gradient
+VECTORS = WIDTH // LANES  # of a panel
 
 _dot = make_dot(SAMPLES, OUTPUTS)
-_five_store = make_tile(5, 2, "zero", "store")
-_five_add = make_tile(5, 2, "add", "store")
-_five_sgd = make_tile(5, 2, "zero", "sgd")
-_six_store = make_tile(ROWS, 2, "zero", "store")
-_six_mask = make_tile(ROWS, 2, "zero", "mask")
+_gradient_tile = make_tile(OUTPUTS, VECTORS, (ZERO, ADD), (STORE, STEP))
+_input_tile = make_tile(ROWS, VECTORS, (ZERO,), (STORE, MASK))
 
 
 @compiled(nogil=True)
@@ -49,6 +47,7 @@ def input_gradient(at, slopes, dy, weights, w_at, pitch, outputs, target, dx, ga
     """dx[first:last] = dy w; with `mask`, 0 where the gate's activations are not above 0."""
     span = at.shape[0] // KINDS
     table = (at, span)
+    ends = (ZERO, MASK if mask else STORE)
     for sample in range(first, last, ROWS):
         for i in range(ROWS):
             row = min(sample + i, last - 1)
@@ -57,11 +56,9 @@ def input_gradient(at, slopes, dy, weights, w_at, pitch, outputs, target, dx, ga
             at[2 * span + i] = gate[OFFSET] + row * gate[SAMPLE]
         left = (slopes, 0, 1, 0)
         for column in range(0, pitch, WIDTH):
-            right = (weights, w_at + column, pitch, 0)
-            if mask:
-                _six_mask(table, 0, left, right, (outputs, 1), (target, column), (gates, column), NO_STEP)
-            else:
-                _six_store(table, 0, left, right, (outputs, 1), (target, column), (gates, column), NO_STEP)
+            right = (weights, w_at + column, pitch, 0, LANES)
+            result, nothing = (target, column, LANES), (target, 0)
+            _input_tile(table, 0, left, right, (outputs, 1), result, ends, nothing, (gates, column), NO_STEP)
 
 
 @compiled(nogil=True)
@@ -69,6 +66,7 @@ def weight_gradient(at, source, x, slopes, dy, samples, target, w_at, pitch, out
     """dw = dy^T x for columns in a range of panels; `add`, `steps` and `step` as in conv.weight_gradient."""
     span = at.shape[0] // KINDS
     table = (at, span)
+    ends = (ADD if add else ZERO, STEP if steps else STORE)
     for column in range(panel_range[0] * WIDTH, panel_range[1] * WIDTH, WIDTH):
         for output in range(0, outputs, OUTPUTS):
             for i in range(OUTPUTS):
@@ -76,11 +74,6 @@ def weight_gradient(at, source, x, slopes, dy, samples, target, w_at, pitch, out
                 at[i] = dy[OFFSET] + row
                 at[span + i] = w_at + row * pitch
             left = (slopes, 0, dy[SAMPLE], 0)
-            right = (source, x[OFFSET] + column, x[SAMPLE], 0)
-            result = (target, column)
-            if steps:
-                _five_sgd(table, 0, left, right, (samples, 1), result, result, step)
-            elif add:
-                _five_add(table, 0, left, right, (samples, 1), result, result, NO_STEP)
-            else:
-                _five_store(table, 0, left, right, (samples, 1), result, result, NO_STEP)
+            right = (source, x[OFFSET] + column, x[SAMPLE], 0, LANES)
+            result, nothing = (target, column, LANES), (target, 0)
+            _gradient_tile(table, 0, left, right, (samples, 1), result, ends, nothing, nothing, step)
