@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import platform
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +15,7 @@ import pytest
 from strategies import ZOO, Case, case
 from warpladder import nets, params
 from warpladder.config import TrainConfig
-from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, Net, ReLU, Upsample2d
+from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Upsample2d
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.tolerance import bound
 from warpladder.trainers.base import State
@@ -19,6 +23,7 @@ from warpladder.trainers.native.layout import Layout
 from warpladder.trainers.native.pages import Pages, room
 from warpladder.trainers.native.plan import Plan, fuse
 from warpladder.trainers.native.trainer import NativeTrainer
+from warpladder.verify import verify
 
 SETTINGS = TrainConfig(batch_size=8, learning_rate=1e-2)
 
@@ -174,3 +179,31 @@ def test_many_classes() -> None:
     state = State(np.zeros_like(drawn.state.params))
     loss = trained(replace(drawn, state=state))[1]
     assert abs(loss[0] - math.log(2000)) <= 1e-6
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_panels_in_pairs_and_a_last_one_alone(threads: int) -> None:
+    """Where a tile takes two panels of sixteen channels, an odd number of them leaves one: three, one and five, in either kind of layer and both shares of work."""
+    layers = (
+        Conv2d(out_channels=40, kernel_size=3, padding=1), ReLU(), MaxPool2d(2),
+        Conv2d(out_channels=12, kernel_size=2), ReLU(), Flatten(),
+        Linear(out_features=72), ReLU(), Linear(out_features=33), ReLU(), Linear(out_features=10),
+    )  # fmt: skip
+    net = Net("odd panels", (3, 7, 9), layers, CrossEntropyLoss())
+
+    def build(net: Net, config: TrainConfig, state: State) -> NativeTrainer:
+        return NativeTrainer(net, config, state, threads)
+
+    for batch in (7, 2):  # with three threads: each its own samples, or each a part of every product
+        verdict = verify(build, net, SETTINGS.but(batch_size=batch), bitwise=True)
+        assert verdict.passed, verdict.reason
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the processors are x86-64's")
+@pytest.mark.parametrize(("processor", "lanes"), [("haswell", 8), ("znver3", 8), ("skylake-avx512", 16)])
+def test_vectors_are_those_of_the_processor_that_numba_compiles_for(processor: str, lanes: int) -> None:
+    """Not those of the machine at hand; panels of weights are sixteen channels wide on all of them."""
+    environment = os.environ | {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": ""}
+    code = "from warpladder.trainers.native.emit import LANES, TOGETHER, WIDTH; print(LANES, WIDTH, TOGETHER)"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(lanes), "16", str(lanes // 8)]

@@ -1,7 +1,7 @@
 """Convolution as a matrix product that never writes its patches down (implicit GEMM).
 
 Shapes: pixels are a product's rows, output channels its columns, and k runs over (kernel row,
-kernel column, input channel). A tile is 6 pixels by WIDTH channels. Weights are stored in *panels*
+kernel column, input channel). A tile is ROWS pixels by TOGETHER panels. Weights are stored in *panels*
 of WIDTH output channels, (panel, kernel row, kernel column, input channel, WIDTH), so that a
 tile reads its weights as one stream. A Linear layer is the 1x1 convolution of an image of one
 row whose pixels are the samples.

@@ -72,8 +72,8 @@ def make_tile(rows: int, vectors: int, starts: tuple[int, ...] = (ZERO,), finish
     (a, a_at, a_k, a_run), (b, b_at, b_k, b_run, b_apart) : the factors; offsets and strides count elements.
     (length, runs) : how far k and run go.
     (c, c_at, c_apart) : where the result goes.
-    (start, finish) : which of `starts` and of `finishes` it is this time; one code for all of them compiles several times
-        as fast as one each, and a branch that a tile takes once costs nothing beside its sums.
+    (start, finish) : which of `starts` and of `finishes` it is this time; a branch that a tile takes once costs nothing
+        beside its sums, and a tile for each pair would be compiled as often.
     (d, d_at), (e, e_at) : what BIAS and what MASK read.
     (rate, clip, decay) : of STEP, float32.
 
