@@ -1,5 +1,6 @@
 """The machine's facts are there, and its measured peak is one that a processor can have."""
 
+import math
 import os
 import platform
 import subprocess
@@ -72,3 +73,57 @@ def test_a_look_at_the_checkout_leaves_its_index_alone(tmp_path, monkeypatch):
     commit, dirty = machine._checkout()
     assert commit is not None and len(commit) == 40 and dirty is False
     assert (tmp_path / ".git" / "index").read_bytes() == before
+
+
+def fake_cgroups(folder, monkeypatch, groups, **files):
+    """Made-up files of a container's limits; `__` stands for a slash and `_0` for a dot in their names."""
+    (folder / "groups").write_text(groups)
+    for name, text in files.items():
+        path = folder / name.replace("__", "/").replace("_0", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr(machine, "CGROUP", folder)
+    monkeypatch.setattr(machine, "CGROUPS_OF_PROCESS", folder / "groups")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "quota", "cores"),
+    [
+        ("0::/\n", {"cpu_0max": "200000 100000\n"}, 2.0, 2),  # in a container, of its own name space
+        ("0::/\n", {"cpu_0max": "150000 100000\n"}, 1.5, 2),
+        ("0::/\n", {"cpu_0max": "30000 100000\n"}, 0.3, 1),
+        ("0::/\n", {"cpu_0max": "max 100000\n"}, math.inf, 64),
+        ("0::/\n", {"cpu_0max": "rubbish"}, math.inf, 64),
+        ("0::/\n", {}, math.inf, 64),
+        ("0::/slice/unit\n", {"slice__unit__cpu_0max": "max 100000", "slice__cpu_0max": "400000 100000"}, 4.0, 4),  # an outer group's
+        ("0::/slice/unit\n", {"slice__unit__cpu_0max": "300000 100000", "slice__cpu_0max": "800000 100000"}, 3.0, 3),
+        ("0::/../elsewhere\n", {"cpu_0max": "500000 100000"}, 5.0, 5),  # seen from inside of a name space
+        ("5:cpu,cpuacct:/docker/ab\n0::/\n", {"cpu__cpu_0cfs_quota_us": "250000\n", "cpu__cpu_0cfs_period_us": "100000\n"}, 2.5, 3),
+        (
+            "2:cpuacct:/\n1:cpu:/job\n",
+            {"cpu__job__cpu_0cfs_quota_us": "100000", "cpu__job__cpu_0cfs_period_us": "50000", "cpu__cpu_0cfs_quota_us": "-1",
+             "cpu__cpu_0cfs_period_us": "100000"},
+            2.0,
+            2,
+        ),
+        ("1:cpu:/\n", {"cpu__cpu_0cfs_quota_us": "-1\n", "cpu__cpu_0cfs_period_us": "100000\n"}, math.inf, 64),
+        ("1:cpuset:/\n", {"cpuset__cpu_0cfs_quota_us": "100000", "cpuset__cpu_0cfs_period_us": "100000"}, math.inf, 64),
+    ],
+)  # fmt: skip
+def test_a_container_s_share_of_time_limits_the_cores(tmp_path, monkeypatch, groups, files, quota, cores):
+    fake_cgroups(tmp_path, monkeypatch, groups, **files)
+    assert (machine.quota(), machine.cores()) == (quota, cores)
+
+
+def test_without_cgroups_all_cores_count(tmp_path, monkeypatch):
+    fake_cgroups(tmp_path, monkeypatch, "")
+    (tmp_path / "groups").unlink()
+    assert machine.quota() == math.inf
+    assert machine.cores() == 64
+
+
+def test_a_share_of_more_than_the_cores_adds_none(tmp_path, monkeypatch):
+    fake_cgroups(tmp_path, monkeypatch, "0::/\n", cpu_0max="900000 100000")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3}, raising=False)
+    assert machine.cores() == 2

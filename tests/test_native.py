@@ -7,13 +7,18 @@ import os
 import platform
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from numba import njit
 
 from strategies import ZOO, Case, case
-from warpladder import nets, params
+from warpladder import data, nets, params, train
 from warpladder.config import TrainConfig
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Upsample2d
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
@@ -22,6 +27,7 @@ from warpladder.trainers.base import State
 from warpladder.trainers.native.layout import Layout
 from warpladder.trainers.native.pages import Pages, room
 from warpladder.trainers.native.plan import Plan, fuse
+from warpladder.trainers.native.sync import ARRIVED, GENERATION, SLEEPERS, SPINS, atomic_add, atomic_load, barrier
 from warpladder.trainers.native.trainer import NativeTrainer
 from warpladder.verify import verify
 
@@ -207,3 +213,76 @@ def test_vectors_are_those_of_the_processor_that_numba_compiles_for(processor: s
     code = "from warpladder.trainers.native.emit import LANES, TOGETHER, WIDTH; print(LANES, WIDTH, TOGETHER)"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(lanes), "16", str(lanes // 8)]
+
+
+def test_more_threads_than_cores_do_not_wait_by_spinning() -> None:
+    """Eight threads on two cores: the processor's time is a few times that of one thread's waits, which spinning would make a hundredfold."""
+    calls, threads, cores = 2000, 8, 2
+    sync = np.zeros(16, np.int64)
+    meet_often(sync, 1, 1)  # compiled
+
+    def meet() -> None:
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, here[:cores])  # of this thread alone
+        meet_often(sync, threads, calls)
+
+    here = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    workers = [threading.Thread(target=meet, daemon=True) for _ in range(threads)]
+    used = time.process_time()
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert not any(worker.is_alive() for worker in workers)
+    assert sync[GENERATION] == calls and sync[ARRIVED] == sync[SLEEPERS] == 0
+    # whoever spins to the end for all others, SPINS of 25 ns or more in each of `threads` waits, needs some 100 us a wait
+    assert time.process_time() - used < 0.25 * calls * threads * SPINS * 25e-9
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_nobody_passes_a_barrier_before_all_have_come(threads: int) -> None:
+    """Each adds one to a shared number, waits, and finds what all have added, whoever sleeps."""
+    seen = np.zeros((threads, 300), np.int64)
+    shared, sync = np.zeros(1, np.int64), np.zeros(16, np.int64)
+    count_together(shared, np.zeros(16, np.int64), 1, np.zeros(1, np.int64))  # compiled
+    shared[:] = 0
+    with ThreadPoolExecutor(threads) as pool:
+        for future in [pool.submit(count_together, shared, sync, threads, seen[i]) for i in range(threads)]:
+            future.result(60)
+    assert (seen == threads * np.arange(1, 301)).all()
+
+
+@njit(nogil=True)
+def meet_often(sync, threads, calls):
+    for _ in range(calls):
+        barrier(sync, threads)
+
+
+@njit(nogil=True)
+def count_together(shared, sync, threads, seen):
+    for i in range(seen.shape[0]):
+        atomic_add(shared, 0, 1)
+        barrier(sync, threads)
+        seen[i] = atomic_load(shared, 0)
+        barrier(sync, threads)
+
+
+ASSISTED = """
+from warpladder import machine
+machine.cores = lambda: 3
+from warpladder import TrainConfig, data, nets, train
+from warpladder.ops.compiled import is_kept
+from warpladder.trainers.native import ahead
+run = train(nets.softmax((1, 8, 8)), data.load("digits"), TrainConfig(epochs=1), rung="native:threads=2")
+names = ["enter_thin_forward", "enter_thin_weight_gradient", "cross_entropy", "bias_gradient", "sgd", "train", "predict"]
+print([name for name in names if not is_kept(*ahead._found(name))], run.history[0].train_loss)
+"""
+
+
+def test_what_other_processes_compile_is_kept_and_the_same(tmp_path: Path) -> None:
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    said = subprocess.run([sys.executable, "-c", ASSISTED], env=environment, capture_output=True, text=True, check=True).stdout
+    run = train(nets.softmax((1, 8, 8)), data.load("digits"), TrainConfig(epochs=1), rung="native:threads=2")
+    assert said == f"[] {run.history[0].train_loss}\n"
+    authors = {path.name.split(".")[-3] for path in tmp_path.rglob("*.nbc")}
+    assert len(authors) >= 2  # the files' names say which process wrote them

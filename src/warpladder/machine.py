@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import platform
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -24,17 +25,55 @@ PACKAGES = ("warpladder", "numpy", "numba", "llvmlite", "scikit-learn", "scipy",
 FEATURES = ("avx", "avx2", "fma", "avx512f", "avx512vl", "avx512bf16", "amx-tile", "neon", "dotprod", "sve", "sve2")
 
 CGROUP = Path("/sys/fs/cgroup")  # where Linux tells a container's limits
+CGROUPS_OF_PROCESS = Path("/proc/self/cgroup")  # and in which groups this process is
 
 BURST = 5e-4  # seconds that one measurement takes: shorter than a scheduler's slice, so that some go undisturbed on a busy machine
 BURSTS = 24
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Cores that this process may use: those that it may be sent to, and no more than a container's share of their time is worth."""
     try:
-        return len(os.sched_getaffinity(0))
+        count = len(os.sched_getaffinity(0))
     except AttributeError:  # macOS and Windows bind no process to cores
-        return os.cpu_count() or 1
+        count = os.cpu_count() or 1
+    return max(1, min(count, math.ceil(min(quota(), count))))
+
+
+def quota() -> float:
+    """Cores that this process's containers let it keep busy: the least `cpu.max` (cgroup v2) or `cpu.cfs_quota_us` (v1) around it; else infinite.
+
+    Three tenths of a core's time come to 0.3.
+    """
+    return min((_limit(folder) for folder in _cgroups()), default=math.inf)
+
+
+def _cgroups() -> Iterator[Path]:
+    """The folders of the groups that this process belongs to, innermost first, as far as they can be seen; inside a container its own is often the root."""
+    try:
+        lines = CGROUPS_OF_PROCESS.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        lines = []
+    for line in [*lines, "0::/", ":cpu:/"]:  # what a container sees is mounted at the root, whatever its group is called outside
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        for root in (CGROUP / "cpu", CGROUP / "cpu,cpuacct") if controllers else (CGROUP, CGROUP / "unified"):
+            inside = root / path.lstrip("/")
+            yield from (folder for folder in (inside, *inside.parents) if folder.is_relative_to(root))
+
+
+def _limit(folder: Path) -> float:
+    """Cores that one group's limit of processor time is worth; infinite where it has none."""
+    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+        try:
+            most, period = (int(word) for name in names for word in (folder / name).read_text(encoding="ascii").split())
+        except (OSError, ValueError):  # no such file; or "max", which is no number
+            continue
+        if most > 0 and period > 0:  # -1 is cgroup v1's "no limit"
+            return most / period
+    return math.inf
 
 
 def facts(threads: int | None = None) -> dict[str, Any]:

@@ -78,6 +78,14 @@ def compiled(function: Callable | None = None, /, **options: Any) -> Any:
     return dispatcher
 
 
+def is_kept(dispatcher: Any, signature: tuple[Any, ...]) -> bool:
+    """Whether nothing is won by compiling a `compiled` function for these types now: the cache holds it, or there is no cache to keep it in."""
+    kept = getattr(dispatcher, "_cache", None)
+    if cache_folder() is None or kept is None:
+        return True
+    return kept._index_key(signature, dispatcher.targetctx.codegen()) in kept._cache_file._load_index()
+
+
 def _name(kept: Any, function: Callable) -> None:
     """Give a function's index a name that its line has no part in, and a stamp of what its file says: the folder does not know files of others."""
     line, base, stamp = function.__code__.co_firstlineno, kept._impl.filename_base, kept._cache_file._source_stamp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,13 +22,16 @@ class Compiling:
         self.say: Callable[[str], None] | None = None
         self._depth = 0
         self._began = 0.0
+        self._collects = False
 
     def begin(self) -> None:
         """Note that a function is being compiled: by itself, or because another that is being compiled calls it."""
         if self._depth == 0:
             self._began = time.perf_counter()
+            self._collects = gc.isenabled()
+            gc.disable()  # a compiler makes millions of objects that it needs to the end: looking for garbage takes a sixth of its time
             if self.say is not None:
-                self.say("compiling for this processor, which may take a minute: once, then the code is kept")
+                self.say("compiling for this processor, which takes some seconds: once, then the code is kept")
                 self.say = None
         self._depth += 1
 
@@ -36,15 +40,18 @@ class Compiling:
         self._depth -= 1
         if self._depth == 0:
             self.seconds += time.perf_counter() - self._began
+            if self._collects:
+                gc.enable()
 
     @contextmanager
     def told(self, say: Callable[[str], None] | None) -> Iterator[None]:
-        """Inside, the first compilation is said with this."""
-        self.say = say
+        """Inside, the first compilation is said with this; None leaves it to whoever has been told already."""
+        before = self.say
+        self.say = say or before
         try:
             yield
         finally:
-            self.say = None
+            self.say = None if self.say is None else before
 
 
 compiling = Compiling()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ops.compiled import compiled
+from .inner import inner
 from .simd import ADD, BIAS, LANES, MASK, RELU, STEP, STORE, TOGETHER, VECTORS, WIDE, WIDTH, ZERO, make_tile
 from .views import CHANNELS, HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
 
@@ -32,7 +32,7 @@ _gradient_tile = make_tile(ROWS, VECTORS, (ZERO, ADD), (STORE, STEP))
 _lone_gradient_tile = make_tile(ROWS, 1, (ZERO, ADD), (STORE, STEP))
 
 
-@compiled(nogil=True, inline="never")
+@inner
 def _offsets(at, first_pixel, pixels, x, y, gate, stride):  # type: ignore[no-untyped-def]
     """Fill the offset table: for each of `pixels` output pixels where its patch starts in x, and where it lies in y and gate."""
     span = at.shape[0] // KINDS
@@ -57,7 +57,7 @@ def _offsets(at, first_pixel, pixels, x, y, gate, stride):  # type: ignore[no-un
             at[kind * span + i] = at[kind * span + pixels - 1]
 
 
-@compiled(nogil=True)
+@inner
 def convolve(at, source, x, weights, w_at, kernel, stride, target, y, biases, bias_at, gates, gate, finish, pixel_range, panel_range):  # type: ignore[no-untyped-def]
     """y = finish(bias + x * w) for pixels and panels in the given ranges.
 
@@ -96,7 +96,7 @@ def convolve(at, source, x, weights, w_at, kernel, stride, target, y, biases, bi
                         _tile(table, p, left, right, (length, runs), result, ends, bias, mask, NO_STEP)
 
 
-@compiled(nogil=True, inline="never")
+@inner
 def _patch_offsets(at, x, kernel, channels, w_at):  # type: ignore[no-untyped-def]
     """Fill the offset table: for each element of a patch where it lies in x, counted from the patch, and where its weights lie in a panel."""
     span = at.shape[0] // KINDS
@@ -113,7 +113,7 @@ def _patch_offsets(at, x, kernel, channels, w_at):  # type: ignore[no-untyped-de
         at[span + extra] = at[span + m - 1]
 
 
-@compiled(nogil=True)
+@inner
 def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, w_at, add, tile_range, steps, step):  # type: ignore[no-untyped-def]
     """dw (panel, kernel row, kernel column, input channel, WIDTH) = sum over pixels of patch^T dy, for tiles of ROWS patch elements in a range.
 
@@ -153,7 +153,7 @@ def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, 
                 fresh = False
 
 
-@compiled(nogil=True)
+@inner
 def bias_gradient(slopes, dy, samples, target, b_at, add, first, last):  # type: ignore[no-untyped-def]
     """db[first:last] = sum over pixels of dy, channel by channel."""
     db = target[b_at + first : b_at + last]
@@ -168,7 +168,7 @@ def bias_gradient(slopes, dy, samples, target, b_at, add, first, last):  # type:
                     db[channel] += pixel[channel]
 
 
-@compiled(nogil=True)
+@inner
 def transpose(weights, w_at, kernel, inputs, outputs, target, t_at, block_range):  # type: ignore[no-untyped-def]
     """Weights for the input gradient: panels of input channels, taps in reverse, k over (tap, output channel).
 

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
-from ...ops.compiled import compiled
+from .emit import I64, intrinsic, pointers
+from .inner import inner
 from .simd import LANES, largest, prefetch, to_winner
 from .views import CHANNELS, HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
 
 AHEAD = 4  # samples between asking for one and reading it
 
 
-@compiled(nogil=True, inline="never")
-def place(view, sample, row, column):  # type: ignore[no-untyped-def]
-    """Where a pixel's channels begin."""
-    return view[OFFSET] + sample * view[SAMPLE] + row * view[ROW] + column * view[PIXEL]
+@intrinsic
+def place(typing, view, sample, row, column):  # type: ignore[no-untyped-def]
+    """Where a pixel's channels begin: an offset of the view, and strides along its sample, row and column."""
+
+    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        view, *indices = pointers(context, builder, signature, values)
+        at = builder.load(builder.gep(view, [I64(OFFSET)]))
+        for field, index in zip((SAMPLE, ROW, PIXEL), indices, strict=True):
+            at = builder.add(at, builder.mul(index, builder.load(builder.gep(view, [I64(field)]))))
+        return at
+
+    return types.int64(view, types.int64, types.int64, types.int64), emit
 
 
-@compiled(nogil=True)
+@inner
 def _prefetch_sample(pixels_u8, pixels_f32, indices, sample, last, features):  # type: ignore[no-untyped-def]
     """Ask memory for a sample that is soon to be read: shuffled samples lie where no hardware expects them."""
     if sample < last:
@@ -29,7 +39,7 @@ def _prefetch_sample(pixels_u8, pixels_f32, indices, sample, last, features):  #
                 prefetch(pixels_f32, indices[sample], at)
 
 
-@compiled(nogil=True)
+@inner
 def gather(pixels_u8, pixels_f32, indices, scale, target, y, channels, first, last):  # type: ignore[no-untyped-def]
     """y[first:last] = pixels[indices] * scale, from (channels, height, width) to channels-last. One of the two sources is empty."""
     area = y[HEIGHT] * y[WIDTH_]
@@ -58,7 +68,7 @@ def gather(pixels_u8, pixels_f32, indices, scale, target, y, channels, first, la
                         target[start + column * y[PIXEL] + channel] = value * scale
 
 
-@compiled(nogil=True)
+@inner
 def gather_rows(pixels_u8, pixels_f32, indices, scale, target, y, features, first, last):  # type: ignore[no-untyped-def]
     """y[first:last] = pixels[indices] * scale for flat samples."""
     bytes_ = pixels_u8.shape[0] > 0
@@ -76,7 +86,7 @@ def gather_rows(pixels_u8, pixels_f32, indices, scale, target, y, features, firs
                 out[i] = floats[i] * scale
 
 
-@compiled(nogil=True)
+@inner
 def relu(source, x, target, y, first, last):  # type: ignore[no-untyped-def]
     """y = x where x is not below 0 (a NaN passes), else 0, for samples in a range."""
     for sample in range(first, last):
@@ -88,7 +98,7 @@ def relu(source, x, target, y, first, last):  # type: ignore[no-untyped-def]
                     result[channel] = np.float32(0) if line[channel] < 0 else line[channel]
 
 
-@compiled(nogil=True)
+@inner
 def relu_gradient(source, y, slopes, dy, target, dx, first, last):  # type: ignore[no-untyped-def]
     """dx = dy where the output y is above 0, else 0."""
     for sample in range(first, last):
@@ -102,7 +112,7 @@ def relu_gradient(source, y, slopes, dy, target, dx, first, last):  # type: igno
                     result[channel] = above[channel] if line[channel] > 0 else np.float32(0)
 
 
-@compiled(nogil=True)
+@inner
 def pool(source, x, target, y, winners, winners_at, size, stride, first, last):  # type: ignore[no-untyped-def]
     """y = largest of each window; winners (sample, pixel, channel) int32 keeps which of its size * size pixels that is, the first among equals."""
     area = y[HEIGHT] * y[WIDTH_]
@@ -124,7 +134,7 @@ def pool(source, x, target, y, winners, winners_at, size, stride, first, last): 
                     target[out + channel] = best
 
 
-@compiled(nogil=True)
+@inner
 def pool_gradient(slopes, dy, winners, winners_at, size, stride, gates, gate, mask, target, dx, first, last):  # type: ignore[no-untyped-def]
     """dx = dy at each window's winner, summed where windows overlap, else 0; with `mask`, 0 where the pool's input was not above 0.
 
@@ -154,7 +164,7 @@ def pool_gradient(slopes, dy, winners, winners_at, size, stride, gates, gate, ma
                         )  # fmt: skip
 
 
-@compiled(nogil=True)
+@inner
 def upsample(source, x, target, y, scale, first, last):  # type: ignore[no-untyped-def]
     """Every pixel of x becomes scale x scale pixels of y."""
     for sample in range(first, last):
@@ -164,7 +174,7 @@ def upsample(source, x, target, y, scale, first, last):  # type: ignore[no-untyp
                 target[out : out + x[CHANNELS]] = source[start : start + x[CHANNELS]]
 
 
-@compiled(nogil=True)
+@inner
 def upsample_gradient(slopes, dy, target, dx, scale, first, last):  # type: ignore[no-untyped-def]
     """dx = sum of dy over each pixel's copies."""
     for sample in range(first, last):
@@ -180,7 +190,7 @@ def upsample_gradient(slopes, dy, target, dx, scale, first, last):  # type: igno
                         result[channel] += above[channel]
 
 
-@compiled(nogil=True)
+@inner
 def flatten(source, x, target, y, channels, first, last):  # type: ignore[no-untyped-def]
     """(row, column, channel) images to rows in PyTorch's order (channel, row, column)."""
     area = x[HEIGHT] * x[WIDTH_]
@@ -194,7 +204,7 @@ def flatten(source, x, target, y, channels, first, last):  # type: ignore[no-unt
                     target[at + channel * area] = source[start + channel]
 
 
-@compiled(nogil=True)
+@inner
 def unflatten(source, x, target, y, channels, first, last):  # type: ignore[no-untyped-def]
     """The way back: rows x in PyTorch's order to images y."""
     area = y[HEIGHT] * y[WIDTH_]
@@ -208,7 +218,7 @@ def unflatten(source, x, target, y, channels, first, last):  # type: ignore[no-u
                     target[out + channel] = source[at + channel * area]
 
 
-@compiled(nogil=True)
+@inner
 def read_out(source, x, channels, out, first, last):  # type: ignore[no-untyped-def]
     """(row, column, channel) images to rows of `out` (samples, features) in PyTorch's order."""
     area = x[HEIGHT] * x[WIDTH_]

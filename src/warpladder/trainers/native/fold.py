@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ops.compiled import compiled
+from .inner import inner
 from .simd import WIDTH
 
 
-@compiled(nogil=True, inline="never")
+@inner
 def tap(parity, row):  # type: ignore[no-untyped-def]
     """On which of two small pixels a kernel row falls."""
     return (row + 1 - parity) // 2 if parity == 0 else row // 2
 
 
-@compiled(nogil=True)
+@inner
 def fold(weights, w_at, inputs, panels, target, t_at, unit_range):  # type: ignore[no-untyped-def]
     """3x3 panels to four sets of 2x2 panels; a unit is one (parity, panel)."""
     line = inputs * WIDTH
@@ -40,7 +40,7 @@ def fold(weights, w_at, inputs, panels, target, t_at, unit_range):  # type: igno
                     part[i] += source[i]
 
 
-@compiled(nogil=True)
+@inner
 def unfold(folded, f_at, inputs, panels, target, t_at, panel_range):  # type: ignore[no-untyped-def]
     """Gradients of the folded weights to gradients of the 3x3 weights: each 3x3 weight is in one tap of every parity."""
     line = inputs * WIDTH
@@ -58,7 +58,7 @@ def unfold(folded, f_at, inputs, panels, target, t_at, panel_range):  # type: ig
                             out[i] += source[i]
 
 
-@compiled(nogil=True)
+@inner
 def fold_transpose(folded, f_at, inputs, outputs, target, t_at, block_range):  # type: ignore[no-untyped-def]
     """Folded weights to those of the input gradient: a 4x4 convolution of stride 2 over dy.
 

@@ -6,15 +6,15 @@ import math
 
 import numpy as np
 
-from ...ops.compiled import compiled
 from .emit import LANES
+from .inner import inner
 from .simd import exponentials, maximum_of
 from .views import HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
 
 LARGE = 1e250  # far enough below the largest float64 for one more factor
 
 
-@compiled(nogil=True)
+@inner
 def cross_entropy(source, x, labels, indices, classes, slopes, dx, share, first, last):  # type: ignore[no-untyped-def]
     """Sum over samples of -log softmax(x)[label] and the count of right answers; dx = (softmax - onehot) * share.
 
@@ -51,7 +51,7 @@ def cross_entropy(source, x, labels, indices, classes, slopes, dx, share, first,
     return loss + math.log(product), correct
 
 
-@compiled(nogil=True)
+@inner
 def cross_entropy_gradient(source, x, labels, indices, classes, slopes, dx, share, first, last):  # type: ignore[no-untyped-def]
     """dx of `cross_entropy` to the bit, without losses and right answers; its lines stand here again, since a call would cost as much as the losses."""
     for sample in range(first, last):
@@ -68,7 +68,7 @@ def cross_entropy_gradient(source, x, labels, indices, classes, slopes, dx, shar
         parts[labels[indices[sample]]] -= share
 
 
-@compiled(nogil=True)
+@inner
 def squared_error(source, x, goals, goal, channels, slopes, dx, share, first, last):  # type: ignore[no-untyped-def]
     """Sum over elements of (x - goal)^2; dx = 2 (x - goal) * share. share : 1 / elements in the whole batch."""
     loss = 0.0
@@ -86,7 +86,7 @@ def squared_error(source, x, goals, goal, channels, slopes, dx, share, first, la
     return loss
 
 
-@compiled(nogil=True)
+@inner
 def squared_error_gradient(source, x, goals, goal, channels, slopes, dx, share, first, last):  # type: ignore[no-untyped-def]
     """dx of `squared_error`, without the sum."""
     factor = np.float32(2) * share

@@ -1,4 +1,4 @@
-"""The operations of a program. All take (operands, memory, call) and give (loss, right answers).
+"""The operations of a program. All take (operands, memory, call) and give (loss, right answers). Those that a net needs are compiled.
 
 Operands begin with three views (views.py; an unused one is zeros). What follows them is said in
 each docstring, in order; plan.py writes them in that order. Kernels do the arithmetic; an
@@ -7,362 +7,357 @@ operation says which part of it is this thread's.
 
 from __future__ import annotations
 
-from ...ops.compiled import compiled
 from . import conv, elementwise, fold, losses, pixels, thin, update
-from .emit import LANES
-from .program import PACKED
+from .inner import inner
+from .memory import (
+    ACTIVATIONS,
+    F32,
+    GRADIENTS,
+    INDICES,
+    LABELS,
+    NUMBERS,
+    OFFSETS,
+    PACKED,
+    SCRATCH,
+    SLOTS,
+    U8,
+    WEIGHTS,
+    WINNERS,
+    bytes_2d,
+    cut,
+    floats,
+    floats_2d,
+    int32s,
+    int64s,
+)
+from .program import OPERANDS
 from .sharing import share
 from .views import FIELDS, HEIGHT, WIDTH_
 
+# where an instruction's views begin, and what follows them, of which there are REST numbers
+X, Y, Z, MORE = 0, FIELDS, 2 * FIELDS, 3 * FIELDS
+REST = OPERANDS - 1 - MORE
 
-@compiled(nogil=True)
-def _views(operands):  # type: ignore[no-untyped-def]
-    return operands[:FIELDS], operands[FIELDS : 2 * FIELDS], operands[2 * FIELDS : 3 * FIELDS], operands[3 * FIELDS :]
+
+@inner
+def _gradients(memory, call, steps):  # type: ignore[no-untyped-def]
+    """Where a weight gradient goes: to this share's gradients, or, where it steps the weights at once, to the weights."""
+    return floats(memory, WEIGHTS if steps else GRADIENTS, 0 if steps else call.slot)
 
 
-@compiled(nogil=True)
-def _sgd_step(memory, step):  # type: ignore[no-untyped-def]
+@inner
+def _sgd_step(memory, call):  # type: ignore[no-untyped-def]
     """Rate, clip and decay of SGD, for gradients that step the weights at once."""
-    return memory.numbers[step.number, 0], step.clip, memory.numbers[step.number, 3]
+    numbers = floats(memory, NUMBERS, call.step)
+    return numbers[0], call.settings.clip, numbers[3]
 
 
-@compiled(nogil=True)
+@inner
 def _images(x, y, z, rows, n):  # type: ignore[no-untyped-def]
     """How many images an instruction's views hold; samples as pixels are one image of one row that is n pixels wide."""
-    if not rows:
-        return n
-    x[WIDTH_] = n
-    y[WIDTH_] = n
-    z[WIDTH_] = n
-    return 1
+    if rows:
+        x[WIDTH_] = n
+        y[WIDTH_] = n
+        z[WIDTH_] = n
+    return 1 if rows else n
 
 
-@compiled(nogil=True)
 def gather(operands, memory, call):  # type: ignore[no-untyped-def]
     """y; channels."""
-    y, _, _, more = _views(operands)
     first, last = share(call.n, call.part, call.parts)
-    samples = call.samples
-    elementwise.gather(samples.u8, samples.f32, call.indices, samples.scale, memory.activations[call.slot], y, more[0], first, last)
+    elementwise.gather(
+        bytes_2d(memory, U8), floats_2d(memory, F32), cut(int64s(memory, INDICES, 0), call.first, call.n), call.settings.scale,
+        floats(memory, ACTIVATIONS, call.slot), cut(operands, X, FIELDS), operands[MORE], first, last,
+    )  # fmt: skip
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
-def _gather_from(y, features, memory, call):  # type: ignore[no-untyped-def]
+@inner
+def _gather_rows(y, features, memory, call):  # type: ignore[no-untyped-def]
     """This part's samples, to rows of y."""
     first, last = share(call.n, call.part, call.parts)
-    samples = call.samples
-    elementwise.gather_rows(samples.u8, samples.f32, call.indices, samples.scale, memory.activations[call.slot], y, features, first, last)
+    elementwise.gather_rows(
+        bytes_2d(memory, U8), floats_2d(memory, F32), cut(int64s(memory, INDICES, 0), call.first, call.n), call.settings.scale,
+        floats(memory, ACTIVATIONS, call.slot), y, features, first, last,
+    )  # fmt: skip
 
 
-@compiled(nogil=True)
 def gather_rows(operands, memory, call):  # type: ignore[no-untyped-def]
     """y; features."""
-    y, _, _, more = _views(operands)
-    _gather_from(y, more[0], memory, call)
+    _gather_rows(cut(operands, X, FIELDS), operands[MORE], memory, call)
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
 def convolve(operands, memory, call):  # type: ignore[no-untyped-def]
-    """x, y, gate; samples as pixels, kernel rows, kernel columns, stride, weight buffer, weights, bias, finish, panels, split by panels."""
-    x, y, gate, more = _views(operands)
+    """x, y, gate; samples as pixels, kernel rows, kernel columns, stride, array of the weights, weights, bias, finish, panels, split by panels."""
+    x, y, gate, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), cut(operands, MORE, REST)
     pixels = _images(x, y, gate, more[0], call.n) * y[HEIGHT] * y[WIDTH_]
-    panels = more[8]
-    if more[9]:
-        pixel_range, panel_range = (0, pixels), share(panels, call.part, call.parts)
-    else:
-        pixel_range, panel_range = share(pixels, call.part, call.parts), (0, panels)
-    activations = memory.activations[call.slot]
-    weights = memory.packed if more[4] == PACKED else memory.weights
+    by_panel = more[9] != 0
+    mine = share(more[8] if by_panel else pixels, call.part, call.parts)
+    pixel_range = (0, pixels) if by_panel else mine
+    panel_range = mine if by_panel else (0, more[8])
+    activations = floats(memory, ACTIVATIONS, call.slot)
     conv.convolve(
-        memory.offsets[call.thread], activations, x, weights, more[5], more[1:3], more[3],
-        activations, y, memory.weights, more[6], activations, gate, more[7], pixel_range, panel_range,
+        int64s(memory, OFFSETS, call.thread), activations, x, floats(memory, more[4], 0), more[5], cut(more, 1, 2), more[3],
+        activations, y, floats(memory, WEIGHTS, 0), more[6], activations, gate, more[7], pixel_range, panel_range,
     )  # fmt: skip
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
 def weight_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
     """x, dy; samples as pixels, kernel rows, kernel columns, stride, gradient, tiles, whether to step the weights instead."""
-    x, dy, unused, more = _views(operands)
-    images = _images(x, dy, unused, more[0], call.n)
+    x, dy, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, MORE, REST)
+    images = _images(x, dy, cut(operands, Z, FIELDS), more[0], call.n)
     steps = more[6] != 0
-    activations = memory.activations[call.slot]
+    activations = floats(memory, ACTIVATIONS, call.slot)
     conv.weight_gradient(
-        memory.offsets[call.thread], activations, x, more[1:3], more[3], activations, dy, images,
-        memory.weights if steps else memory.gradients[call.slot], more[4], call.add, share(more[5], call.part, call.parts),
-        steps, _sgd_step(memory, call.step),
+        int64s(memory, OFFSETS, call.thread), activations, x, cut(more, 1, 2), more[3], activations, dy, images,
+        _gradients(memory, call, steps), more[4], call.add, share(more[5], call.part, call.parts), steps, _sgd_step(memory, call),
     )  # fmt: skip
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
 def bias_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
     """dy; samples as pixels, gradient, channels."""
-    dy, unused, another, more = _views(operands)
-    images = _images(dy, unused, another, more[0], call.n)
+    dy, more = cut(operands, X, FIELDS), cut(operands, MORE, REST)
+    images = _images(dy, cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), more[0], call.n)
     first, last = share(more[2], call.part, call.parts)
-    conv.bias_gradient(memory.activations[call.slot], dy, images, memory.gradients[call.slot], more[1], call.add, first, last)
+    activations, gradients = floats(memory, ACTIVATIONS, call.slot), floats(memory, GRADIENTS, call.slot)
+    conv.bias_gradient(activations, dy, images, gradients, more[1], call.add, first, last)
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
 def transpose(operands, memory, call):  # type: ignore[no-untyped-def]
     """No views; weights, kernel rows, kernel columns, inputs, outputs, target, blocks."""
-    more = _views(operands)[3]
-    conv.transpose(memory.weights, more[0], more[1:3], more[3], more[4], memory.packed, more[5], share(more[6], call.part, call.parts))
+    more, weights, packed = cut(operands, MORE, REST), floats(memory, WEIGHTS, 0), floats(memory, PACKED, 0)
+    conv.transpose(weights, more[0], cut(more, 1, 2), more[3], more[4], packed, more[5], share(more[6], call.part, call.parts))
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
 def fold_weights(operands, memory, call):  # type: ignore[no-untyped-def]
     """No views; weights, inputs, panels, target."""
-    more = _views(operands)[3]
-    fold.fold(memory.weights, more[0], more[1], more[2], memory.packed, more[3], share(4 * more[2], call.part, call.parts))
+    more, weights, packed = cut(operands, MORE, REST), floats(memory, WEIGHTS, 0), floats(memory, PACKED, 0)
+    fold.fold(weights, more[0], more[1], more[2], packed, more[3], share(4 * more[2], call.part, call.parts))
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
 def transpose_folded(operands, memory, call):  # type: ignore[no-untyped-def]
     """No views; folded weights, inputs, outputs, target, blocks."""
-    more = _views(operands)[3]
-    fold.fold_transpose(memory.packed, more[0], more[1], more[2], memory.packed, more[3], share(more[4], call.part, call.parts))
+    more, packed = cut(operands, MORE, REST), floats(memory, PACKED, 0)
+    fold.fold_transpose(packed, more[0], more[1], more[2], packed, more[3], share(more[4], call.part, call.parts))
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
 def unfold_gradients(operands, memory, call):  # type: ignore[no-untyped-def]
     """No views; folded gradients, inputs, panels, gradient."""
-    more = _views(operands)[3]
-    gradients = memory.gradients[call.slot]
+    more, gradients = cut(operands, MORE, REST), floats(memory, GRADIENTS, call.slot)
     fold.unfold(gradients, more[0], more[1], more[2], gradients, more[3], share(more[2], call.part, call.parts))
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
+@inner
+def _thin_forward(operands, memory, call):  # type: ignore[no-untyped-def]
+    x, y, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, MORE, REST)
+    first, last = share(call.n, call.part, call.parts)
+    activations, weights = floats(memory, ACTIVATIONS, call.slot), floats(memory, WEIGHTS, 0)
+    thin.forward(
+        int64s(memory, OFFSETS, call.thread), floats(memory, SCRATCH, call.thread), activations, x, weights, more[0], more[1], more[2],
+        activations, y, weights, more[3], more[4], first, last,
+    )  # fmt: skip
+
+
 def thin_forward(operands, memory, call):  # type: ignore[no-untyped-def]
     """x, y; weights, pitch, outputs, bias, whether a ReLU follows, (unused)."""
-    x, y, _, more = _views(operands)
-    first, last = share(call.n, call.part, call.parts)
-    activations = memory.activations[call.slot]
-    thin.forward(
-        memory.offsets[call.thread], memory.scratch[call.thread], activations, x, memory.weights, more[0], more[1], more[2],
-        activations, y, memory.weights, more[3], more[4], first, last,
-    )  # fmt: skip
+    _thin_forward(operands, memory, call)
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
-def _reads_bytes(samples, features):  # type: ignore[no-untyped-def]
-    """Whether a thin first layer can work on the bytes themselves."""
-    return samples.u8.shape[0] > 0 and features % LANES == 0
-
-
-@compiled(nogil=True)
 def enter_thin_forward(operands, memory, call):  # type: ignore[no-untyped-def]
-    """x, y; weights, pitch, outputs, bias, whether a ReLU follows, features. Samples that are not bytes are gathered to x first."""
-    x, y, _, more = _views(operands)
-    samples = call.samples
-    if not _reads_bytes(samples, more[5]):
-        _gather_from(x, more[5], memory, call)
-        return thin_forward(operands, memory, call)
+    """x, y; weights, pitch, outputs, bias, whether a ReLU follows, features. The samples are bytes, and read where they lie."""
+    more, weights = cut(operands, MORE, REST), floats(memory, WEIGHTS, 0)
     first, last = share(call.n, call.part, call.parts)
     pixels.forward(
-        memory.offsets[call.thread], memory.scratch[call.thread], samples.u8, call.indices, samples.scale, memory.weights, more[0], more[1], more[5],
-        more[2], memory.activations[call.slot], y, memory.weights, more[3], more[4], first, last,
+        int64s(memory, OFFSETS, call.thread), floats(memory, SCRATCH, call.thread), bytes_2d(memory, U8), cut(int64s(memory, INDICES, 0), call.first, call.n),
+        call.settings.scale, weights, more[0], more[1], more[5], more[2],
+        floats(memory, ACTIVATIONS, call.slot), cut(operands, Y, FIELDS), weights, more[3], more[4], first, last,
     )  # fmt: skip
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
+def gather_thin_forward(operands, memory, call):  # type: ignore[no-untyped-def]
+    """As `enter_thin_forward`, of any samples: they are gathered to x first."""
+    _gather_rows(cut(operands, X, FIELDS), operands[MORE + 5], memory, call)
+    _thin_forward(operands, memory, call)
+    return 0.0, 0.0
+
+
 def enter_thin_weight_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
-    """x, dy; gradient, pitch, outputs, panels, whether to step the weights instead, features."""
-    _, dy, _, more = _views(operands)
-    samples = call.samples
-    if not _reads_bytes(samples, more[5]):
-        return thin_weight_gradient(operands, memory, call)
+    """x, dy; gradient, pitch, outputs, panels, whether to step the weights instead, features. The samples are bytes, and read where they lie."""
+    more = cut(operands, MORE, REST)
     steps = more[4] != 0
     pixels.weight_gradient(
-        memory.offsets[call.thread], samples.u8, call.indices, samples.scale, more[5], memory.activations[call.slot], dy, call.n,
-        memory.weights if steps else memory.gradients[call.slot], more[0], more[1], more[2], call.add, share(more[3], call.part, call.parts),
-        steps, _sgd_step(memory, call.step),
+        int64s(memory, OFFSETS, call.thread), bytes_2d(memory, U8), cut(int64s(memory, INDICES, 0), call.first, call.n), call.settings.scale, more[5],
+        floats(memory, ACTIVATIONS, call.slot), cut(operands, Y, FIELDS), call.n, _gradients(memory, call, steps),
+        more[0], more[1], more[2], call.add, share(more[3], call.part, call.parts), steps, _sgd_step(memory, call),
     )  # fmt: skip
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
 def thin_input_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
     """dy, dx, gate; weights, pitch, outputs, whether to mask by the gate."""
-    dy, dx, gate, more = _views(operands)
+    dy, dx, gate, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), cut(operands, MORE, REST)
     first, last = share(call.n, call.part, call.parts)
-    activations = memory.activations[call.slot]
+    activations = floats(memory, ACTIVATIONS, call.slot)
     thin.input_gradient(
-        memory.offsets[call.thread], activations, dy, memory.weights, more[0], more[1], more[2],
+        int64s(memory, OFFSETS, call.thread), activations, dy, floats(memory, WEIGHTS, 0), more[0], more[1], more[2],
         activations, dx, activations, gate, more[3], first, last,
     )  # fmt: skip
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
 def thin_weight_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
     """x, dy; gradient, pitch, outputs, panels, whether to step the weights instead."""
-    x, dy, _, more = _views(operands)
+    more = cut(operands, MORE, REST)
     steps = more[4] != 0
-    activations = memory.activations[call.slot]
+    activations = floats(memory, ACTIVATIONS, call.slot)
     thin.weight_gradient(
-        memory.offsets[call.thread], activations, x, activations, dy, call.n,
-        memory.weights if steps else memory.gradients[call.slot], more[0], more[1], more[2], call.add, share(more[3], call.part, call.parts),
-        steps, _sgd_step(memory, call.step),
+        int64s(memory, OFFSETS, call.thread), activations, cut(operands, X, FIELDS), activations, cut(operands, Y, FIELDS), call.n,
+        _gradients(memory, call, steps), more[0], more[1], more[2], call.add, share(more[3], call.part, call.parts),
+        steps, _sgd_step(memory, call),
     )  # fmt: skip
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
 def relu(operands, memory, call):  # type: ignore[no-untyped-def]
     """x, y."""
-    x, y, _, _ = _views(operands)
     first, last = share(call.n, call.part, call.parts)
-    activations = memory.activations[call.slot]
-    elementwise.relu(activations, x, activations, y, first, last)
+    activations = floats(memory, ACTIVATIONS, call.slot)
+    elementwise.relu(activations, cut(operands, X, FIELDS), activations, cut(operands, Y, FIELDS), first, last)
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
 def relu_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
     """y, dy, dx."""
-    y, dy, dx, _ = _views(operands)
+    y, dy, dx = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, Z, FIELDS)
     first, last = share(call.n, call.part, call.parts)
-    activations = memory.activations[call.slot]
+    activations = floats(memory, ACTIVATIONS, call.slot)
     elementwise.relu_gradient(activations, y, activations, dy, activations, dx, first, last)
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
 def pool(operands, memory, call):  # type: ignore[no-untyped-def]
     """x, y; winners, size, stride."""
-    x, y, _, more = _views(operands)
+    x, y, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, MORE, REST)
     first, last = share(call.n, call.part, call.parts)
-    activations = memory.activations[call.slot]
-    elementwise.pool(activations, x, activations, y, memory.winners[call.slot], more[0], more[1], more[2], first, last)
+    activations, winners = floats(memory, ACTIVATIONS, call.slot), int32s(memory, WINNERS, call.slot)
+    elementwise.pool(activations, x, activations, y, winners, more[0], more[1], more[2], first, last)
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
 def pool_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
     """dy, dx, y; winners, size, stride, whether a ReLU stands before the pool."""
-    dy, dx, y, more = _views(operands)
+    dy, dx, y, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), cut(operands, MORE, REST)
     first, last = share(call.n, call.part, call.parts)
-    activations = memory.activations[call.slot]
-    winners = memory.winners[call.slot]
+    activations, winners = floats(memory, ACTIVATIONS, call.slot), int32s(memory, WINNERS, call.slot)
     elementwise.pool_gradient(activations, dy, winners, more[0], more[1], more[2], activations, y, more[3], activations, dx, first, last)
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
 def upsample(operands, memory, call):  # type: ignore[no-untyped-def]
     """x, y; scale."""
-    x, y, _, more = _views(operands)
     first, last = share(call.n, call.part, call.parts)
-    activations = memory.activations[call.slot]
-    elementwise.upsample(activations, x, activations, y, more[0], first, last)
+    activations = floats(memory, ACTIVATIONS, call.slot)
+    elementwise.upsample(activations, cut(operands, X, FIELDS), activations, cut(operands, Y, FIELDS), operands[MORE], first, last)
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
 def upsample_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
     """dy, dx; scale."""
-    dy, dx, _, more = _views(operands)
     first, last = share(call.n, call.part, call.parts)
-    activations = memory.activations[call.slot]
-    elementwise.upsample_gradient(activations, dy, activations, dx, more[0], first, last)
+    activations = floats(memory, ACTIVATIONS, call.slot)
+    elementwise.upsample_gradient(activations, cut(operands, X, FIELDS), activations, cut(operands, Y, FIELDS), operands[MORE], first, last)
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
 def flatten(operands, memory, call):  # type: ignore[no-untyped-def]
     """x, y; channels."""
-    x, y, _, more = _views(operands)
     first, last = share(call.n, call.part, call.parts)
-    activations = memory.activations[call.slot]
-    elementwise.flatten(activations, x, activations, y, more[0], first, last)
+    activations = floats(memory, ACTIVATIONS, call.slot)
+    elementwise.flatten(activations, cut(operands, X, FIELDS), activations, cut(operands, Y, FIELDS), operands[MORE], first, last)
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
 def unflatten(operands, memory, call):  # type: ignore[no-untyped-def]
     """dy, dx; channels."""
-    dy, dx, _, more = _views(operands)
     first, last = share(call.n, call.part, call.parts)
-    activations = memory.activations[call.slot]
-    elementwise.unflatten(activations, dy, activations, dx, more[0], first, last)
+    activations = floats(memory, ACTIVATIONS, call.slot)
+    elementwise.unflatten(activations, cut(operands, X, FIELDS), activations, cut(operands, Y, FIELDS), operands[MORE], first, last)
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
 def cross_entropy(operands, memory, call):  # type: ignore[no-untyped-def]
     """x, dx; classes."""
-    x, dx, _, more = _views(operands)
     first, last = share(call.n, call.part, call.parts)
-    activations = memory.activations[call.slot]
-    labels = call.samples.labels
-    loss, correct = losses.cross_entropy(activations, x, labels, call.indices, more[0], activations, dx, call.inverse, first, last)
+    activations = floats(memory, ACTIVATIONS, call.slot)
+    loss, correct = losses.cross_entropy(
+        activations, cut(operands, X, FIELDS), int32s(memory, LABELS, 0), cut(int64s(memory, INDICES, 0), call.first, call.n), operands[MORE],
+        activations, cut(operands, Y, FIELDS), call.inverse, first, last,
+    )  # fmt: skip
     return loss, float(correct)
 
 
-@compiled(nogil=True)
 def cross_entropy_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
     """As `cross_entropy`, without loss and right answers."""
-    x, dx, _, more = _views(operands)
     first, last = share(call.n, call.part, call.parts)
-    activations = memory.activations[call.slot]
-    labels = call.samples.labels
-    losses.cross_entropy_gradient(activations, x, labels, call.indices, more[0], activations, dx, call.inverse, first, last)
+    activations = floats(memory, ACTIVATIONS, call.slot)
+    losses.cross_entropy_gradient(
+        activations, cut(operands, X, FIELDS), int32s(memory, LABELS, 0), cut(int64s(memory, INDICES, 0), call.first, call.n), operands[MORE],
+        activations, cut(operands, Y, FIELDS), call.inverse, first, last,
+    )  # fmt: skip
     return 0.0, 0.0
 
 
-@compiled(nogil=True)
 def squared_error(operands, memory, call):  # type: ignore[no-untyped-def]
     """x, goal, dx; channels."""
-    x, goal, dx, more = _views(operands)
+    x, goal, dx, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), cut(operands, MORE, REST)
     first, last = share(call.n, call.part, call.parts)
-    activations = memory.activations[call.slot]
+    activations = floats(memory, ACTIVATIONS, call.slot)
     return losses.squared_error(activations, x, activations, goal, more[0], activations, dx, call.inverse, first, last), 0.0
 
 
-@compiled(nogil=True)
 def squared_error_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
     """As `squared_error`, without the loss."""
-    x, goal, dx, more = _views(operands)
+    x, goal, dx, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), cut(operands, MORE, REST)
     first, last = share(call.n, call.part, call.parts)
-    activations = memory.activations[call.slot]
+    activations = floats(memory, ACTIVATIONS, call.slot)
     losses.squared_error_gradient(activations, x, activations, goal, more[0], activations, dx, call.inverse, first, last)
+    return 0.0, 0.0
+
+
+def sgd(operands, memory, call):  # type: ignore[no-untyped-def]
+    """No views; first, last + 1."""
+    more = cut(operands, MORE, REST)
+    first, last = share(more[1] - more[0], call.part, call.parts)
+    update.sgd(
+        floats(memory, WEIGHTS, 0), memory, call.add, floats(memory, SLOTS, 0), floats(memory, SCRATCH, call.thread),
+        floats(memory, NUMBERS, call.step), call.settings.clip, more[0] + first, more[0] + last,
+    )  # fmt: skip
+    return 0.0, 0.0
+
+
+def by_rule(operands, memory, call):  # type: ignore[no-untyped-def]
+    """No views; first, last + 1. The optimizer is the call's."""
+    more = cut(operands, MORE, REST)
+    first, last = share(more[1] - more[0], call.part, call.parts)
+    update.by_rule(
+        call.settings.rule, floats(memory, WEIGHTS, 0), memory, call.add, floats(memory, SLOTS, 0), floats(memory, SCRATCH, call.thread),
+        floats(memory, NUMBERS, call.step), call.settings.clip, more[0] + first, more[0] + last,
+    )  # fmt: skip
     return 0.0, 0.0
 
 
 #: What takes the place of a loss in steps that report none.
 WITHOUT_LOSS = {cross_entropy: cross_entropy_gradient, squared_error: squared_error_gradient}
 
-
-@compiled(nogil=True)
-def sgd(operands, memory, call):  # type: ignore[no-untyped-def]
-    """No views; first, last + 1."""
-    more = _views(operands)[3]
-    first, last = share(more[1] - more[0], call.part, call.parts)
-    update.sgd(
-        memory.weights, memory.gradients, call.add, memory.slots, memory.scratch[call.thread], memory.numbers[call.step.number], call.step.clip,
-        more[0] + first, more[0] + last,
-    )  # fmt: skip
-    return 0.0, 0.0
-
-
-@compiled(nogil=True)
-def by_rule(operands, memory, call):  # type: ignore[no-untyped-def]
-    """No views; first, last + 1. The optimizer is the call's."""
-    more = _views(operands)[3]
-    first, last = share(more[1] - more[0], call.part, call.parts)
-    update.by_rule(
-        call.step.rule, memory.weights, memory.gradients, call.add, memory.slots, memory.scratch[call.thread],
-        memory.numbers[call.step.number], call.step.clip, more[0] + first, more[0] + last,
-    )  # fmt: skip
-    return 0.0, 0.0
+#: What takes the place of an operation on the data set's bytes where the samples are floats, or their rows no whole vectors.
+GATHERED = {enter_thin_forward: gather_thin_forward, enter_thin_weight_gradient: thin_weight_gradient}

@@ -13,8 +13,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from ...ops.compiled import compiled
 from .emit import I64, LANES, VECTOR, WIDE, WIDTH, chosen, counted, fma, horizontal, intrinsic, load, pointers, splat, store, zeros
+from .inner import inner
 from .simd import ADD, STEP, STORE, ZERO, prefetch, sgd_step
 from .thin import OUTPUTS, SAMPLES, VECTORS
 from .views import OFFSET, SAMPLE
@@ -115,7 +115,7 @@ _tile = _make_tile(VECTORS)
 _half_tile = _make_tile(1)
 
 
-@compiled(nogil=True)
+@inner
 def forward(at, sums, pixels, indices, scale, weights, w_at, pitch, features, outputs, target, y, biases, bias_at, relu, first, last):  # type: ignore[no-untyped-def]
     """y[first:last] = scale * pixels[indices] w^T + b, with a ReLU if asked for."""
     floor = np.float32(0) if relu else np.float32(-np.inf)  # no branch in the loop: nobody can predict a ReLU
@@ -139,7 +139,7 @@ def forward(at, sums, pixels, indices, scale, weights, w_at, pitch, features, ou
                         target[row + j] = floor if value < floor else value  # a NaN stays
 
 
-@compiled(nogil=True)
+@inner
 def weight_gradient(  # type: ignore[no-untyped-def]
     at, pixels, indices, scale, features, slopes, dy, samples, target, w_at, pitch, outputs, add, panel_range, steps, step
 ):

@@ -17,7 +17,8 @@ from ...optimizers import SGD
 from . import operations as do
 from .conv import BLOCK, CHUNK, ROWS
 from .layout import Layout, Stored, padded
-from .program import OPERANDS, PACKED, WEIGHTS, Sections
+from .memory import PACKED, WEIGHTS
+from .program import OPERANDS, Sections
 from .simd import MASK, STORE, WIDTH
 from .simd import RELU as WITH_RELU
 from .tensors import Arena, Tensor

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
+from numba import typeof, types
 from numba.core import cgutils
 
 from ...errors import ConfigError
@@ -21,47 +21,14 @@ from .emit import intrinsic
 
 OPERANDS = 48  # length of a row of the table, in whole numbers
 
-# which buffer a weight operand names
-WEIGHTS, PACKED = range(2)
-
 RESULT = types.UniTuple(types.float64, 2)  # of every operation: the loss and the right answers it found
 RULE = (types.float32[::1],) * 5  # arguments of an optimizer's loop: weights, gradient, two slots, the step's numbers
 
 
-class Memory(NamedTuple):
-    """Everything a program reads and writes, except the samples of the step.
+class Settings(NamedTuple):
+    """What is the same at all steps of a call."""
 
-    activations, gradients, winners : a row a share; threads that work together share row 0.
-    packed : weights rearranged for this step (transposed, folded). offsets, scratch : a row a thread.
-    """
-
-    activations: np.ndarray  # (shares, floats) float32
-    winners: np.ndarray  # (shares, numbers) int32
-    gradients: np.ndarray  # (shares, parameters and folded gradients) float32
-    weights: np.ndarray  # (parameters,) float32
-    slots: np.ndarray  # (slots * parameters,) float32: the optimizer's, one after the other
-    packed: np.ndarray  # (floats,) float32
-    offsets: np.ndarray  # (threads, entries of the offset tables) int64
-    scratch: np.ndarray  # (threads, floats) float32
-    sync: np.ndarray  # (16,) int64
-    numbers: np.ndarray  # (steps, NUMBERS) float32: what each step's update is made with, as the optimizer lays it out
-    loss: np.ndarray  # (threads, steps) float64
-    correct: np.ndarray  # (threads, steps) int64
-
-
-class Samples(NamedTuple):
-    """The training set: one of the two pixel arrays is empty."""
-
-    u8: np.ndarray  # (samples, features) uint8
-    f32: np.ndarray  # (samples, features) float32
-    labels: np.ndarray  # (samples,) int32
-    scale: np.float32
-
-
-class Step(NamedTuple):
-    """What the weights are updated with at one step."""
-
-    number: int  # row of `Memory.numbers`
+    scale: np.float32  # what a stored sample is multiplied by
     clip: np.float32  # infinite for no clipping
     rule: int  # where the optimizer's compiled loop lies; 0 where an operation of ours takes its place
 
@@ -73,12 +40,12 @@ class Call(NamedTuple):
     thread: int
     part: int  # this thread does the part-th of `parts` parts
     parts: int
+    first: int  # the block's first sample, by its place in `Memory.indices`
     n: int
     add: int  # whether earlier blocks left gradients to add to; for the update, how many gradients to sum
-    indices: np.ndarray  # (n,) int64: which samples
-    samples: Samples
-    step: Step
+    step: int  # row of `Memory.numbers`
     inverse: np.float32  # 1 / loss terms in the whole batch
+    settings: Settings
 
 
 class Sections(NamedTuple):
@@ -89,6 +56,14 @@ class Sections(NamedTuple):
     backward: tuple[int, int]  # for every block of samples: the loss, then its gradients
     collect: tuple[int, int]  # after a share's last block: gradients put in order
     update: tuple[int, int]  # once a step, all threads
+
+
+#: the types of an operation's arguments: its operands, `Memory.table`, and the call
+OPERATION = (
+    types.int64[::1],
+    types.int64[::1],
+    typeof(Call(0, 0, 0, 1, 0, 0, 0, 0, np.float32(0), Settings(np.float32(0), np.float32(0), 0))),
+)
 
 
 def address(operation: Callable, signature: tuple[Any, ...], result: Any = RESULT) -> int:

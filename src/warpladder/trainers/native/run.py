@@ -9,42 +9,47 @@ too large to keep a gradient a thread.
 from __future__ import annotations
 
 import numpy as np
+from numba import typeof, types
 
 from ...ops.compiled import compiled
 from .elementwise import read_out
-from .program import Call, Step, call_at
+from .inner import operation
+from .memory import ACTIVATIONS, CORRECT, INDICES, LOSS, SYNC, cut, doubles, floats, int64s
+from .program import OPERANDS, Call, Sections, Settings, call_at
 from .sharing import share
 from .sync import barrier
 
 
-@compiled(nogil=True)
-def _section(program, section, memory, call):  # type: ignore[no-untyped-def]
+@operation
+def section(program, section, memory, call):  # type: ignore[no-untyped-def]
     """Run a section's rows; with several parts, wait for each other after each. Returns the loss and the right answers of this part."""
     loss, correct = 0.0, 0.0
+    sync = int64s(memory, SYNC, 0)
     for i in range(section[0], section[1]):
-        row = program[i]
-        more, right = call_at(row[0], row[1:], memory, call)
+        row = cut(program, i * OPERANDS, OPERANDS)
+        more, right = call_at(row[0], cut(row, 1, OPERANDS - 1), memory, call)
         loss += more
         correct += right
-        barrier(memory.sync, call.parts)
+        barrier(sync, call.parts)
     return loss, correct
 
 
-@compiled(nogil=True)
-def train(thread, threads, together, block, program, sections, memory, samples, indices, batch, terms, clip, rule):  # type: ignore[no-untyped-def]
-    """Train every batch of `indices`, the samples of consecutive steps; every thread calls this with its number.
+@compiled(nogil=True, error_model="numpy", no_cfunc_wrapper=True)
+def train(thread, threads, together, block, programs, sections, memory, batch, terms, settings):  # type: ignore[no-untyped-def]
+    """Train every batch of `Memory.indices`, the samples of consecutive steps; every thread calls this with its number.
 
-    program : a row an instruction, beginning with its operation's address. block : samples that go through the layers at
-    once. terms : loss terms of a sample (1, or its elements for MSE). clip, rule : as in `Step`.
+    programs : for each thread a row an instruction, beginning with its operation's address; operations write the block's size to it.
+    memory : `Memory.table`. block : samples that go through the layers at once. terms : loss terms of a sample (1, or its elements for MSE).
     """
-    program = program.copy()  # operations write the block's size to it
-    steps = (indices.shape[0] + batch - 1) // batch
+    program = programs[thread]
+    total = int64s(memory, INDICES, 0).shape[0]
+    steps = (total + batch - 1) // batch
+    sync, losses, corrects = int64s(memory, SYNC, 0), doubles(memory, LOSS, thread), int64s(memory, CORRECT, thread)
     for i in range(steps):
-        step = Step(i, clip, rule)
-        chosen = indices[i * batch : min((i + 1) * batch, indices.shape[0])]
-        size = chosen.shape[0]
+        begin = i * batch
+        size = min(batch, total - begin)
         inverse = np.float32(1.0 / (size * terms))
-        _section(program, sections.prepare, memory, Call(0, thread, thread, threads, 0, 0, chosen, samples, step, inverse))
+        section(program, sections.prepare, memory, Call(0, thread, thread, threads, begin, 0, 0, i, inverse, settings))
         if together:
             slot, part, parts, first, last, shares = 0, thread, threads, 0, size, 1
         else:
@@ -53,27 +58,28 @@ def train(thread, threads, together, block, program, sections, memory, samples, 
         loss, correct = 0.0, 0.0
         for start in range(first, last, block):
             n = min(block, last - start)
-            call = Call(slot, thread, part, parts, n, 0 if start == first else 1, chosen[start : start + n], samples, step, inverse)
-            _section(program, sections.forward, memory, call)
-            more, right = _section(program, sections.backward, memory, call)
+            call = Call(slot, thread, part, parts, begin + start, n, 0 if start == first else 1, i, inverse, settings)
+            section(program, sections.forward, memory, call)
+            more, right = section(program, sections.backward, memory, call)
             loss += more
             correct += right
         if last > first:
-            _section(program, sections.collect, memory, Call(slot, thread, part, parts, 0, 0, chosen, samples, step, inverse))
-        memory.loss[thread, i] = loss / terms
-        memory.correct[thread, i] = int(correct)
-        barrier(memory.sync, threads)
-        _section(program, sections.update, memory, Call(0, thread, thread, threads, 0, shares, chosen, samples, step, inverse))
-        barrier(memory.sync, threads)
+            section(program, sections.collect, memory, Call(slot, thread, part, parts, begin, 0, 0, i, inverse, settings))
+        losses[i] = loss / terms
+        corrects[i] = int(correct)
+        barrier(sync, threads)
+        section(program, sections.update, memory, Call(0, thread, thread, threads, begin, 0, shares, i, inverse, settings))
+        barrier(sync, threads)
 
 
-@compiled(nogil=True)
-def predict(thread, threads, together, block, program, sections, memory, samples, indices, out_view, channels, out, step):  # type: ignore[no-untyped-def]
-    """out (samples, features) = the net's output for the samples in `indices`, in PyTorch's order; nothing is trained."""
-    program = program.copy()
+@compiled(nogil=True, error_model="numpy", no_cfunc_wrapper=True)
+def predict(thread, threads, together, block, programs, sections, memory, out_view, channels, out, settings):  # type: ignore[no-untyped-def]
+    """out (samples, features) = the net's output for the samples in `Memory.indices`, in PyTorch's order; nothing is trained."""
+    program = programs[thread]
     total = out.shape[0]
     nothing = np.float32(0)
-    _section(program, sections.prepare, memory, Call(0, thread, thread, threads, 0, 0, indices, samples, step, nothing))
+    sync = int64s(memory, SYNC, 0)
+    section(program, sections.prepare, memory, Call(0, thread, thread, threads, 0, 0, 0, 0, nothing, settings))
     if together:
         slot, part, parts, first, last = 0, thread, threads, 0, total
     else:
@@ -81,9 +87,17 @@ def predict(thread, threads, together, block, program, sections, memory, samples
         first, last = share(total, thread, threads)
     for start in range(first, last, block):
         n = min(block, last - start)
-        _section(
-            program, sections.forward, memory, Call(slot, thread, part, parts, n, 0, indices[start : start + n], samples, step, nothing)
-        )
+        section(program, sections.forward, memory, Call(slot, thread, part, parts, start, n, 0, 0, nothing, settings))
         lo, hi = share(n, part, parts)
-        read_out(memory.activations[slot], out_view, channels, out[start : start + n], lo, hi)
-        barrier(memory.sync, parts)
+        read_out(floats(memory, ACTIVATIONS, slot), out_view, channels, out[start : start + n], lo, hi)
+        barrier(sync, parts)
+
+
+_COMMON = (types.int64, types.int64, types.boolean, types.int64, types.int64[:, ::1], typeof(Sections(*[(0, 0)] * 5)), types.int64[::1])
+_SETTINGS = typeof(Settings(np.float32(0), np.float32(0), 0))
+
+#: what Python calls, by name: the function and the types of its arguments, the only ones that it is compiled for
+ENTRIES = {
+    "train": (train, (*_COMMON, types.int64, types.int64, _SETTINGS)),
+    "predict": (predict, (*_COMMON, types.int64[::1], types.int64, types.float32[:, ::1], _SETTINGS)),
+}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...ops.compiled import compiled
+from .inner import inner
 
 
-@compiled(nogil=True)
+@inner
 def share(total, part, parts):  # type: ignore[no-untyped-def]
     """The part-th of `parts` nearly equal ranges of 0..total-1; the first ones are the larger."""
     size, rest = divmod(total, parts)

@@ -1,7 +1,8 @@
-"""What threads inside compiled code need to wait for each other: atomics, and a barrier that spins.
+"""What threads inside compiled code need to wait for each other: atomics, and a barrier that spins, and then sleeps.
 
 A barrier of the operating system costs several microseconds, a step of a small net a few
-dozen: so threads spin, and give the core away only when the wait turns out long.
+dozen: so threads spin. One that waits for longer than any share of a step takes waits for a thread that has no
+core, and keeps it from one by spinning: where more threads want to run than there are cores, all would wait for those that spin. So it sleeps.
 """
 
 from __future__ import annotations
@@ -12,11 +13,19 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from ...ops.compiled import compiled
-from .emit import intrinsic
+from .emit import I64, intrinsic
+from .inner import inner
 
-SPINS = 4000  # about 100 us of waiting before the core is offered to others
-_GENERATION = 8  # a cache line away from the counter
+SPINS = 4000  # about 100 us of waiting before a thread sleeps
+LEAST = 250  # and so few at last, where spinning is for nothing: they halve with every wait that ends in sleep, and grow again with others
+NAP = 1_000_000  # nanoseconds of one sleep, at most
+
+# entries of `sync`
+ARRIVED, SLEEPERS, IMPATIENCE = 0, 1, 2  # threads here and asleep; spins that the next to wait leaves out
+GENERATION = 8  # barriers so far, a cache line away from the others: those who wait read it all the time
+
+FUTEX = {"x86_64": 202, "amd64": 202, "aarch64": 98, "arm64": 98}  # the system call's number, by processor
+WAIT, WAKE = 128, 129  # what it is asked for, among the threads of one process
 
 
 def _element(context, builder, signature, values):  # type: ignore[no-untyped-def]
@@ -72,31 +81,72 @@ def relax(typing):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def give_way(typing):  # type: ignore[no-untyped-def]
-    """Offer the core to other threads (POSIX sched_yield; on Windows it goes on spinning)."""
+def sleep(typing, array, index, value):  # type: ignore[no-untyped-def]
+    """Sleep while array[index] (int64) is `value`, until `wake` or for a millisecond: less on systems but Linux, and not at all on Windows."""
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        if platform.system() != "Windows":
-            kind = ir.FunctionType(ir.IntType(32), [])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+        if number := _futex():
+            length = cgutils.alloca_once_value(builder, ir.Constant(ir.ArrayType(I64, 2), [0, NAP]))  # seconds and nanoseconds
+            _call(builder, "syscall", I64(number), _word(context, builder, signature, values), I64(WAIT), values[2], length)
+        elif platform.system() != "Windows":
+            _call(builder, "usleep", ir.IntType(32)(50))
         return context.get_dummy_value()
 
-    return types.void(), emit
+    return types.void(array, types.int64, types.int64), emit
 
 
-@compiled(nogil=True)
+@intrinsic
+def wake(typing, array, index):  # type: ignore[no-untyped-def]
+    """Wake all who `sleep` because of array[index]; on systems but Linux they wake by themselves."""
+
+    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        if number := _futex():
+            _call(builder, "syscall", I64(number), _word(context, builder, signature, values), I64(WAKE), I64(2**31 - 1))
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), emit
+
+
+def _futex() -> int | None:
+    """Linux' number of the system call that lets a thread sleep on a number in memory; None elsewhere."""
+    return FUTEX.get(platform.machine().lower()) if platform.system() == "Linux" else None
+
+
+def _word(context, builder, signature, values):  # type: ignore[no-untyped-def]
+    """Address of the low half of an element: the kernel compares 32 bits, and every processor that we run on stores them first."""
+    return builder.bitcast(_element(context, builder, signature, values), ir.IntType(32).as_pointer())
+
+
+def _call(builder: ir.IRBuilder, name: str, *arguments: ir.Value) -> None:
+    """Call a function of the C library whose first argument is a number and which gives one of the same width; more arguments are variadic."""
+    kind = ir.FunctionType(arguments[0].type, [arguments[0].type], var_arg=len(arguments) > 1)
+    builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
+
+
+@inner
 def barrier(sync, threads):  # type: ignore[no-untyped-def]
     """Wait until all threads are here. sync: (16,) int64, zeros at first, shared by them and used for nothing else."""
-    if threads == 1:
-        return
-    generation = atomic_load(sync, _GENERATION)
-    if atomic_add(sync, 0, 1) == threads - 1:
-        atomic_store(sync, 0, 0)
-        atomic_store(sync, _GENERATION, generation + 1)
-        return
-    spins = 0
-    while atomic_load(sync, _GENERATION) == generation:
-        relax()
-        spins += 1
-        if spins > SPINS:
-            give_way()
+    if threads > 1:
+        generation = atomic_load(sync, GENERATION)
+        if atomic_add(sync, ARRIVED, 1) == threads - 1:
+            atomic_store(sync, ARRIVED, 0)
+            atomic_store(sync, GENERATION, generation + 1)
+            if atomic_load(sync, SLEEPERS) > 0:
+                wake(sync, GENERATION)
+        else:
+            impatience = atomic_load(sync, IMPATIENCE)
+            spins = impatience
+            while spins < SPINS and atomic_load(sync, GENERATION) == generation:
+                relax()
+                spins += 1
+            if atomic_load(sync, GENERATION) != generation:
+                if impatience > 0:
+                    atomic_store(sync, IMPATIENCE, impatience - impatience // 8 - 1)
+            else:
+                atomic_store(sync, IMPATIENCE, min(SPINS - LEAST, (SPINS + impatience) // 2))
+                atomic_add(sync, SLEEPERS, 1)
+                # A waker that looks for sleepers just before this one is counted leaves it asleep: hence a nap and no long sleep, which spares
+                # every barrier the fence that would order the two.
+                while atomic_load(sync, GENERATION) == generation:
+                    sleep(sync, GENERATION, generation)
+                atomic_add(sync, SLEEPERS, -1)

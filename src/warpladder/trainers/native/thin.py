@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ops.compiled import compiled
 from .conv import KINDS, NO_STEP
+from .inner import inner
 from .simd import ADD, LANES, MASK, STEP, STORE, WIDE, WIDTH, ZERO, make_dot, make_tile
 from .views import OFFSET, SAMPLE
 
@@ -24,7 +24,7 @@ _gradient_tile = make_tile(OUTPUTS, VECTORS, (ZERO, ADD), (STORE, STEP))
 _input_tile = make_tile(ROWS, VECTORS, (ZERO,), (STORE, MASK))
 
 
-@compiled(nogil=True)
+@inner
 def forward(at, sums, source, x, weights, w_at, pitch, outputs, target, y, biases, bias_at, relu, first, last):  # type: ignore[no-untyped-def]
     """y[first:last] = x w^T + b, with a ReLU if asked for. Both paddings of the inputs are zeros, so the sums may run over the whole pitch."""
     floor = np.float32(0) if relu else np.float32(-np.inf)  # no branch in the loop: nobody can predict a ReLU
@@ -42,7 +42,7 @@ def forward(at, sums, source, x, weights, w_at, pitch, outputs, target, y, biase
                     target[row + j] = floor if value < floor else value  # a NaN stays
 
 
-@compiled(nogil=True)
+@inner
 def input_gradient(at, slopes, dy, weights, w_at, pitch, outputs, target, dx, gates, gate, mask, first, last):  # type: ignore[no-untyped-def]
     """dx[first:last] = dy w; with `mask`, 0 where the gate's activations are not above 0."""
     span = at.shape[0] // KINDS
@@ -61,7 +61,7 @@ def input_gradient(at, slopes, dy, weights, w_at, pitch, outputs, target, dx, ga
             _input_tile(table, 0, left, right, (outputs, 1), result, ends, nothing, (gates, column), NO_STEP)
 
 
-@compiled(nogil=True)
+@inner
 def weight_gradient(at, source, x, slopes, dy, samples, target, w_at, pitch, outputs, add, panel_range, steps, step):  # type: ignore[no-untyped-def]
     """dw = dy^T x for columns in a range of panels; `add`, `steps` and `step` as in conv.weight_gradient."""
     span = at.shape[0] // KINDS

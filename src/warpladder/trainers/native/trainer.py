@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import typeof, types
+from numba import types
 
 from ...config import TrainConfig
 from ...errors import DataError
@@ -21,11 +21,15 @@ from ...optimizers import NUMBERS
 from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range
 from . import run
+from .ahead import ahead
 from .conv import KINDS
-from .operations import WITHOUT_LOSS, by_rule
+from .emit import LANES
+from .inner import operation
+from .memory import Memory
+from .operations import GATHERED, WITHOUT_LOSS, by_rule
 from .pages import Pages, room
 from .plan import Plan
-from .program import RULE, Call, Memory, Samples, Step, address
+from .program import OPERATION, RULE, Settings, address
 from .update import BLOCK
 
 if TYPE_CHECKING:
@@ -45,11 +49,11 @@ class NativeTrainer(Trainer):
         self.threads = threads or cores()
         self._pool = ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
         self._spans = {"compile": 0.0}
-        self._samples: Samples | None = None
+        self._samples: dict[str, np.ndarray] | None = None
+        self._scale = np.float32(1)
         self._clip = np.float32(np.inf if config.clip_value is None else config.clip_value)
         #: what every step is made with, where that is the same
         self._steady = config.numbers(0, 1, 1).astype(np.float32) if config.steady else None
-        self._still = Step(0, self._clip, 0)  # for a call that updates nothing
         self._plan_for(config.batch_size or PREDICT_BATCH)
         self.set_state(state)
 
@@ -72,8 +76,8 @@ class NativeTrainer(Trainer):
         }
         pages = Pages(sum(room(*each) for each in shapes.values()))
         buffers = {name: pages.array(*each) for name, each in shapes.items()}
-        self._memory = Memory(**buffers, **self._of_steps(np.empty((0, NUMBERS), np.float32)))
-        self._programs: dict[bool, np.ndarray] = {}  # by whether losses are computed
+        self._memory = Memory(**buffers, **self._of_steps(np.empty((0, NUMBERS), np.float32), np.empty(0, np.int64)), **NO_SAMPLES)
+        self._programs: dict[tuple[bool, bool], np.ndarray] = {}  # by whether losses are computed, and samples read as bytes
         self._rule = 0
 
     def _numbers(self, steps: int, samples: int) -> np.ndarray:
@@ -82,10 +86,10 @@ class NativeTrainer(Trainer):
             return np.repeat(self._steady, steps, axis=0)
         return self.config.numbers(self._step, self._step + steps, samples).astype(np.float32)
 
-    def _of_steps(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
-        """The parts of the memory that have a row or a column for each step; numbers: (steps, NUMBERS) float32."""
+    def _of_steps(self, numbers: np.ndarray, indices: np.ndarray) -> dict[str, np.ndarray]:
+        """The parts of the memory that are a range of steps' own; numbers: (steps, NUMBERS) float32; indices: their samples, int64."""
         shape = (self.threads, len(numbers))
-        return {"numbers": numbers, "loss": np.zeros(shape), "correct": np.zeros(shape, np.int64)}
+        return {"numbers": numbers, "indices": indices, "loss": np.zeros(shape), "correct": np.zeros(shape, np.int64)}
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
@@ -94,25 +98,27 @@ class NativeTrainer(Trainer):
             state = self.state()
             self._plan_for(batch)
             self.set_state(state)
-        self._samples = _samples(dataset.train_x, dataset.train_y, dataset.scale)
+        self._samples = _samples(dataset.train_x, np.zeros(len(dataset.train_x)) if dataset.train_y is None else dataset.train_y)
+        self._scale = np.float32(dataset.scale)
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self._samples is None:
             raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
-        check_range(self.config, order, len(self._samples.labels), first, last)
+        check_range(self.config, order, len(self._samples["labels"]), first, last)
         if self.batch == order.n:
             # a full batch's sums are the same in every order, and fastest in the stored one
             indices = np.arange(order.n if last > first else 0)
         else:
             indices = order.indices(first * self.batch, min(last * self.batch, order.n))
         steps = last - first
-        memory = self._memory._replace(**self._of_steps(self._numbers(steps, order.n)))
+        memory = self._memory._replace(**self._samples, **self._of_steps(self._numbers(steps, order.n), indices))
         terms = 1 if isinstance(self.net.loss, CrossEntropyLoss) else int(np.prod(self.net.out_shape))
         plan = self.plan
         has_loss = self.config.has_loss(order.epoch)
-        table = self._table(self._samples, has_loss)
-        common = (self.threads, plan.together, plan.block, table, plan.sections, memory, self._samples, indices)
-        self._everywhere(run.train, (*common, self.batch, terms, self._clip, self._rule))
+        programs = self._programs_for(memory, has_loss)
+        settings = Settings(self._scale, self._clip, self._rule)
+        common = (self.threads, plan.together, plan.block, programs, plan.sections, memory.table())
+        self._everywhere(run.train, (*common, self.batch, terms, settings))
         self._step += steps
         size = np.minimum(self.batch, indices.size - np.arange(steps) * self.batch)
         if not has_loss:
@@ -122,13 +128,14 @@ class NativeTrainer(Trainer):
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
         if x.shape[1:] != self.net.in_shape:
             raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
-        samples = _samples(x, None, scale)
+        nothing = self._of_steps(np.empty((0, NUMBERS), np.float32), np.arange(len(x)))
+        memory = self._memory._replace(**_samples(x, None), **nothing)
         out = np.empty((len(x), int(np.prod(self.net.out_shape))), np.float32)
         plan = self.plan
         view = np.array(plan.out.view.ints(), np.int64)
-        table = self._table(samples, has_loss=True)  # whose loss no prediction reaches
-        common = (self.threads, plan.together, plan.block, table, plan.sections, self._memory, samples, np.arange(len(x)))
-        self._everywhere(run.predict, (*common, view, plan.out.shape[0], out, self._still))
+        programs = self._programs_for(memory, has_loss=True)  # whose loss no prediction reaches
+        common = (self.threads, plan.together, plan.block, programs, plan.sections, memory.table())
+        self._everywhere(run.predict, (*common, view, plan.out.shape[0], out, Settings(np.float32(scale), self._clip, 0)))
         return out.reshape(len(x), *self.net.out_shape)
 
     def state(self) -> State:
@@ -158,7 +165,7 @@ class NativeTrainer(Trainer):
             "workspace": held.packed.nbytes + held.offsets.nbytes + held.scratch.nbytes,
         }
         if self._samples is not None:
-            counts["data"] = self._samples.u8.nbytes + self._samples.f32.nbytes + self._samples.labels.nbytes
+            counts["data"] = sum(each.nbytes for each in self._samples.values())
         return counts
 
     def spans(self) -> dict[str, float]:
@@ -175,38 +182,38 @@ class NativeTrainer(Trainer):
             self._pool.shutdown()
             self._pool = None
 
-    def _table(self, samples: Samples, has_loss: bool) -> np.ndarray:
-        """The program of steps with losses or without, with its operations' addresses; compiles them, or fetches them from the cache, at the first call."""
-        if has_loss not in self._programs:
+    def _programs_for(self, memory: Memory, has_loss: bool) -> np.ndarray:
+        """The program, once for each thread, of steps with losses or without; operations are compiled, or fetched from the cache, at the first call."""
+        whole_bytes = len(memory.u8) > 0 and memory.u8.shape[1] % LANES == 0
+        if (has_loss, whole_bytes) not in self._programs:
             started = time.perf_counter()
-            call = Call(0, 0, 0, 1, 0, 0, np.empty(0, np.int64), samples, self._still, np.float32(0))
-            signature = (types.int64[::1], typeof(self._memory), typeof(call))
-            rows = [(operation if has_loss else WITHOUT_LOSS.get(operation, operation), operands) for operation, operands in self.plan.rows]
-            where = {operation: address(operation, signature) for operation, _ in rows}
+            instead = ({} if has_loss else WITHOUT_LOSS) | ({} if whole_bytes else GATHERED)
+            rows = [(instead.get(does, does), operands) for does, operands in self.plan.rows]
+            ahead(does.__name__ for does, _ in rows)
+            where = {does: address(operation(does), OPERATION) for does, _ in rows}
+            for function, signature in run.ENTRIES.values():
+                function.compile(signature)
             if self.plan.update is by_rule:
                 self._rule = address(compiled_rule(type(self.config.optimizer)), RULE, types.none)
-            self._programs[has_loss] = np.array([[where[operation], *operands] for operation, operands in rows], np.int64)
+            program = np.array([[where[does], *operands] for does, operands in rows], np.int64).ravel()
+            self._programs[has_loss, whole_bytes] = np.tile(program, (self.threads, 1))
             self._spans["compile"] += time.perf_counter() - started
-        return self._programs[has_loss]
+        return self._programs[has_loss, whole_bytes]
 
     def _everywhere(self, function: Callable, common: tuple) -> None:
         """Call a compiled function on every thread, with the thread's number first."""
-        if not function.signatures:  # type: ignore[attr-defined]
-            # once, before the threads meet in it
-            started = time.perf_counter()
-            function.compile(tuple(typeof(value) for value in (0, *common)))  # type: ignore[attr-defined]
-            self._spans["compile"] += time.perf_counter() - started
         others = [self._pool.submit(function, thread, *common) for thread in range(1, self.threads)] if self._pool else []
         function(0, *common)
         for other in others:
             other.result()
 
 
-def _samples(x: np.ndarray, labels: np.ndarray | None, scale: float) -> Samples:
+#: what a program's memory has of samples before there are any
+NO_SAMPLES: dict[str, np.ndarray] = {"u8": np.empty((0, 1), np.uint8), "f32": np.empty((0, 1), np.float32), "labels": np.empty(0, np.int32)}
+
+
+def _samples(x: np.ndarray, labels: np.ndarray | None) -> dict[str, np.ndarray]:
+    """The parts of a program's memory that are the samples' own."""
     x = np.ascontiguousarray(x).reshape(len(x), math.prod(x.shape[1:]))
-    no_bytes, no_floats = np.empty((0, 1), np.uint8), np.empty((0, 1), np.float32)
-    if labels is None:
-        labels = np.zeros(len(x), np.int32)
-    if x.dtype == np.uint8:
-        return Samples(x, no_floats, labels, np.float32(scale))
-    return Samples(no_bytes, x.astype(np.float32, copy=False), labels, np.float32(scale))
+    pixels = {"u8": x} if x.dtype == np.uint8 else {"f32": x.astype(np.float32, copy=False)}
+    return NO_SAMPLES | pixels | ({} if labels is None else {"labels": np.ascontiguousarray(labels, np.int32)})

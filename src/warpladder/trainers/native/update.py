@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ops.compiled import compiled
+from .inner import inner
+from .memory import GRADIENTS, cut, floats
 from .program import call_rule
 
 BLOCK = 512  # weights at a time, so that their summed gradient stays in the first-level cache
 
 
-@compiled(nogil=True)
-def _summed(gradients, parts, total, clip, start, stop):  # type: ignore[no-untyped-def]
-    """The gradient of weights[start:stop], clipped, in the first floats of `total`; the first `parts` rows of gradients are summed in that order."""
-    g = total[: stop - start]
-    g[:] = gradients[0, start:stop]
+@inner
+def _summed(memory, parts, total, clip, start, stop):  # type: ignore[no-untyped-def]
+    """The gradient of weights[start:stop], clipped, in the first floats of `total`; the first `parts` shares' gradients are summed in that order."""
+    g = cut(total, 0, stop - start)
+    own = cut(floats(memory, GRADIENTS, 0), start, stop - start)
+    for i in range(stop - start):
+        g[i] = own[i]
     for part in range(1, parts):
-        more = gradients[part, start:stop]
+        more = cut(floats(memory, GRADIENTS, part), start, stop - start)
         for i in range(stop - start):
             g[i] += more[i]
     if clip < np.inf:
@@ -26,22 +29,22 @@ def _summed(gradients, parts, total, clip, start, stop):  # type: ignore[no-unty
     return g
 
 
-@compiled(nogil=True)
-def sgd(weights, gradients, parts, slots, total, numbers, clip, first, last):  # type: ignore[no-untyped-def]
-    """Step weights[first:last] as SGD does; gradients (threads, parameters), of which the first `parts` count.
+@inner
+def sgd(weights, memory, parts, slots, total, numbers, clip, first, last):  # type: ignore[no-untyped-def]
+    """Step weights[first:last] as SGD does; of the gradients in memory those of the first `parts` shares count.
 
     slots : the momentum buffer, or empty. total : scratch, (BLOCK,) float32. numbers : of this step, (NUMBERS,).
     """
     rate, momentum, nesterov, decay = numbers[0], numbers[1], numbers[2] != 0, numbers[3]
     for start in range(first, last, BLOCK):
         stop = min(start + BLOCK, last)
-        w = weights[start:stop]
-        g = _summed(gradients, parts, total, clip, start, stop)
+        w = cut(weights, start, stop - start)
+        g = _summed(memory, parts, total, clip, start, stop)
         if decay > 0:
             for i in range(stop - start):
                 g[i] += decay * w[i]
         if slots.shape[0] > 0:
-            v = slots[start:stop]
+            v = cut(slots, start, stop - start)
             for i in range(stop - start):
                 v[i] = momentum * v[i] + g[i]
                 w[i] -= rate * (g[i] + momentum * v[i] if nesterov else v[i])
@@ -50,8 +53,8 @@ def sgd(weights, gradients, parts, slots, total, numbers, clip, first, last):  #
                 w[i] -= rate * g[i]
 
 
-@compiled(nogil=True)
-def by_rule(rule, weights, gradients, parts, slots, total, numbers, clip, first, last):  # type: ignore[no-untyped-def]
+@inner
+def by_rule(rule, weights, memory, parts, slots, total, numbers, clip, first, last):  # type: ignore[no-untyped-def]
     """Step weights[first:last] with the optimizer's loop at the address `rule`; the rest is as in `sgd`.
 
     slots : up to two, one after the other; behind their end a slice is empty, which the loop is given for a slot that it has not.
@@ -59,5 +62,5 @@ def by_rule(rule, weights, gradients, parts, slots, total, numbers, clip, first,
     second = weights.shape[0]
     for start in range(first, last, BLOCK):
         stop = min(start + BLOCK, last)
-        g = _summed(gradients, parts, total, clip, start, stop)
+        g = _summed(memory, parts, total, clip, start, stop)
         call_rule(rule, weights[start:stop], g, slots[start:stop], slots[second + start : second + stop], numbers)

@@ -1,0 +1,89 @@
+"""Compiling on several cores: numba compiles one function at a time in a process, so others compile some of them and leave them in the cache."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from ...machine import cores
+from ...ops.compiled import is_kept
+from . import operations, run
+from .inner import operation
+from .program import OPERATION
+
+PROCESSES = 3  # that help, at most: each takes a second to start, and 200 MB
+WORTH_IT = 4  # functions to compile, before another process is started for them
+
+#: What takes longest to compile: begun first, so that nobody waits for it alone in the end.
+LONGEST = ("weight_gradient", "convolve", "pool_gradient", "enter_thin_forward", "train", "gather", "pool", "gather_rows", "sgd")
+
+
+def ahead(names: Iterable[str]) -> None:
+    """Compile these operations, and what runs them, with the help of other processes; what the cache holds already is left alone.
+
+    A process that ends early, or cannot be started, leaves its function to whoever asks for its address.
+    """
+    missing = [name for name in dict.fromkeys([*names, *run.ENTRIES]) if not is_kept(*_found(name))]
+    left = deque(sorted(missing, key=lambda name: LONGEST.index(name) if name in LONGEST else len(LONGEST)))
+    helpers = min(PROCESSES, cores() - 1, len(left) // WORTH_IT)
+    if helpers < 1:
+        return
+    processes = [process for process in (_started() for _ in range(helpers)) if process is not None]
+    with ThreadPoolExecutor(helpers, thread_name_prefix="compiling") as pool:
+        try:
+            asked = [pool.submit(_keep_busy, process, left) for process in processes]
+            while left:
+                _compile(left.popleft())
+            for future in asked:
+                future.result()
+        finally:
+            left.clear()
+            for process in processes:
+                process.kill()
+                process.communicate()
+
+
+def _found(name: str) -> tuple[Any, tuple[Any, ...]]:
+    """A function of the program by its name, and the types that it is compiled for."""
+    if name in run.ENTRIES:
+        return run.ENTRIES[name]
+    return operation(getattr(operations, name)), OPERATION
+
+
+def _compile(name: str) -> None:
+    function, signature = _found(name)
+    function.compile(signature)
+
+
+def _started() -> subprocess.Popen[str] | None:
+    package = str(Path(__file__).parents[3])
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); from {__name__} import child; child()"]
+    try:
+        return subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    except OSError:
+        return None
+
+
+def _keep_busy(process: subprocess.Popen[str], left: deque[str]) -> None:
+    """Give a process a name whenever it has compiled the one before, until none is left or it has ended."""
+    assert process.stdin is not None and process.stdout is not None
+    while process.stdout.readline():
+        try:
+            print(left.popleft(), file=process.stdin, flush=True)
+        except (IndexError, OSError):  # nothing is left; or the process has ended meanwhile
+            return
+
+
+def child() -> None:
+    """Compile what standard input names, a line each; a line on standard output asks for the next."""
+    while True:
+        print("next", flush=True)
+        name = sys.stdin.readline().strip()
+        if not name:
+            return
+        _compile(name)
