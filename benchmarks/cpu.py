@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import re
 import statistics
 import subprocess
 import sys
@@ -36,9 +38,35 @@ from warpladder.nets import Net
 from warpladder.order import Order
 from warpladder.results.files import write_whole
 from warpladder.trainers.base import State
+from warpladder.trainers.native.emit import LANES
 
 RESULTS = Path(__file__).parent / "results"
 SETTLE = 0.2  # seconds between two trainers: a library's idle threads spin for a while, and would take the next one's cores
+
+
+#: lscpu's lines that say what a time was measured on.
+LSCPU = ("Architecture", "Vendor ID", "Model name", "CPU family", "Model", "Stepping", "CPU(s)", "Thread(s) per core", "Core(s) per socket",
+         "Socket(s)", "NUMA node(s)", "Hypervisor vendor", "CPU max MHz", "L1d cache", "L2 cache", "L3 cache")  # fmt: skip
+
+
+def processor(facts: dict[str, Any]) -> dict[str, Any]:
+    """What kind of processor this is: a name for files, its widest vectors, and lscpu's main lines where there is one."""
+    bits, vectors = next(
+        (
+            found
+            for feature, *found in ((("avx512f"), 512, "AVX-512"), ("avx2", 256, "AVX2"), ("neon", 128, "NEON"))
+            if feature in facts["features"]
+        ),
+        (128, "128 bits"),
+    )
+    try:
+        said = subprocess.run(["lscpu"], capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C"}).stdout
+    except (OSError, subprocess.SubprocessError):  # other systems
+        said = ""
+    lines = dict(line.strip().split(":", 1) for line in said.splitlines() if ":" in line)
+    known = {name: lines[name].strip() for name in LSCPU if name in lines}
+    kind = re.sub(r"[^a-z0-9]+", "-", f"{facts['target']} {vectors} {facts['threads']} threads".lower()).strip("-")
+    return {"kind": kind, "vectors": vectors, "vector_bits": bits, "lanes": LANES, "lscpu": known}
 
 
 @dataclass(frozen=True)
@@ -200,24 +228,35 @@ def show(report: dict[str, Any]) -> None:
 
 @click.command(help=__doc__.split("\n")[0])
 @click.option("--case", "names", multiple=True, type=click.Choice([case.name for case in CASES]), help="Only these cases.")
-@click.option("--data-dir", help="Folder with the data sets' files.")
+@click.option("--data-dir", help="Folder with the data sets' files: DIR/mnist, DIR/cifar10.")
 @click.option("--rounds", default=9, show_default=True, help="Timed rounds.")
 @click.option("--quick", is_flag=True, help="Two rounds, and nothing is stored.")
-@click.option("--out", type=click.Path(dir_okay=False), help="Where the result goes; benchmarks/results/cpu.json if not given.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False),
+    help="Where the result goes; benchmarks/results/cpu-KIND.json, a file for each kind of processor, if not given.",
+)
 def main(names: tuple[str, ...], data_dir: str | None, rounds: int, quick: bool, out: str | None) -> None:
     facts = machine.facts()
+    kind = processor(facts)
+    print(f"{facts['cpu']}, {facts['threads']} threads: {facts['target']} with {kind['vectors']}, {kind['lanes']} floats a vector")
     cases = []
     peak = facts["fma_peak"]
     for case in CASES:
         if not names or case.name in names:
             peak = max(peak, machine.fma_peak())
             cases.append(run_case(case, data_dir, 2 if quick else rounds, peak))
-    report = {"machine": {**facts, "fma_peak": peak}, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "cases": cases}
+    report = {
+        "machine": {**facts, "fma_peak": peak},
+        "processor": kind,
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "cases": cases,
+    }
     if not names:
         report |= {"start_up": start_up(3 if quick else 10), "peak_rss_mb": peak_rss(data_dir)}
     show(report)
     if not quick:
-        path = Path(out) if out else RESULTS / "cpu.json"
+        path = Path(out) if out else RESULTS / f"cpu-{kind['kind']}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(report, indent=1) + "\n")
         print(f"stored {path}")

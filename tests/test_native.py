@@ -274,7 +274,7 @@ from warpladder import TrainConfig, data, nets, train
 from warpladder.ops.compiled import is_kept
 from warpladder.trainers.native import ahead
 run = train(nets.softmax((1, 8, 8)), data.load("digits"), TrainConfig(epochs=1), rung="native:threads=2")
-names = ["enter_thin_forward", "enter_thin_weight_gradient", "cross_entropy", "bias_gradient", "sgd", "train", "predict"]
+names = ["gather_rows", "convolve", "weight_gradient", "cross_entropy", "bias_gradient", "sgd", "train", "predict"]
 print([name for name in names if not is_kept(*ahead._found(name))], run.history[0].train_loss)
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +109,7 @@ def train(
       warpladder train mlp --data mnist --optimizer adam --schedule cosine
     """
     from ..checkpoint import load
+    from ..ops.compiling import compiling
     from ..train import train as run_training
     from ..train.kept_epochs import epoch_path
 
@@ -116,7 +118,8 @@ def train(
     scaled = options["scale_features"] or (before is not None and bool(before.data.mean))
     data = chosen_data(options | {"seed": config.seed, "scale_features": scaled})
     net = fitted(net_name, data)
-    with event_log(log_dir) as each_epoch, _place(ctx, net.name, data.name) as place:
+    say = None if progress is False else partial(click.echo, err=True)
+    with event_log(log_dir) as each_epoch, _place(ctx, net.name, data.name) as place, compiling.told(say):
         try:
             run = run_training(
                 net,
