@@ -32,7 +32,12 @@ BURSTS = 24
 
 
 def cores() -> int:
-    """Cores that this process may use: those that it may be sent to, and no more than a container's share of their time is worth."""
+    """Cores that this process may use."""
+    return counted_cores()
+
+
+def counted_cores() -> int:
+    """Cores that this process may be sent to, and no more than a container's share of their time is worth."""
     try:
         count = len(os.sched_getaffinity(0))
     except AttributeError:  # macOS and Windows bind no process to cores
