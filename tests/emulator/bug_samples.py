@@ -78,7 +78,7 @@ def zeros(n: int, dtype: Any = np.float32) -> np.ndarray:
     return np.zeros(n, dtype)
 
 
-OUT = "out of bounds"
+OUT, UNFINISHED = "out of bounds", "unfinished copy"
 BUGS = (
     Bug("row_too_many", (3, 3), (16, 16), (floats(40, 10), floats(10, 36), zeros(40 * 36), 40, 36, 10), OUT, "a", asan=True),
     Bug("no_column_guard", (2, 5), 32, (floats(5 * 40), zeros(5 * 40), 5, 40), OUT, "y", asan=True, also=("race",)),
@@ -129,6 +129,20 @@ BUGS = (
     Bug("divide_by_zero", 1, 32, (ints(32), zeros(32, np.int32), 0), "trap", asan=True),
     Bug("assertion", 1, 32, (ints(32), zeros(32, np.int32)), "trap"),
     Bug("trapped", 1, 32, (ints(32), zeros(32, np.int32)), "trap"),
+    Bug("no_wait", 1, 64, (floats(256), zeros(64)), UNFINISHED, "tile"),
+    Bug("waits_for_too_few", 1, 64, (floats(4 * 256), zeros(64), 4), UNFINISHED, "ring"),
+    Bug("no_commit", 1, 64, (floats(256), zeros(64)), UNFINISHED, "tile"),
+    Bug("wait_without_barrier", 1, 64, (floats(256), zeros(64)), "race", "tile", also=(UNFINISHED,)),
+    Bug("copy_begins_too_early", 1, 64, (floats(3 * 256), zeros(64), 3), "race", "tile", also=(UNFINISHED,)),
+    Bug("fragment_before_its_copy", 1, 32, (floats(128), zeros(32, np.uint32)), UNFINISHED, "room"),
+    Bug("copy_past_the_end", 1, 64, (floats(256), zeros(64)), OUT, "tile", asan=True),
+    Bug("copy_to_an_odd_row", 1, 64, (floats(256), zeros(64)), "misaligned", "tile"),
+    Bug("fragment_from_an_odd_row", 1, 32, (zeros(72, np.uint16), zeros(32, np.uint32)), "misaligned", "rows", asan=True),
+    Bug("fragment_past_the_end", 1, 32, (zeros(64, np.uint16), zeros(32, np.uint32)), OUT, "rows", asan=True),
+    Bug("half_a_warp_multiplies", 1, 32, (zeros(32),), "warp mask"),
+    Bug("a_warp_of_sixteen", 1, 16, (zeros(16),), "warp mask"),
+    Bug("one_in_each_branch", 1, 32, (zeros(32),), "warp mask"),
+    Bug("rest_waits_elsewhere", 1, 32, (zeros(32),), "warp mask"),
 )
 
 

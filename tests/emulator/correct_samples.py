@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensor_step
 
 from warpladder.device import Array
 from warpladder.emulator import EmulatedDevice
@@ -337,6 +338,61 @@ def tensor_cores(b: Bench) -> None:
     close(c, h.astype(np.float32) @ v.astype(np.float32).T + 1)
     b.send("arithmetic", "tf32_product", 1, 32, b.put(a[:, :8]), b.put(w[:, :8]), c)
     np.testing.assert_allclose(c.download(), a[:, :8] @ w[:, :8].T, atol=8 * 2**-10 * np.abs(a).max() * np.abs(w).max())
+
+
+@case
+def ring(b: Bench) -> None:
+    for steps in (1, 2, 7):
+        x, out = X[: steps * 256], b.device.empty((64,))
+        b.send("tensor", "ring", 1, 64, b.put(x), out, steps)
+        close(out, x.reshape(steps, 256)[:, ::-1][:, :64].sum(0))
+
+
+@case
+def pieces(b: Bench) -> None:
+    for n in (256, 77, 3, 0):
+        x, out = X[:256], b.device.empty((320,))
+        b.send("tensor", "pieces", 1, 64, b.put(x), out, n)
+        wanted = np.where(np.arange(256) < n, x, 0)
+        equal(out, np.concatenate([wanted[::-1], wanted[:64]]))
+
+
+@case
+def fragments(b: Bench) -> None:
+    x, out = np.arange(256, dtype=np.uint16) * 257, b.device.empty((11, 32), np.uint32)
+    b.send("tensor", "fragments", 1, 32, b.put(x), out)
+    matrices = x.reshape(4, 8, 8).astype(np.uint32)
+    lanes = np.arange(32)
+    row, column = lanes // 4, 2 * (lanes % 4)
+    straight = [m[row, column] | m[row, column + 1] << 16 for m in matrices]
+    turned = [m[column, row] | m[column + 1, row] << 16 for m in matrices]
+    equal(out, np.stack([straight[0], *turned[:2], *straight, *turned]))
+
+
+@case
+def packed(b: Bench) -> None:
+    x = np.concatenate([X[:60], np.array([0.0, 65519.0, -3e-8, 1e-30], np.float32)])
+    brain, half, back = b.device.empty((32,), np.uint32), b.device.empty((32,), np.uint32), b.device.empty((64,))
+    b.send("tensor", "packed", 1, 32, b.put(x), brain, half, back)
+    bits = x.view(np.uint32).astype(np.uint64)
+    equal(brain, ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16).view(np.uint32))
+    equal(half, x.astype(np.float16).view(np.uint32))
+    equal(back, x.astype(np.float16).astype(np.float32))
+
+
+#: How the fragments of `step` are stored, by its template argument: numbers in a word, and the lowest exponent of the format.
+KINDS = ((2, -14), (2, -126), (1, -126))
+
+
+@case
+def steps_are_cut_off(b: Bench) -> None:
+    for kind, (side, lowest) in enumerate(KINDS):
+        for trial, spread in enumerate((0, 3, 12, 12)):
+            a, w, d = tensor_step.drawn(kind, trial, spread)
+            out = b.put(d)
+            b.send("tensor", f"step<{kind}>", 1, 32, b.put(tensor_step.words(a, kind)), b.put(tensor_step.words(w, kind)), out)
+            equal(out, tensor_step.added(d, a, w, lowest))
+            assert a.shape[1] == 8 * side
 
 
 def every_order(mode: str, run: Callable[[Bench], None]) -> None:

@@ -1,6 +1,7 @@
 // Copies from global to shared memory that run while the thread computes.
 //
-// cp.async came with sm_80. Before it, and in the emulator, a copy is done at once; commit and wait are then nothing.
+// cp.async came with sm_80; before it a copy is done at once, and commit and wait are then nothing. In the emulator a copy arrives when its thread
+// waits for it, as late as on a GPU at worst.
 #pragma once
 
 #if !defined(__CUDA_EMU__) && __CUDA_ARCH__ >= 800
@@ -9,7 +10,9 @@
 
 // One float; 0 is stored and nothing read where it is not wanted.
 __device__ __forceinline__ void copy_float(float* shared, const float* global, bool wanted) {
-#ifdef ASYNC_COPIES
+#ifdef __CUDA_EMU__
+    emu::copy<4>(shared, global, wanted ? 4 : 0);
+#elif defined(ASYNC_COPIES)
     const unsigned target = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(target), "l"(global), "r"(wanted ? 4 : 0) : "memory");
 #else
@@ -20,7 +23,9 @@ __device__ __forceinline__ void copy_float(float* shared, const float* global, b
 // 16 bytes at addresses that 16 divides: numbers of which the first `count` are read, none to all, and the others 0.
 template <typename T>
 __device__ __forceinline__ void copy_sixteen(T* shared, const T* global, int count) {
-#ifdef ASYNC_COPIES
+#ifdef __CUDA_EMU__
+    emu::copy<16>(shared, global, count * static_cast<int>(sizeof(T)));
+#elif defined(ASYNC_COPIES)
     const unsigned target = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     const int bytes = count * static_cast<int>(sizeof(T));
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(global), "r"(bytes) : "memory");
@@ -31,7 +36,9 @@ __device__ __forceinline__ void copy_sixteen(T* shared, const T* global, int cou
 
 // Ends a group of copies.
 __device__ __forceinline__ void commit_copies() {
-#ifdef ASYNC_COPIES
+#ifdef __CUDA_EMU__
+    emu::commit_copies();
+#elif defined(ASYNC_COPIES)
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
@@ -39,7 +46,9 @@ __device__ __forceinline__ void commit_copies() {
 // Waits until at most PENDING of this thread's groups are under way; the other threads' need a barrier after it.
 template <int PENDING>
 __device__ __forceinline__ void wait_for_copies() {
-#ifdef ASYNC_COPIES
+#ifdef __CUDA_EMU__
+    emu::wait_for_copies(PENDING);
+#elif defined(ASYNC_COPIES)
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 #endif
 }

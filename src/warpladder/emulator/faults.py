@@ -22,7 +22,7 @@ class Problem:
     kernel, launch : which kernel, and in which launch, counted from 1, it was first seen.
     seen : what saw it: check, asan, forward, ...
     count : how often.
-    also : further lines in which it shows: of races on one array that have a line in common.
+    also : further lines in which it shows: of races, or of copies used too early, on one array that have a line in common.
     """
 
     kind: str
@@ -62,6 +62,9 @@ Entries = Sequence[Mapping[str, Any]]
 
 #: What a process may die of.
 CAUSES = ("trap", "out of bounds", "misaligned", "undefined behaviour")
+
+#: Kinds that take two places: one fault may show in many pairs of them.
+_PAIRS = ("race", "unfinished copy")
 
 #: Kinds that one fault may go by: what ends a thread in one mode is a signal or a message in another, and what waits for ever runs until its time is over.
 _ALIKE = (
@@ -126,7 +129,7 @@ def _add(problems: list[Problem], new: Problem) -> None:
             seen = tuple(dict.fromkeys(old.seen + new.seen))
             further = (
                 tuple(place for place in (*old.also, *new.places) if place not in old.places)
-                if old.kind == new.kind == "race"
+                if old.kind == new.kind and new.kind in _PAIRS
                 else old.also
             )
             problems[position] = replace(old, seen=seen, count=old.count + (old.seen == new.seen), also=tuple(dict.fromkeys(further)))
@@ -139,7 +142,7 @@ def _same(old: Problem, new: Problem) -> bool:
         return bool(old.places) or old.kernel == new.kernel
     if old.kind == new.kind == "unfilled" and old.array == new.array:
         return True
-    if old.kind == new.kind == "race" and (old.kernel, old.array) == (new.kernel, new.array):
+    if old.kind == new.kind and new.kind in _PAIRS and (old.kernel, old.array) == (new.kernel, new.array):
         return bool({*old.places, *old.also} & set(new.places))
     if old.kernel != new.kernel or old.seen == new.seen:
         return False

@@ -8,18 +8,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..device.source import HEADERS as SHARED
 from .toolchain import HEADERS, RUNTIME
 
 Location = tuple[str, int]
 
 _FOREIGN = (HEADERS, RUNTIME, Path("/usr/include"), Path("/usr/lib"), Path("/usr/local/include"))
+#: Single instructions as functions: what is wrong is the line that calls them.
+_INSTRUCTIONS = (SHARED / "async.cuh", SHARED / "mma.cuh")
 
 
 @dataclass(frozen=True)
 class Report:
     """What the emulator found.
 
-    kind : "race", "out of bounds", "uninitialised", "misaligned", "barrier", "warp mask", "deadlock", "cluster", "trap" or "out of memory".
+    kind : "race", "unfinished copy", "out of bounds", "uninitialised", "misaligned", "barrier", "warp mask", "deadlock", "cluster", "trap" or
+        "out of memory".
     message : a sentence, with file:line of every place.
     locations : those places, the one where it was noticed first.
     array : the kernel's argument, or the __shared__ variable; "" where no array has to do with it.
@@ -111,7 +115,7 @@ def _lines(library: Path, addresses: list[int]) -> list[Location]:
 
 def foreign(file: str) -> bool:
     """Whether a file is the emulator's or the compiler's, and not the user's."""
-    return any(root in Path(file).parents for root in _FOREIGN)
+    return Path(file) in _INSTRUCTIONS or any(root in Path(file).parents for root in _FOREIGN)
 
 
 def _chains(said: str) -> Iterator[list[Location]]:

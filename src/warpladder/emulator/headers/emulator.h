@@ -25,4 +25,5 @@
 #include "half.h"
 #include "bfloat16.h"
 #include "matrix.h"
+#include "async.h"
 #include "kernels.h"

@@ -120,6 +120,16 @@ EMU_EXPORT unsigned emu_match(unsigned mask, uint64_t value, const char* name, c
 EMU_EXPORT uint64_t emu_reduce(unsigned mask, uint64_t value, char operation, const char* name, const char* file, int line);
 EMU_EXPORT void emu_collective(unsigned mask, void* payload, emu::Combine combine, const char* name, const char* file, int line);
 
+// One lane's share of a step of a matrix product, 16 x 8 and `depth` deep; `lowest` is the least exponent of the factors' format.
+EMU_EXPORT void emu_multiply(float* d, const float* a, const float* b, int depth, int lowest, const char* file, int line);
+// One lane's share of `count` matrices of 8 x 8 numbers of 16 bits, of which it brings a row.
+EMU_EXPORT void emu_load_matrices(unsigned* out, const void* row, int count, int turned, const char* file, int line);
+
+// Copies that run while the thread goes on: `size` bytes, of which the first `bytes` are read and the others 0.
+EMU_EXPORT void emu_copy(void* to, const void* from, unsigned bytes, unsigned size);
+EMU_EXPORT void emu_commit_copies();
+EMU_EXPORT void emu_wait_for_copies(unsigned pending);
+
 // Atomic operations tell the checker; `size` bytes; scope as a fence's. The raw accesses are hidden from it.
 EMU_EXPORT void emu_atomic(const void* address, unsigned size, int write, int scope);
 EMU_EXPORT void emu_touch(const void* address, size_t size, int write);  // a plain access that the compiler does not announce
@@ -128,6 +138,7 @@ EMU_EXPORT void emu_store(void* address, unsigned size, uint64_t bits);
 EMU_EXPORT void emu_yield();     // let others run
 EMU_EXPORT void emu_progress();  // what was waited for has happened
 
+EMU_EXPORT void emu_misaligned(const void* address, unsigned alignment, const char* what, const char* file, int line) __attribute__((noreturn));
 EMU_EXPORT void emu_trap(const char* what, const char* file, int line) __attribute__((noreturn));
 EMU_EXPORT void emu_no_body(const char* what, const char* file, int line) __attribute__((noreturn));
 EMU_EXPORT int emu_printf(const char* format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,6 +1,7 @@
-// What tensor cores do, for the helpers in cu/mma.cuh: products are exact, their sum is rounded once.
+// Tensor cores, for the helpers in cu/mma.cuh: what a lane holds in its registers becomes numbers, runtime/tensor.cpp multiplies them.
 #pragma once
 #include "bfloat16.h"
+#include "memory.h"
 
 namespace emu {
 
@@ -12,48 +13,38 @@ inline unsigned tf32_bits(float x) {
     return (bits + 0x1000) & 0xffffe000;
 }
 
-struct Lanes {  // of one lane, what it hands in and gets back
-    float* d;
-    const unsigned *a, *b;
-    Factors factors;
-};
-
-EMU_UNSEEN inline void multiply_lanes(void** payloads) {
-    Lanes* lanes[32];
-    for (int i = 0; i < 32; ++i)
-        if (!(lanes[i] = static_cast<Lanes*>(payloads[i]))) return;
-    Factors factors = lanes[0]->factors;
-    int depth = factors == Factors::tf32 ? 8 : 16;
-    static thread_local double a[16][16], b[16][8];
-    auto value = [factors](unsigned word, int part) {
-        if (factors == Factors::tf32) return std::bit_cast<float>(word & 0xffffe000);
-        unsigned short bits = (unsigned short)(word >> 16 * part);
-        return factors == Factors::half ? half_value(bits) : bfloat16_value(bits);
-    };
-    for (int lane = 0; lane < 32; ++lane) {
-        int g = lane / 4, t = lane % 4;
-        for (int word = 0; word < 4; ++word) {
-            int row = g + 8 * (word & 1), further = word >> 1;
-            if (depth == 8) a[row][t + 4 * further] = value(lanes[lane]->a[word], 0);
-            else for (int part = 0; part < 2; ++part) a[row][2 * t + part + 8 * further] = value(lanes[lane]->a[word], part);
+// The numbers in the words of a fragment: two of 16 bits in each, the lower one first, or one in tf32, whose lower 13 bits are not looked at.
+template <int WORDS> EMU_UNSEEN inline void unpack(float* out, const unsigned (&words)[WORDS], Factors factors) {
+    for (int i = 0; i < WORDS; ++i) {
+        if (factors == Factors::tf32) {
+            out[i] = std::bit_cast<float>(words[i] & 0xffffe000);
+            continue;
         }
-        for (int word = 0; word < 2; ++word) {
-            if (depth == 8) b[t + 4 * word][g] = value(lanes[lane]->b[word], 0);
-            else for (int part = 0; part < 2; ++part) b[2 * t + part + 8 * word][g] = value(lanes[lane]->b[word], part);
+        for (int part = 0; part < 2; ++part) {
+            unsigned short bits = (unsigned short)(words[i] >> 16 * part);
+            out[2 * i + part] = factors == Factors::half ? half_value(bits) : bfloat16_value(bits);
         }
     }
-    for (int lane = 0; lane < 32; ++lane)
-        for (int i = 0; i < 4; ++i) {
-            int row = lane / 4 + 8 * (i >> 1), column = 2 * (lane % 4) + (i & 1);
-            double sum = lanes[lane]->d[i];
-            for (int k = 0; k < depth; ++k) sum += a[row][k] * b[k][column];
-            lanes[lane]->d[i] = float(sum);
-        }
 }
 
-inline void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], Factors factors, const char* file, int line) {
-    Lanes mine{d, a, b, factors};
-    emu_collective(0xffffffffu, &mine, multiply_lanes, "mma", file, line);
+EMU_UNSEEN inline void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], Factors factors, const char* file, int line) {
+    float left[8], right[4];
+    unpack(left, a, factors);
+    unpack(right, b, factors);
+    emu_multiply(d, left, right, factors == Factors::tf32 ? 8 : 16, factors == Factors::half ? -14 : -126, file, line);
+}
+
+// The lane reads the 16 bytes of its row, as the checker and the sanitizers see, and the warp deals them out.
+template <int COUNT> EMU_INLINE void load_matrices(unsigned (&out)[COUNT], const void* row, bool turned, const char* file, int line) {
+    uint4 mine{};
+    if (lane() < 8 * COUNT) {
+        if (!__isShared(row)) emu_trap("ldmatrix reads what is no shared memory of its block", file, line);
+#ifndef EMU_ASAN  // which says it itself
+        if (uintptr_t(row) % sizeof mine) emu_misaligned(row, sizeof mine, "row of ldmatrix", file, line);
+#endif
+        mine = *static_cast<const uint4*>(row);
+    }
+    emu_load_matrices(out, &mine, COUNT, turned, file, line);
 }
 
 }  // namespace emu

@@ -76,7 +76,7 @@ void Checker::begin(Block& block) {
 
 bool Checker::conflict(Thread& me, const Access& earlier, const Access& now, bool shared) {
     if (!earlier.thread || !(earlier.bytes & now.bytes) || earlier.thread == now.thread) return false;
-    if (earlier.atomic && now.atomic) {
+    if (earlier.atomic && now.atomic && now.atomic != UNDER_WAY) {
         uint32_t its_block = (earlier.thread - 1) / threads_per_block_, its_linear = (earlier.thread - 1) % threads_per_block_;
         bool same_block = its_block == block_of(me).linear;
         // Volatile orders nothing: lanes of a warp that pass numbers on through volatile shared memory need a __syncwarp().
@@ -103,6 +103,10 @@ void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t siz
         if (at < address) bytes &= every << (address - at);
         if (at + grain > end) bytes &= every >> (at + grain - end);
         now.bytes = uint8_t(bytes);
+        if (cell.write.atomic == UNDER_WAY && cell.write.bytes & bytes) {
+            unfinished(me, region, at, cell.write, now, write ? "writes" : "reads");
+            continue;
+        }
         bool reads = !write || (atomic >= 1 && atomic <= 3);
         if (reads && !known_written(region, cell, at, bytes, size)) unread(me, region, at, code);
         if (conflict(me, cell.write, now, region.shared)) race(me, region, at, cell.write, "write", now, write ? "write" : "read");
@@ -120,6 +124,19 @@ void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t siz
         } else {
             remember_read(me, cell, now);
         }
+    }
+}
+
+// A copy that the thread has waited for counts as if it had written now.
+void Checker::arrived(Thread& me, const void* pointer, size_t size) {
+    uintptr_t address = uintptr_t(pointer);
+    Region* region = find(me, address);
+    if (!region) return;
+    ThreadClock& mine = clock(me);
+    for (uintptr_t at = address; at < address + size; at += region->cells->grain()) {
+        Access& write = (*region->cells)[at].write;
+        if (write.atomic != UNDER_WAY || write.thread != number_of(me)) continue;
+        write.epoch = mine.epoch, write.clock = mine.clock, write.atomic = 0;
     }
 }
 

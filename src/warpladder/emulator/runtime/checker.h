@@ -39,6 +39,7 @@ class Checker {
 
     void access(const void* address, size_t size, bool write, int atomic, const void* code);
     void synchronise(Thread& me, const void* address, bool write, int scope);
+    void arrived(Thread& me, const void* address, size_t size);
     void misaligned(const void* address, unsigned alignment, const std::string& type, Where where);
     void out_of_bounds(const std::string& what, Where where);
     void written(uintptr_t address, size_t bytes);
@@ -54,6 +55,7 @@ class Checker {
     static bool known_written(const Region& region, const Cell& cell, uintptr_t at, unsigned bytes, size_t size);
     static Block& owner_of(Thread& me, uintptr_t address);
     void race(Thread& me, Region& region, uintptr_t address, const Access& earlier, const char* was, const Access& now, const char* is);
+    void unfinished(Thread& me, Region& region, uintptr_t address, const Access& copy, const Access& now, const char* is);
     void report_unread(bool shared_only);
     void unread(Thread& me, Region& region, uintptr_t address, uint32_t code);
     [[noreturn]] void outside(Thread& me, uintptr_t address, size_t size, bool write, uint32_t code);

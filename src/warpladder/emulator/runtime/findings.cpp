@@ -27,13 +27,27 @@ std::string Checker::element(const Region& region, uintptr_t address) {
 }
 
 void Checker::race(Thread& me, Region& region, uintptr_t address, const Access& earlier, const char* was, const Access& now, const char* is) {
-    auto of = [](const Access& a, const char* what) { return std::string(a.atomic == 4 ? "volatile " : a.atomic ? "atomic " : "") + what; };
+    auto of = [](const Access& a, const char* what) {
+        return std::string(a.atomic == 4 ? "volatile " : a.atomic == UNDER_WAY ? "asynchronous " : a.atomic ? "atomic " : "") + what;
+    };
     bool other_block = (earlier.thread - 1) / threads_per_block_ != (now.thread - 1) / threads_per_block_;
     std::string message = "race on " + element(region, address) + ": " + of(now, is) + " by " + here(me) + " at {0} and " + of(earlier, was) + " by " +
                           thread_name(earlier.thread) + " at {1}, with nothing between them that orders " + (other_block ? "the blocks" : "the threads");
     if (auto unread = unread_.find(earlier.code); unread != unread_.end() && unread->second.address == address) unread_.erase(unread);
     Report report = report_of(me, "race", message, region.name);
     report.places = {in_code(*run_, now.code), in_code(*run_, earlier.code)};
+    worker_here->warn(report);
+}
+
+// An access to where a copy is on its way.
+void Checker::unfinished(Thread& me, Region& region, uintptr_t address, const Access& copy, const Access& now, const char* is) {
+    Block& block = owner_of(me, address);
+    uint32_t linear = (copy.thread - 1) % threads_per_block_;
+    bool own = copy.thread == now.thread, grouped = block.copies[linear].grouped(reinterpret_cast<void*>(address));
+    std::string who = own ? "that it began" : "that " + thread_name(copy.thread) + " began", waits = own ? "it" : "that thread";
+    std::string why = grouped ? waits + " has not waited for the copy's group" : waits + " has not committed the copy to a group, and a wait counts groups";
+    Report report = report_of(me, "unfinished copy", here(me) + " " + is + " " + element(region, address) + " at {0} before the copy " + who + " at {1} has arrived: " + why, region.name);
+    report.places = {in_code(*run_, now.code), in_code(*run_, copy.code)};
     worker_here->warn(report);
 }
 

@@ -30,8 +30,9 @@ struct Access {
     uint32_t epoch, clock;  // when, by the block's barriers and by the thread's own clock
     uint32_t code;          // where in the module
     uint8_t bytes;          // which of the cell's
-    uint8_t atomic;         // 0: plain, 1 to 3: an atomic operation of that scope and one, 4: volatile
+    uint8_t atomic;         // 0: plain, 1 to 3: an atomic operation of that scope and one, 4: volatile, 5: a copy under way
 };
+constexpr int UNDER_WAY = 5;  // until its thread has waited for it: nobody may read or write there
 
 struct Cell {
     uint32_t stamp;  // what it holds counts for the block, or the launch, of this number

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "checker.h"
+#include "copies.h"
 #include "stacks.h"
 
 namespace emu {
@@ -31,6 +32,8 @@ struct Block : BlockView {
     std::vector<unsigned> arrangement;
     SharedMemory memory;
     Clocks clocks;
+    std::vector<Copies> copies;  // of each thread, where one has begun any
+    bool copying = false;
 
     // Threads that were woken one by one, in a ring.
     std::vector<unsigned> ring;
@@ -59,6 +62,8 @@ struct Block : BlockView {
     void begin(unsigned how, unsigned seed) {
         begun = released = arrived = votes = head = tail = grid_arrived = 0;
         live = count, released = count, mixed = false, calm = true;
+        if (copying) for (auto& mine : copies) mine.clear();
+        copying = false;
         for (unsigned i = 0; i < warps.size(); ++i) {
             unsigned lanes = std::min(32u, count - 32 * i);
             warps[i] = {lanes == 32 ? ~0u : (1u << lanes) - 1, 0, 0};

@@ -1,0 +1,144 @@
+// What a whole warp does at once: a step of a matrix product as tensor cores add it, and the loading of fragments.
+//
+// NVIDIA does not say how tensor cores add. Two groups have found it out from outside, and held programs against GPUs of each generation bit for
+// bit: F. A. Khattak and M. Mikaitis, "Accurate models of NVIDIA tensor cores", arXiv:2512.07004, and P. Xie et al., "MMA-Sim", arXiv:2511.10909. Theirs
+// is the model of Hopper here, for factors in half, bf16 and tf32 and sums in fp32:
+//   - products are exact;
+//   - the 16 products (8 of tf32) and the number that they are added to are shifted to the largest exponent among them, of a product the sum of its
+//     factors' exponents, and what then stands below 25 binary places is cut off;
+//   - they are added without error, and the sum is cut off to the 24 bits of a float.
+// Ampere takes half as many products at a time and keeps 24 places. Nothing is rounded to nearest: errors point towards zero, so they add up.
+#include "worker.h"
+
+using namespace emu;
+
+namespace emu {
+
+constexpr int PLACES = 25, LEAST = -133;  // binary places that are kept, and the lowest exponent to which terms are shifted
+constexpr int NONE = -100000;             // the exponent of 0
+
+struct Lane {
+    Thread* thread;
+    const char* name;
+};
+
+// The lanes of an instruction that wants all of the warp at one place; the launch ends where one is missing.
+template <class L> static void whole_warp(void** payloads, L* (&lanes)[32]) {
+    unsigned here = 0;
+    L* one = nullptr;
+    for (int i = 0; i < 32; ++i) {
+        lanes[i] = static_cast<L*>(payloads[i]);
+        if (lanes[i]) here |= 1u << i, one = one ? one : lanes[i];
+    }
+    Thread& me = *one->thread;
+    const Warp& warp = block_of(me).warps[me.linear / 32];
+    auto fail = [&](const std::string& why, std::vector<Where> places) {
+        std::string message = std::string(one->name) + " at {0} wants all 32 lanes of a warp: in block " + text(me.block->index) + " warp " +
+                              std::to_string(me.linear / 32) + " " + why;
+        worker_of(me).fail({"warp mask", message, "", text(me.block->index), text(me.index), std::move(places)});
+    };
+    if (here != ~0u) {
+        bool short_block = warp.exist != ~0u;
+        fail("lanes " + lanes_of(~here) + (short_block ? " are not there, the block has fewer threads" : " have left the kernel"), {{me.file, me.line}});
+    }
+    for (L* lane : lanes)
+        if (lane->thread->line != me.line || strcmp(lane->thread->file, me.file))
+            fail("lane " + std::to_string(lane->thread->linear & 31) + " calls it at {1}", {{me.file, me.line}, {lane->thread->file, lane->thread->line}});
+}
+
+struct Step : Lane {
+    float* d;
+    const float *a, *b;
+    int depth, lowest;
+};
+
+static int exponent(float x, int lowest) {
+    if (x == 0) return NONE;
+    return std::max(int(std::bit_cast<uint32_t>(x) >> 23 & 255) - 127, lowest);
+}
+static double power_of_two(int n) { return std::bit_cast<double>(uint64_t(1023 + n) << 52); }
+
+static float cut_off(double x) {
+    float nearest = float(x);
+    return std::abs(double(nearest)) > std::abs(x) && std::abs(x) < 0x1p128 ? std::nextafter(nearest, 0.0f) : nearest;
+}
+
+// c + the sum of a[k] b[k]; ea and eb are their exponents.
+static float added(float c, const double* a, const double* b, const int* ea, const int* eb, int depth) {
+    int top = std::max(LEAST, exponent(c, -126));
+    for (int k = 0; k < depth; ++k) top = std::max(top, ea[k] + eb[k]);
+    double scale = power_of_two(PLACES - top);
+    int64_t sum = int64_t(c * scale);
+    for (int k = 0; k < depth; ++k) sum += int64_t(a[k] * b[k] * scale);
+    return cut_off(double(sum) * power_of_two(top - PLACES));
+}
+
+static void multiply(void** payloads) {
+    Step* lanes[32];
+    whole_warp(payloads, lanes);
+    double a[16][16], b[8][16];
+    int ea[16][16], eb[8][16];
+    int depth = lanes[0]->depth, side = depth / 8;  // numbers that stand side by side in a word
+    bool finite = true;
+    auto put = [&](double& to, int& its, float x) {
+        to = x, its = exponent(x, lanes[0]->lowest);
+        finite &= std::isfinite(x);
+    };
+    for (int lane = 0; lane < 32; ++lane) {
+        int g = lane / 4, t = lane % 4;
+        for (int word = 0; word < 4; ++word)
+            for (int part = 0; part < side; ++part) {
+                int row = g + 8 * (word & 1), k = side * t + part + depth / 2 * (word >> 1);
+                put(a[row][k], ea[row][k], lanes[lane]->a[side * word + part]);
+            }
+        for (int word = 0; word < 2; ++word)
+            for (int part = 0; part < side; ++part) {
+                int k = side * t + part + depth / 2 * word;
+                put(b[g][k], eb[g][k], lanes[lane]->b[side * word + part]);
+            }
+    }
+    for (int lane = 0; lane < 32; ++lane)
+        for (int i = 0; i < 4; ++i) {
+            int row = lane / 4 + 8 * (i >> 1), column = 2 * (lane % 4) + (i & 1);
+            float& d = lanes[lane]->d[i];
+            if (finite && std::isfinite(d)) {
+                d = added(d, a[row], b[column], ea[row], eb[column], depth);
+                continue;
+            }
+            double sum = d;
+            for (int k = 0; k < depth; ++k) sum += a[row][k] * b[column][k];
+            d = std::isfinite(sum) ? cut_off(sum) : float(sum);
+        }
+}
+
+struct Rows : Lane {
+    unsigned* out;
+    const unsigned short* row;  // eight numbers
+    int count, turned;
+};
+
+static void load(void** payloads) {
+    Rows* lanes[32];
+    whole_warp(payloads, lanes);
+    for (int lane = 0; lane < 32; ++lane)
+        for (int matrix = 0; matrix < lanes[lane]->count; ++matrix) {
+            unsigned word = 0;
+            for (int part = 0; part < 2; ++part) {
+                int row = lane / 4, column = 2 * (lane % 4) + part;
+                if (lanes[lane]->turned) std::swap(row, column);
+                word |= unsigned(lanes[8 * matrix + row]->row[column]) << 16 * part;
+            }
+            lanes[lane]->out[matrix] = word;
+        }
+}
+
+}  // namespace emu
+
+EMU_EXPORT void emu_multiply(float* d, const float* a, const float* b, int depth, int lowest, const char* file, int line) {
+    Step mine{{&self(), "mma"}, d, a, b, depth, lowest};
+    emu_collective(~0u, &mine, multiply, "mma", file, line);
+}
+EMU_EXPORT void emu_load_matrices(unsigned* out, const void* row, int count, int turned, const char* file, int line) {
+    Rows mine{{&self(), "ldmatrix"}, out, static_cast<const unsigned short*>(row), count, turned};
+    emu_collective(~0u, &mine, load, "ldmatrix", file, line);
+}
