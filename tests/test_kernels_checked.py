@@ -25,7 +25,7 @@ from kernel_cases import KernelCase, every_case
 from warpladder.device import source
 from warpladder.device.signature import names
 from warpladder.emulator import asan, why_not
-from warpladder.gemm import LEVELS
+from warpladder.gemm.tensor import EVERY_LEVEL
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MSELoss, ReLU
 from warpladder.ops import naive
 from warpladder.ops.chain import Gather
@@ -118,7 +118,7 @@ def test_every_kernel_of_the_package_is_launched_by_some_case(runs: Runs) -> Non
     launched = {name for case, found in runs[PLAIN, "day"].items() if case in BY_DAY for name in found.get("kernels", ())}
     there = {name for file in (PACKAGE / "ops").rglob("*.cu") for name in names(source.read(file))}
     assert there - launched == set()
-    assert {level.path for level in LEVELS} >= set((PACKAGE / "gemm").rglob("*.cu"))
+    assert {level.path for level in EVERY_LEVEL} >= set((PACKAGE / "gemm").rglob("*.cu"))
 
 
 @pytest.mark.nightly

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,58 +12,88 @@ from ..rungs.options import DEVICES
 from .keeping import check_place, overwrite_option
 from .options import console
 
+if TYPE_CHECKING:
+    from ..gemm.climb import Timed
+
+#: What the levels of a precision are, above their table.
+TITLES = {
+    "fp32": "C = A B, N x N, in fp32: by multiply-adds, then on tensor cores",
+    "tf32": "C = A B, N x N, in tf32 on tensor cores: factors of 11 bits, sums in fp32",
+    "bf16": "C = A B, N x N, in bf16 on tensor cores: factors of 8 bits, sums in fp32",
+}
+
 
 @click.command()
 @click.option(
     "--size", "sizes", metavar="N", type=int, multiple=True, default=(1024, 4096), show_default=True, help="C, A and B are N x N."
 )
 @click.option(
+    "--precision", "precisions", type=click.Choice(list(TITLES)), multiple=True, help="Only the levels in these precisions. Not given: all."
+)
+@click.option(
     "--device", type=click.Choice(DEVICES), help="Run the kernels on the CPU: that shows that they are right, not how fast they are."
 )
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write all samples as JSON.")
 @overwrite_option
-def gemm(sizes: tuple[int, ...], device: str | None, out: Path | None, overwrite: bool) -> None:
+def gemm(sizes: tuple[int, ...], precisions: tuple[str, ...], device: str | None, out: Path | None, overwrite: bool) -> None:
     """Climb the ladder of matrix products: each level a kernel with one more idea, proven, timed, and set against what its loads allow.
 
     \b
     Examples:
       warpladder gemm
+      warpladder gemm --precision tf32 --precision bf16
       warpladder gemm --size 64 --device emulated
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    from ..gemm.climb import climb
-    from ..gemm.levels import LEVELS
+    from ..gemm.climb import Skipped, Timed, climb
     from ..trainers.kernelwise.where import open_device, why_not
 
     if out is not None:
         check_place(out, overwrite)
-    if wrong := [size for size in sizes if size < 4 or size % 4]:
-        raise ConfigError(f"--size wants multiples of 4, got {wrong[0]}")
+    if wrong := [size for size in sizes if size < 1]:
+        raise ConfigError(f"--size wants whole numbers from 1, got {wrong[0]}")
     if reason := why_not(device):
         raise DeviceError(reason)
-    found = climb(open_device(device), tuple(sizes))
-    ideas = {level.name: level.idea for level in LEVELS}
-    table = Table(title="C = A B in float32, N x N", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("level", no_wrap=True)
-    for head in ("N", "ms", "TFLOP/s", "predicted", "of peak", "of cuBLAS"):
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("idea")
+    found = climb(open_device(device), tuple(sizes), precisions or tuple(TITLES))
+    timed = [row for row in found if isinstance(row, Timed)]
+    for name in dict.fromkeys(row.precision for row in timed):
+        _show(TITLES[name], [row for row in timed if row.precision == name])
     for row in found:
+        if isinstance(row, Skipped):
+            click.echo(f"Left out: {row.level} in {row.precision} at {row.size}, which {row.reason}")
+    if out is not None:
+        _write(out, timed)
+        click.echo(f"All samples: {out}")
+
+
+def _show(title: str, rows: list[Timed]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from ..gemm.tensor import BY_PRECISION
+
+    ideas = {level.name: level.idea for levels in BY_PRECISION.values() for level in levels}
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("level", no_wrap=True)
+    for head in ("N", "ms", "TFLOP/s", "predicted", "of peak", "of cuBLAS", "error"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for row in rows:
         table.add_row(
             row.level, str(row.size), f"{row.seconds * 1e3:.3f}", f"{row.flops_per_second / 1e12:.2f}", _share(row.predicted),
-            _share(row.measured), _share(row.of_cublas), ideas.get(row.level, ""),
+            _share(row.measured), _share(row.of_cublas), "" if row.error != row.error else f"{row.error:.1e}",
         )  # fmt: skip
     console().print(table)
-    if out is not None:
-        import json
-        from dataclasses import asdict
+    for level in dict.fromkeys(row.level for row in rows if row.level in ideas):
+        click.echo(f"  {level:10} {ideas[level]}")
+    click.echo()
 
-        from ..results.files import write_whole
 
-        write_whole(out, json.dumps([{k: None if v != v else v for k, v in asdict(row).items()} for row in found], indent=1))
-        click.echo(f"All samples: {out}")
+def _write(out: Path, rows: list[Timed]) -> None:
+    import json
+    from dataclasses import asdict
+
+    from ..results.files import write_whole
+
+    write_whole(out, json.dumps([{k: None if v != v else v for k, v in asdict(row).items()} for row in rows], indent=1))
 
 
 def _share(value: float | None) -> str:

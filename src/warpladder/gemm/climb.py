@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..device import Device, Launch
-from ..errors import WarpladderError
-from ..tolerance import bound
-from .levels import LEVELS, Level
+from . import cublas
+from .proof import KINDS, prove, question
+from .tensor import BY_PRECISION, AnyLevel
 
 ROUNDS = 5
 PATIENCE = 0.25  # seconds of one level's measurements, about
-CHECKED = 64  # rows that are compared: all of them where there are no more
-RAGGED = (131, 76, 92)  # m, n, k that no tile divides; n and k are multiples of 4, which `wide` wants
+#: Sizes (m, n, k) of every level's proof, each with what factors: one that no tile divides, and one of long sums, in which errors of one sign show.
+#: n and k are multiples of 4, which some levels want.
+SHAPES = (((131, 76, 92), tuple(KINDS)), ((33, 20, 4096), ("normal", "positive")))
+TIMED_KINDS = ("normal", "positive")  # of factors, at the size that is timed
 
 
 @dataclass(frozen=True)
 class Timed:
     """What one level reaches at one size.
 
+    level, precision : what multiplied, and in which precision it is held and compared.
     seconds : the median of several runs; all of them in `samples`.
-    error : normwise, relative to |A| |B|.
+    predicted, measured : shares of the peak of its own unit and precision.
+    of_cublas : its speed relative to cuBLAS's in the same precision.
+    error : against float64, relative to |A| |B|.
     """
 
     level: str
+    precision: str
     size: int
     seconds: float
     samples: tuple[float, ...]
@@ -38,67 +43,93 @@ class Timed:
     error: float
 
 
-def prove(device: Device, level: Level, m: int, n: int, k: int, seed: int = 0) -> float:
-    """The error of a level at a size; `WarpladderError` where it is above the bound, or some number was never written."""
-    rng = np.random.default_rng(seed)
-    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n)))
-    on_a, on_b = device.array(a), device.array(b)
-    c = device.empty((m, n))
-    device.fill(c, 0xFF)  # NaN everywhere
-    for launch in level.bind(device, on_a, on_b, c):
-        launch.send()
-    rows = np.arange(m) if m <= CHECKED else np.sort(rng.choice(m, CHECKED, replace=False))
-    got = c.download()
-    error = _error(got[rows], a[rows], b)
-    limit = bound("float32", k)
-    if not (error <= limit and np.isfinite(got).all()):
-        raise WarpladderError(f"level {level.name} is wrong at ({m}, {n}, {k}): error {error:.2g}, at most {limit:.2g} is rounding")
-    return error
+@dataclass(frozen=True)
+class Skipped:
+    """A level that cannot run here or at a size, and why, in a line."""
+
+    level: str
+    precision: str
+    size: int
+    reason: str
 
 
-def _error(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
-    a, b = a.astype(np.float64), b.astype(np.float64)
-    return float(np.linalg.norm(got - a @ b) / np.linalg.norm(abs(a) @ abs(b)))
-
-
-def climb(device: Device, sizes: tuple[int, ...], say: Callable[[Timed], None] = lambda found: None) -> list[Timed]:
-    """Every level at every size, m = n = k; each is proven first, at a ragged size and at this one.
+def climb(
+    device: Device, sizes: tuple[int, ...], precisions: Iterable[str] = tuple(BY_PRECISION), say: Callable[[Timed | Skipped], None] = lambda found: None
+) -> list[Timed | Skipped]:  # fmt: skip
+    """Every level of some precisions at every size, m = n = k; each is proven first, at all of `SHAPES` and at this size.
 
     Parameters
     ----------
     device : Device
     sizes : tuple of int
-        Multiples of 4.
+    precisions : iterable of str
+        Of "fp32", "tf32" and "bf16".
     say : callable
         Told of each result when it is there.
     """
-    out = []
+    out: list[Timed | Skipped] = []
+
+    def note(found: Timed | Skipped) -> None:
+        out.append(found)
+        say(found)
+
+    proven: set[str] = set()
     for size in sizes:
-        rng = np.random.default_rng(size)
-        a, b = (device.array(rng.standard_normal((size, size)).astype(np.float32)) for _ in range(2))
-        c = device.empty((size, size))
-        best = cublas(size)
-        for level in LEVELS:
-            prove(device, level, *RAGGED)
-            error = prove(device, level, size, size, size, seed=size)
-            launches = level.bind(device, a, b, c)
-            samples = timed(device, launches)
-            seconds = statistics.median(samples)
-            rate = 2 * size**3 / seconds
-            peak = device.limits.flops
-            found = Timed(
-                level.name, size, seconds, tuple(samples), rate, level.predicted,
-                rate / peak if peak else float("nan"), best / seconds if best else None, error,
-            )  # fmt: skip
-            out.append(found)
-            say(found)
-        if best:
-            rate = 2 * size**3 / best
-            peak = device.limits.flops
-            found = Timed("cuBLAS", size, best, (best,), rate, float("nan"), rate / peak if peak else float("nan"), 1.0, float("nan"))
-            out.append(found)
-            say(found)
+        for name in precisions:
+            levels = BY_PRECISION[name]
+            best = (
+                cublas.seconds(size, levels[0].precision, ROUNDS, PATIENCE)
+                if any(l.lacks(device, size, size) is None for l in levels)
+                else None
+            )
+            for level in levels:
+                if reason := level.lacks(device, size, size):
+                    note(Skipped(level.name, name, size, reason))
+                    continue
+                if level.name not in proven:
+                    prove_everywhere(device, level)
+                    proven.add(level.name)
+                note(_timed(device, level, size, best))
+            if best:
+                rate, peak = 2 * size**3 / best, _peak(device, levels[0])
+                note(Timed("cuBLAS", name, size, best, (best,), rate, math.nan, rate / peak, 1.0, math.nan))
+    question.cache_clear()
     return out
+
+
+def prove_everywhere(device: Device, level: AnyLevel) -> None:
+    """The proof of a level that goes before its times, but for the one at the size that is timed."""
+    for shape, kinds in SHAPES:
+        for kind in kinds:
+            prove(device, level, *shape, kind=kind)
+
+
+def _timed(device: Device, level: AnyLevel, size: int, best: float | None) -> Timed:
+    errors = [prove(device, level, size, size, size, seed=size, kind=kind) for kind in TIMED_KINDS]
+    asked = question(TIMED_KINDS[0], size, size, size, size)
+    a, b, c = device.array(level.stored(asked.a)), device.array(level.stored(asked.b)), device.empty((size, size))
+    samples = timed(device, level.bind(device, a, b, c))
+    seconds = statistics.median(samples)
+    rate = 2 * size**3 / seconds
+    of_best = best / seconds if best else None
+    return Timed(
+        level.name,
+        level.precision.name,
+        size,
+        seconds,
+        tuple(samples),
+        rate,
+        level.predicted,
+        rate / _peak(device, level),
+        of_best,
+        max(errors),
+    )
+
+
+def _peak(device: Device, level: AnyLevel) -> float:
+    """FLOP/s of the level's unit in its precision; NaN for a device that is this CPU."""
+    peaks = device.limits.peaks
+    return math.nan if peaks is None else peaks.of(level.precision.name, level.unit)
 
 
 def timed(device: Device, launches: list[Launch]) -> list[float]:
@@ -116,32 +147,3 @@ def timed(device: Device, launches: list[Launch]) -> list[float]:
     once(1)
     repeats = max(1, min(200, int(PATIENCE / ROUNDS / max(once(1), 1e-6))))
     return [once(repeats) for _ in range(ROUNDS)]
-
-
-def cublas(size: int) -> float | None:
-    """Seconds that cuBLAS takes for the same product in float32, by CuPy; None where there is no CuPy."""
-    try:
-        import cupy
-
-        if cupy.cuda.runtime.getDeviceCount() < 1:
-            return None
-    except Exception:  # not installed, or no driver: whatever it is, there is no cuBLAS to compare with
-        return None
-    rng = np.random.default_rng(size)
-    a, b = (cupy.asarray(rng.standard_normal((size, size)).astype(np.float32)) for _ in range(2))
-    c = cupy.empty((size, size), np.float32)
-
-    def once(repeats: int) -> float:
-        begin, end = cupy.cuda.Event(), cupy.cuda.Event()
-        begin.record()
-        for _ in range(repeats):
-            cupy.matmul(a, b, out=c)
-        end.record()
-        end.synchronize()
-        return cupy.cuda.get_elapsed_time(begin, end) / 1e3 / repeats
-
-    once(3)
-    repeats = max(1, min(200, int(PATIENCE / ROUNDS / max(once(1), 1e-6))))
-    if not _error(c[:CHECKED].get(), a[:CHECKED].get(), b.get()) <= bound("float32", size):
-        raise WarpladderError("CuPy's product is not in float32: unset CUPY_TF32")
-    return statistics.median(once(repeats) for _ in range(ROUNDS))
