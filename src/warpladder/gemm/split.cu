@@ -114,13 +114,11 @@ product(
                 TileB::right(low_b[j], low_b[j + 1], tile_b + TileB::SIZE, first, columns + 8 * j);
             }
 #pragma unroll
-            for (int i = 0; i < 4; ++i)
+            for (int product = 0; product < 3; ++product)  // al bh, ah bl, ah bh: the small ones first, so that less of them is cut off
 #pragma unroll
-                for (int j = 0; j < 4; ++j) {
-                    mma_half(part[i][j], low_a[i], high_b[j]);  // the small ones first: less of them is cut off
-                    mma_half(part[i][j], high_a[i], low_b[j]);
-                    mma_half(part[i][j], high_a[i], high_b[j]);
-                }
+                for (int i = 0; i < 4; ++i)
+#pragma unroll
+                    for (int j = 0; j < 4; ++j) mma_half(part[i][j], product == 0 ? low_a[i] : high_a[i], product == 1 ? low_b[j] : high_b[j]);
         }
 #pragma unroll
         for (int i = 0; i < 4; ++i)
