@@ -31,6 +31,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 LONGEST = (
     "test_verify", "test_kernels_checked", "test_bench", "test_gemm_ops", "test_batch_sizes", "test_peers", "test_check", "test_steps",
     "test_kill", "emulator/test_correct", "test_tiled_ops", "test_own_rung", "test_climb_command", "test_verdicts", "test_compiled",
+    "test_tensor_levels",
     "test_wrong_inputs", "test_svm", "test_cli", "test_thin_chain", "test_kernel_liars", "test_docs", "test_asked", "test_precision", "emulator/test_bugs",
     "test_fresh", "test_tuner", "test_tuned_runs", "emulator/test_device", "test_cli_tables", "test_interrupt", "test_features", "test_profile",
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 HINTS = {
     "race": "put __syncthreads() between the two lines, or make the access atomic; between blocks only an atomic or a second launch helps.",
+    "unfinished copy": "commit the copy, wait for its group (wait_for_copies<0> waits for all) and then put __syncthreads(), before anybody reads what it brings.",
     "barrier": "every thread of the block must come to the same __syncthreads(): take it out of the if, and let idle threads skip the work, not the barrier.",
     "warp mask": "the mask must name exactly the lanes that come to the call: call it before any if or return that keeps lanes away.",
     "deadlock": "a thread waits for something that only a thread or block behind it can do: let nobody wait for a block that may not have started.",

@@ -40,7 +40,6 @@ def seconds(size: int, precision: Precision, rounds: int, patience: float) -> fl
     one, zero = np.ones(1, np.float32), np.zeros(1, np.float32)
     handle: Any = cupy.cuda.device.get_cublas_handle()
     cublas.setPointerMode(handle, cublas.CUBLAS_POINTER_MODE_HOST)
-    cublas.setStream(handle, cupy.cuda.get_current_stream().ptr)
 
     def multiply() -> None:  # cuBLAS counts columns first: what it is asked for is C' = B' A'
         cublas.gemmEx(

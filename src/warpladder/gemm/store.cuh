@@ -9,7 +9,12 @@ __device__ __forceinline__ void store_fragment(float* c, const float (&d)[4], in
     for (int half = 0; half < 2; ++half) {
         const int here = row + lane / 4 + 8 * half;
         float* to = c + (long long)here * n + column;
-        if (here < m && column < n) to[0] = d[2 * half];
-        if (here < m && column + 1 < n) to[1] = d[2 * half + 1];
+        if (here >= m || column >= n) continue;
+        if (n % 2 == 0) {  // then both are there, at an address that 8 divides
+            *reinterpret_cast<float2*>(to) = make_float2(d[2 * half], d[2 * half + 1]);
+        } else {
+            to[0] = d[2 * half];
+            if (column + 1 < n) to[1] = d[2 * half + 1];
+        }
     }
 }
