@@ -23,7 +23,7 @@ from warpladder.config import TrainConfig
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Upsample2d
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.tolerance import bound
-from warpladder.trainers.base import State
+from warpladder.trainers.base import State, StepLog
 from warpladder.trainers.native.layout import Layout
 from warpladder.trainers.native.pages import Pages, room
 from warpladder.trainers.native.plan import Plan, fuse
@@ -55,6 +55,17 @@ def test_any_number_of_threads(net: Net, threads: int) -> None:
     assert first[0].params.tobytes() == again[0].params.tobytes()
     assert first[1].tolist() == again[1].tolist()
     assert distance(first[0], alone[0]) <= bound("float32", 1000, steps=drawn.steps)
+
+
+def test_losses_of_many_threads_are_added_alike_in_calls_of_any_length() -> None:
+    """Sixteen threads' parts of a loss: NumPy adds eight or more numbers in pairs, but row after row where there are several steps."""
+    drawn = case(nets.softmax((1, 8, 8)), SETTINGS.but(batch_size=64), seed=4, samples=320)
+    with NativeTrainer(drawn.net, drawn.config, drawn.state, 16) as trainer:
+        trainer.load(drawn.dataset)
+        together = trainer.run(drawn.order, 0, 5)
+        trainer.set_state(drawn.state)
+        apart = StepLog.joined([trainer.run(drawn.order, step, step + 1) for step in range(5)])
+    assert together.loss.tobytes() == apart.loss.tobytes() and together.correct.tolist() == apart.correct.tolist()
 
 
 def test_the_two_ways_to_share_work_agree(monkeypatch: pytest.MonkeyPatch) -> None:

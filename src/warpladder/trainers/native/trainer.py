@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -123,7 +124,8 @@ class NativeTrainer(Trainer):
         size = np.minimum(self.batch, indices.size - np.arange(steps) * self.batch)
         if not has_loss:
             return StepLog.without_loss(size)
-        return StepLog(memory.loss.sum(axis=0) / size, memory.correct.sum(axis=0), size)
+        # thread after thread: numpy adds the same numbers in another order where there is one step and many threads
+        return StepLog(reduce(np.add, memory.loss) / size, memory.correct.sum(axis=0), size)
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
         if x.shape[1:] != self.net.in_shape:
