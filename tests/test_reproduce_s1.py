@@ -157,7 +157,7 @@ def test_a_page_is_of_one_kind_of_files(run: Any) -> None:
         (lambda tree: tree.update(sections="none"), "sections wants a list, got 'none'"),
         (lambda tree: tree["sections"][0]["tables"][0]["rows"][0].update(values=[]), "wants 1 texts and 1 figures"),
         (lambda tree: tree["sections"][0]["tables"][0]["rows"][0]["values"][0].update(here="fast"), "wants a number, got 'fast'"),
-        (lambda tree: tree["sections"][0]["tables"][0]["columns"][0].update(unit="days"), "unit wants one of"),
+        (lambda tree: tree["sections"][0]["tables"][0]["columns"][0].update(unit="weeks"), "unit wants one of"),
         (lambda tree: tree["sections"][0]["lines"][0]["series"][0].update(x=[1.0]), "wants as many finite x as y"),
         (lambda tree: tree["sections"][0]["bars"][0].update(labels=[]), "want a label for each figure"),
     ],

@@ -57,9 +57,11 @@ class Train(Task):
             place = checkpoint_of(bench.folder, name, name_of, seed) if self.keep or self.keep_every_epoch else None
             try:
                 run = train(net, data, config, rung=rung, progress=False, each_epoch=watch, **self._kept(place))
-            except WarpladderError as error:  # one that diverges is a result as well
-                found = replace(found, reasons={**found.reasons, name_of: f"seed {seed}: {error}"})
-                bench.watcher.news(f"{name_of}, seed {seed}: {error}")
+            except Exception as error:  # one that diverges is a result as well, and a peer may break in any way
+                kind = "" if isinstance(error, WarpladderError) else f"{type(error).__name__}: "
+                why = f"seed {seed}: {kind}{' '.join(str(error).split())}"
+                found = replace(found, reasons={**found.reasons, name_of: why})
+                bench.watcher.news(f"{name_of}, {why}")
                 continue
             found = replace(found, runs=(*found.runs, trained(run, seed, rung.precision)))
             found.save(path)

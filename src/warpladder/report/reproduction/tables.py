@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 
 from ...results.reproduction import Row, Table, Value
+from ..html import note
 from ..html import table as drawn
 from .figures import head, measured, spread, stated
 
@@ -27,15 +29,25 @@ def table(tables: Sequence[Table], labels: Sequence[str]) -> str:
         names = [called for _, called in sources[at]] + [label or "here" for label in labels] * here[at]
         heads += [f'{escape(head(column))}<span class="options">{escape(called)}</span>' for called in names]
     rows = []
+    common = shared([row.reason for row in first.rows]) if len(tables) == 1 else ()
     for number, row in enumerate(first.rows):
         same = [each.rows[number] for each in tables]
         cells = [escape(told) for told in row.label]
-        cells[-1] += _remarks(same, labels)
+        cells[-1] += _remarks([replace(each, reason="") if each.reason in common else each for each in same], labels)
         for at, column in enumerate(first.columns):
             cells += [escape(stated(getattr(row.values[at], name), column.unit)) for name, _ in sources[at]]
             cells += [_cell(each.values[at], column.unit) for each in same] if here[at] else []
         rows.append(("rung" if any(value.here is not None for each in same for value in each.values) else "none", cells))
-    return drawn(first.title, heads, rows, text)
+    return drawn(first.title, heads, rows, text) + "".join(note(f"Rows without a figure: {reason}.") for reason in common)
+
+
+def shared(reasons: Sequence[str]) -> tuple[str, ...]:
+    """Reasons that stand in so many rows that they are told once, below the table."""
+    return tuple(reason for reason in dict.fromkeys(reasons) if reason and reasons.count(reason) >= MANY)
+
+
+#: Rows with one reason, from which on it is told once.
+MANY = 3
 
 
 def _any(told: Table, at: int, name: str) -> bool:
