@@ -1,4 +1,4 @@
-"""Draws the pictures of README and docs from results that are stored in benchmarks/: python docs/make_pictures.py."""
+"""Draws the pictures of README and docs, and the pages of the reports, from results that are stored in benchmarks/: python docs/make_pictures.py."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ from pathlib import Path
 
 from warpladder.report.figures.alone import alone
 from warpladder.report.figures.ladder import alt, ladder
+from warpladder.report.reproduction.page import page
 from warpladder.results import Results, load
+from warpladder.results.reproduction import load_reproduction
 
 DOCS = Path(__file__).parent
 
 #: The climb that the README shows.
 CLIMB = DOCS.parent / "benchmarks" / "h200" / "climb-cnn" / "results.json"
+
+#: The reports that were reproduced on an H200, a folder each, and where their pages go.
+REPRODUCED, PAGES = DOCS.parent / "benchmarks" / "h200" / "reproduce", DOCS / "reproduced"
 
 
 def picture(results: Results) -> str:
@@ -21,3 +26,5 @@ def picture(results: Results) -> str:
 
 if __name__ == "__main__":
     (DOCS / "ladder.svg").write_text(picture(load(CLIMB)), encoding="utf-8")
+    for stored in sorted(REPRODUCED.glob("*/results.json")):
+        (PAGES / f"{stored.parent.name}.html").write_text(page(load_reproduction(stored)), encoding="utf-8")

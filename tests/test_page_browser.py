@@ -13,8 +13,10 @@ import pytest
 from climbs import example, timed
 from test_page import full
 from warpladder.report.page import page
+from warpladder.report.reproduction.page import page as reproduced
 from warpladder.results import load
 from warpladder.results.profiled import parse
+from warpladder.results.reproduction import load_reproduction
 
 CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
 STORED = Path(__file__).parent.parent / "benchmarks" / "h200"
@@ -66,10 +68,12 @@ def made():
         "stored": lambda: page(climb, profiles=[profile]),
         "crowded": lambda: page(crowded),
         "two": lambda: page([full(), example()], ["before", "a-long-name/" * 5]),
+        "report": lambda: reproduced(load_reproduction(STORED / "reproduce" / "s4" / "results.json")),
+        "reports": lambda: reproduced([load_reproduction(STORED / "reproduce" / "s5" / "results.json")] * 2, ["one", "two"]),
     }
 
 
-@pytest.fixture(scope="module", params=["stored", "crowded", "two"])
+@pytest.fixture(scope="module", params=["stored", "crowded", "two", "report", "reports"])
 def text(request):
     return made()[request.param]()
 

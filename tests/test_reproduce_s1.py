@@ -258,7 +258,7 @@ def test_any_of_several_rungs_trains(tmp_path: Path) -> None:
     """The first that can train here does, for every seed, and no other."""
     text = SMALL.replace(
         'net = "tiny"\ndata = "digits"\nrungs = ["numpy"]',
-        'net = "tiny"\ndata = "digits"\nany_of = true\nrungs = ["torch:threads=4096", "numpy", "loops"]',
+        'net = "tiny"\ndata = "digits"\nfirst = true\nrungs = ["torch:threads=4096", "numpy", "loops"]',
     )
     report = parse(text, "s9")
     experiment = report.experiments["seeds"]

@@ -291,7 +291,7 @@ def test_kinds_of_operations_are_sums_of_parts():
     assert of("phase:update+phase:loss") == 1.0, "a phase that a rung joins with another has no part"
     assert found.value("cupy", "phase:forward") is None
     with pytest.raises(ConfigError):
-        found.value("numpy", "phase:forward+nothing")
+        found.value("numpy", "nothing+phase:forward")
 
 
 # Sweeps, and figures across rows and columns

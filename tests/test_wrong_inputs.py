@@ -153,7 +153,7 @@ TYPED: dict[str, tuple[list[str], str]] = {
     "a climb into a file": ([*CLIMB, "--out", "ok.csv"], "ok.csv"),
     "a profile over a file": (["profile", "mlp10", *DIGITS, "--out", "ok.csv"], "ok.csv: is there already"),
     "products over a file": (["gemm", "--out", "ok.csv", "--device", "emulated", "--size", "4"], "ok.csv: is there already"),
-    "products of size 3": (["gemm", "--size", "3"], "--size wants multiples of 4, got 3"),
+    "products of size 0": (["gemm", "--size", "0"], "--size wants whole numbers from 1, got 0"),
     "a kernel file that is not there": (["check", "no.cu"], "no.cu"),
     "a kernel file in Latin-1": (["check", "latin.cu"], "latin.cu is not a text file in UTF-8: save it as one"),
     "a kernel file in UTF-16": (["check", "utf16.cu"], "utf16.cu is not a text file in UTF-8: save it as one"),

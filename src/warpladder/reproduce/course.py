@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 from .. import machine
-from ..errors import ConfigError, ResultsError, WarpladderError
+from ..errors import ConfigError, DataError, ResultsError, WarpladderError
 from ..results import Gpu, Machine
 from ..results.reproduction import REPRODUCTION_SCHEMA, Reproduction, load_reproduction
 from .definition import Definition
@@ -70,7 +70,7 @@ class Course:
                     experiment.measure(name, bench)
                 except WarpladderError as error:
                     self.failed[name] = str(error)
-                    if len(self.failed) == len(names):  # nothing at all can be made
+                    if isinstance(error, DataError) and len(self.failed) == len(names):  # nothing at all can be made
                         raise
                     bench.watcher.news(f"{name} cannot be made: {error}")
                 written()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..errors import WarpladderError
-from ..ladder import find
+from ..ladder import find, is_peer
 from ..nets import Net
 from ..results import DataFacts, History, NetFacts
 from ..results.reproduction import Value
@@ -58,6 +58,8 @@ class Train(Task):
             try:
                 run = train(net, data, config, rung=rung, progress=False, each_epoch=watch, **self._kept(place))
             except Exception as error:  # one that diverges is a result as well, and a peer may break in any way
+                if not isinstance(error, WarpladderError) and (isinstance(error, OSError) or not is_peer(rung)):
+                    raise
                 kind = "" if isinstance(error, WarpladderError) else f"{type(error).__name__}: "
                 why = f"seed {seed}: {kind}{' '.join(str(error).split())}"
                 found = replace(found, reasons={**found.reasons, name_of: why})
