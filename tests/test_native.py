@@ -290,6 +290,7 @@ print([name for name in names if not is_kept(*ahead._found(name))], run.history[
 """
 
 
+@pytest.mark.slow
 def test_what_other_processes_compile_is_kept_and_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warpladder.machine.cores", lambda: 2)  # whatever this process is given among others
     environment = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}

@@ -202,6 +202,7 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path):
     assert after[0] == before[0] and [run["seed"] for run in after] == [0, 1] and "seeds" in found.measured
 
 
+@pytest.mark.slow
 def test_a_stopped_climb_keeps_the_rungs_that_were_whole(tmp_path):
     course = parse(SMALL, "s9")
     reproduced(tmp_path, only=("rows",))
@@ -248,6 +249,7 @@ def test_a_broken_file_is_told_in_a_line(change, told):
     assert told in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_first_look_scales_times_and_says_so(tmp_path):
     text = SMALL.replace("[climbs.rows]", "[climbs.rows.quick]\nlimit = 100\nsettings = { epochs = 1 }\n\n[climbs.rows]", 1)
     found = Course(parse(text, "s9", quick=True), tmp_path, True, None, Watcher()).run(("rows",))

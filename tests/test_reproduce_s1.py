@@ -34,6 +34,8 @@ from warpladder.results.reproduction import (
     Value,
 )
 
+pytestmark = pytest.mark.slow  # climbs and trainings; tests/test_reproduce.py shows the same of a smaller report
+
 PROFILE = Path(__file__).parent.parent / "benchmarks" / "h200" / "profiles" / "mlp-gemm.json"
 
 

@@ -26,6 +26,8 @@ from warpladder.reproduce.submissions import Submission, score, write_tables
 from warpladder.reproduce.trainings import Train
 from warpladder.results.profiled import Floor, KernelTime, Part, Profile
 
+pytestmark = pytest.mark.slow  # climbs and trainings; tests/test_reproduce.py shows the same of a smaller report
+
 
 def bench(folder: Path) -> Bench:
     return Bench(folder, None, {}, Watcher())

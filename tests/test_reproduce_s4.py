@@ -23,6 +23,8 @@ from warpladder.reproduce.trainings import Train, checkpoint_of
 from warpladder.results.profiled import Floor, KernelTime, Part, Profile
 from warpladder.results.reproduction import load_reproduction
 
+pytestmark = pytest.mark.slow  # climbs and trainings; tests/test_reproduce.py shows the same of a smaller report
+
 SMALL = """
 title = "An autoencoder of digits"
 about = "A report that is none."

@@ -21,6 +21,8 @@ from warpladder.results.launched import Launched, Launches, load_launches
 from warpladder.results.profiled import LaunchShape
 from warpladder.results.reproduction import Series
 
+pytestmark = pytest.mark.slow  # climbs and trainings; tests/test_reproduce.py shows the same of a smaller report
+
 TEXT = """
 title = "Softmax on digits"
 about = "A report that is none."

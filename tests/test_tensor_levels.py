@@ -45,6 +45,7 @@ def test_odd_sizes_and_odd_factors(level: TensorLevel, size: tuple[int, int, int
 
 
 @levels
+@pytest.mark.slow
 def test_the_checker_finds_nothing_in_them(level: TensorLevel) -> None:
     for order in ("forward", "reverse"):
         device = EmulatedDevice("check", order=order, collect=True)
@@ -137,6 +138,7 @@ def test_liars_are_refused(liar: str) -> None:
 
 
 @pytest.mark.parametrize("name", LEVELS)
+@pytest.mark.slow
 def test_without_an_edit_the_same_device_finds_nothing(name: str) -> None:
     prove_everywhere(Edited(LEVELS[name].path), LEVELS[name])  # type: ignore[arg-type]
 
