@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
-from .config import check_names, named
+from .config import TrainConfig, check_names, named
 from .errors import ConfigError
 from .optimizers import Optimizer
 from .schedules import Schedule
@@ -70,6 +70,31 @@ def read(kind: type[Kind], text: str, base: Kind, settings: Mapping[str, Any] | 
         return named(kind, found.__name__, values)
     check_names(found, values)
     return replace(base, **values)
+
+
+def configured(before: TrainConfig, asked: Mapping[str, Any]) -> TrainConfig:
+    """Settings with those that are asked for in place of their own.
+
+    Parameters
+    ----------
+    before : TrainConfig
+    asked : mapping
+        By the names of `TrainConfig` and of `OWN`: batch_size may be "full", optimizer and schedule are texts, as `read` takes them.
+
+    Raises
+    ------
+    ConfigError
+        A setting that there is not, or one whose value cannot be.
+    """
+    changes = dict(asked)
+    if changes.get("batch_size") == "full":
+        changes["batch_size"] = None
+    if "optimizer" in changes:
+        own = {name: changes.pop(name) for name in OWN if name in changes}
+        changes["optimizer"] = read(Optimizer, changes["optimizer"], before.optimizer, own)
+    if "schedule" in changes:
+        changes["schedule"] = read(Schedule, changes["schedule"], before.schedule)
+    return before.but(**changes)
 
 
 def write(thing: Optimizer | Schedule) -> str:

@@ -14,11 +14,9 @@ import click
 from ..config import RECIPES, TrainConfig
 from ..errors import NetError, RungError
 from ..nets import ZOO, Net, Shape, named
-from ..optimizers import Optimizer
 from ..pyfile import run_file
 from ..rungs.options import DEVICES
-from ..schedules import Schedule
-from ..spelling import OWN, read
+from ..spelling import OWN, configured
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -267,22 +265,12 @@ def chosen_config(net_name: str, options: dict[str, Any], base: TrainConfig | No
     A net from a file has no recipe, and an optimizer that is not the recipe's has a learning rate of its own: what is taken unasked is said on
     stderr.
     """
-    changes = {field.name: options[field.name] for field in fields(TrainConfig) if options.get(field.name) is not None}
-    if changes.get("batch_size") == "full":
-        changes["batch_size"] = None
+    names = (*(field.name for field in fields(TrainConfig)), *OWN)
+    asked = {name: options[name] for name in names if options.get(name) is not None}
     before = base or (TrainConfig() if is_net_file(net_name) else RECIPES[net_name])
-    own = {name: options[name] for name in OWN if options.get(name) is not None}
-    if "optimizer" in changes:
-        changes["optimizer"] = read(Optimizer, changes["optimizer"], before.optimizer, own)
-    else:
-        changes |= own
-    if "schedule" in changes:
-        changes["schedule"] = read(Schedule, changes["schedule"], before.schedule)
-    config = before.but(**changes)
+    config = configured(before, asked)
     if base is None:
-        _say_unasked(
-            net_name, config, before, {*changes, *own, *(options.get("optimizer") or "").replace(":", "=").replace("-", "_").split("=")}
-        )
+        _say_unasked(net_name, config, before, {*asked, *(options.get("optimizer") or "").replace(":", "=").replace("-", "_").split("=")})
     return config
 
 

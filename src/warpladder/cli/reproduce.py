@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from .record import PATIENCE, shown, stoppable
 if TYPE_CHECKING:
     from ..reproduce import Course, Definition
     from ..results import RungResult
+    from ..results.reproduction import Reproduction
 
 PAGE, PICTURES = "report.html", "figures"
 
@@ -180,20 +181,18 @@ class _Record:
     """The page of a reproduction under way, drawn anew now and then."""
 
     course: Course
-    progress: bool | None
     next_page: float = 0.0
-    failed: bool = field(default=False)
 
-    def written(self) -> None:
+    def written(self, found: Reproduction) -> None:
         if perf_counter() >= self.next_page:
             start = perf_counter()
-            self.page()
+            self.page(found)
             self.next_page = perf_counter() + PATIENCE * (perf_counter() - start)
 
-    def page(self) -> None:
+    def page(self, found: Reproduction) -> None:
         from ..report.reproduction.page import write_page
 
-        write_page(self.course.results(), self.course.folder / PAGE)
+        write_page(found, self.course.folder / PAGE)
 
     def end(self) -> None:
         """Show the tables, and write page and pictures."""
@@ -204,7 +203,7 @@ class _Record:
         try:
             show(found, console())
         finally:  # also where nobody reads the tables any more
-            self.page()
+            self.page(found)
             drawn = write_pictures(found, folder / PICTURES)
         click.echo(
             f"\nAll of it: {folder / 'results.json'}" + (f"\nPictures: {folder / PICTURES}, {drawn} as SVG and PNG" if drawn else "")
@@ -238,7 +237,7 @@ def _one(
     click.echo(f"\n{report.name.upper()}: {report.title}")
     watcher = Watcher(begin=lambda name, at, of: click.echo(f"{report.name} {at} of {of}: {name}"), news=news)
     course = Course(report, folder, quick, data_dir, watcher, again)
-    record = _Record(course, progress)
+    record = _Record(course)
     watcher.written = record.written
     try:
         with shown(progress) as bar:

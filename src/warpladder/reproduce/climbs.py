@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..bench import climb
+from ..bench.contender import finite
 from ..errors import WarpladderError
 from ..ladder import find
 from ..nets import with_hidden
@@ -17,7 +18,7 @@ from ..results.sweep import Sweep, load
 from ..rungs.base import Rung
 from ..verify import verify
 from . import averages
-from .experiments import Bench, Found, Task, canonical, no_measure, optional
+from .experiments import NOT_QUICK, Bench, Found, Task, canonical, file_of, no_measure, optional
 
 #: A rung that came so far is not measured again: its time is whole, and its bits and its training are behind it.
 _WHOLE = "failed", "refused", "unjudged"
@@ -52,10 +53,10 @@ class Climb(Task):
             def keep(results: Results, news: RungResult | None = None, heading: str = heading) -> None:
                 tasks[heading] = merged(tasks.get(heading), results, [canonical(rung) for rung in self.rungs])
                 # a sweep's climbs stand in its order: those before were made before
-                Sweep(SCHEMA, tuple(headings), tuple(tasks[each] for each in headings if each in tasks)).save(_file(name, bench.folder))
+                Sweep(SCHEMA, tuple(headings), tuple(tasks[each] for each in headings if each in tasks)).save(file_of(name, bench.folder))
                 if news is not None:
                     bench.watcher.news(news)
-                bench.watcher.written()
+                bench.written()
 
             self._climb(heading, tasks.get(heading), bench, keep, at)
 
@@ -110,11 +111,7 @@ class Climb(Task):
         return bool(self.sweep) and {*measure.removeprefix("curve:").split(" against ")} <= MEASURES.keys()
 
     def _stored(self, name: str, folder: Path) -> Sweep | None:
-        return load(_file(name, folder)) if _file(name, folder).exists() else None
-
-
-def _file(name: str, folder: Path) -> Path:
-    return folder / f"{name}.json"
+        return load(file_of(name, folder)) if file_of(name, folder).exists() else None
 
 
 def done(results: Results | None) -> set[str]:
@@ -145,13 +142,8 @@ def on_emulator(rung: RungResult, net: Any, task: Task, data: Any, bench: Bench)
     if not found.has("device"):
         return rung
     found = found.but(device="emulated")
-    config = (
-        task.config.but(batch_size=EMULATED)
-        if task.config.batch_size is None
-        else task.config.but(batch_size=min(task.config.batch_size, EMULATED))
-    )
-    if bench.watcher.progress:
-        bench.watcher.progress(f"proving {rung.name} on the emulator", 0, 1, 0.0)
+    config = task.config.but(batch_size=min(task.config.batch(len(data.train_x)), EMULATED))
+    bench.say(f"proving {rung.name} on the emulator", 0, 1)
     try:
         if found.unsupported(net, config):
             return rung
@@ -159,8 +151,13 @@ def on_emulator(rung: RungResult, net: Any, task: Task, data: Any, bench: Bench)
     except WarpladderError as error:
         return replace(rung, reason=f"{rung.reason}; on the emulator: {error}")
     words = "proven on the emulator" if verdict.passed else "not proven on the emulator"
-    worst, bound = (value if value is not None and value < float("inf") else None for value in (verdict.error, verdict.bound))
-    checked = Checked(verdict.passed, worst, bound, f"{words}, in batches of {config.batch_size}: {verdict.reason}", verdict.seconds)
+    checked = Checked(
+        verdict.passed,
+        finite(verdict.error),
+        finite(verdict.bound),
+        f"{words}, in batches of {config.batch_size}: {verdict.reason}",
+        verdict.seconds,
+    )
     made = replace(rung, check=checked, reason=f"{words}, which has no clock of a GPU")
     bench.watcher.news(f"{rung.name}: {words}, in {verdict.seconds:.2g} s")
     return made
@@ -188,11 +185,11 @@ class Climbed(Found):
             not task.stopped and {r.name for r in task.rungs} >= set(self.order) for task in self.sweep.tasks
         )
 
-    def _rung(self, rung: str, at: int = 0) -> tuple[Results, RungResult] | None:
+    def _rung(self, rung: str) -> tuple[Results, RungResult] | None:
         name, _, heading = rung.partition("@")
         name = canonical(name)
         tasks = dict(self.sweep.items())
-        task = tasks.get(heading) if heading else self.sweep.tasks[at]
+        task = tasks.get(heading) if heading else self.sweep.tasks[0]
         found = None if task is None else next((each for each in task.rungs if each.name == name), None)
         return None if found is None or task is None else (task, found)
 
@@ -274,7 +271,7 @@ class Climbed(Found):
         if found is not None:
             return found[1].reason
         cut = rung.partition("@")[2] not in ("", *self.sweep.headings) or canonical(rung.partition("@")[0]) not in self.order
-        return "not measured in a first look" if cut and self.full else ""
+        return NOT_QUICK if cut and self.full else ""
 
     def name_of(self, rung: str) -> str:
         found = self._rung(rung)

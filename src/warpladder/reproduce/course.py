@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 
@@ -13,7 +12,7 @@ from ..errors import ConfigError, DataError, ResultsError, WarpladderError
 from ..results import Gpu, Machine
 from ..results.reproduction import REPRODUCTION_SCHEMA, Reproduction, load_reproduction
 from .definition import Definition
-from .experiments import Bench, Lacking, Watcher
+from .experiments import NOT_QUICK, Bench, Lacking, Watcher
 from .resolve import Measured, sections
 
 #: The folder of what was measured, in the folder of a reproduction; and the file that says all of it.
@@ -52,13 +51,11 @@ class Course:
             raise ConfigError(f"{self.report.name} has no experiment {unknown[0]!r:.40}; it has {', '.join(self.report.experiments)}")
         self._begin()
         names = [name for name in self.report.experiments if not only or name in only]
-        told = self.watcher.written
 
         def written() -> None:
-            self.write()
-            told()
+            self.watcher.written(self.write())
 
-        bench = Bench(self.folder / MEASURED, self.data_dir, self.report.nets, replace(self.watcher, written=written))
+        bench = Bench(self.folder / MEASURED, self.data_dir, self.report.nets, self.watcher, written)
         try:
             for at, name in enumerate(names, 1):
                 experiment = self.report.experiments[name]
@@ -75,8 +72,8 @@ class Course:
                     bench.watcher.news(f"{name} cannot be made: {error}")
                 written()
         finally:
-            self.write()
-        return self.results()
+            whole = self.write()
+        return whole
 
     def _begin(self) -> None:
         """Take up what the folder holds, or begin anew."""
@@ -104,7 +101,7 @@ class Course:
 
     def measured(self) -> Measured:
         """What there is of each experiment; or why there is nothing."""
-        found: Measured = {name: Lacking("not measured in a first look") for name in self.report.skipped}
+        found: Measured = {name: Lacking(NOT_QUICK) for name in self.report.skipped}
         for name, experiment in self.report.experiments.items():
             found[name] = experiment.found(name, self.folder / MEASURED)
             if found[name] is None and name in self.failed:
@@ -140,9 +137,11 @@ class Course:
             found.setdefault(reason, []).append(name)
         return found
 
-    def write(self) -> None:
-        """Write the results file."""
-        self.results().save(self.folder / RESULTS)
+    def write(self) -> Reproduction:
+        """Write the results file, and return what stands in it."""
+        found = self.results()
+        found.save(self.folder / RESULTS)
+        return found
 
 
 def _gpu() -> Gpu | None:
@@ -159,11 +158,3 @@ def _gpu() -> Gpu | None:
 def _place(found: Machine) -> str:
     """What tells machines apart: the processor, its cores, and the GPU."""
     return f"{found.cpu} with {found.cores} cores" + (f" and {found.gpu.name}" if found.gpu else "")
-
-
-def is_begun(folder: Path) -> bool:
-    """Whether a folder holds a reproduction."""
-    try:
-        return "report" in json.loads((folder / RESULTS).read_bytes())
-    except (OSError, ValueError, TypeError):
-        return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -159,7 +159,7 @@ class _Head:
     title: str
     about: str
     sections: tuple[SectionOf, ...]
-    nets: dict[str, Any] = field(default_factory=dict, metadata={"added later": True})
+    nets: dict[str, Any] = optional({})
     headline: tuple[str, ...] = optional(())
 
 

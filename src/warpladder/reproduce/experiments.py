@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from ..bench.again import WHOLE
 from ..config import RECIPES, TrainConfig
@@ -17,17 +18,40 @@ from ..errors import ConfigError, DataError, RungError
 from ..ladder import find
 from ..netfile import net_of
 from ..nets import Net, Shape, named
-from ..optimizers import Optimizer
-from ..results import RungResult, Setting
-from ..results.reader import LATER
-from ..results.reproduction import Classified, Photo, Value
-from ..schedules import Schedule
-from ..spelling import read
+from ..results import RungResult, read_file
+from ..results.files import write_whole
+from ..results.reader import LATER, read_json
+from ..results.reader import read as read_record
+from ..results.reproduction import Classified, Photo, Reproduction, Value
+from ..spelling import configured
+
+Kept = TypeVar("Kept")
 
 
 def optional(default: Any = None) -> Any:
     """A field that its table in a report's file may leave out."""
     return field(default_factory=lambda: default, metadata=LATER)
+
+
+#: Why a row has no figures, where its experiment knows no better.
+NOT_HERE, NOT_YET, NOT_QUICK = "not measured here", "not measured yet", "not measured in a first look"
+
+
+def file_of(name: str, folder: Path, rung: str = "") -> Path:
+    """The file that an experiment of this name keeps what it measured in: all of it, or a rung's part."""
+    part = f".{rung.replace(':', '-').replace('/', '-')}" if rung else ""
+    return folder / f"{name}{part}.json"
+
+
+def keep(tree: object, name: str, folder: Path) -> None:
+    """Write what an experiment measured, as JSON: an old file stays whole until the new one is on the disk."""
+    write_whole(file_of(name, folder), json.dumps(tree, indent=1) + "\n")
+
+
+def kept(kind: type[Kept], name: str, folder: Path) -> Kept | None:
+    """What `keep` wrote, as a dataclass; None where there is no file. `ResultsError` names the file and what is wrong in it."""
+    path = file_of(name, folder)
+    return read_file(path, lambda raw: cast(Kept, read_record(kind, read_json(raw), ""))) if path.exists() else None
 
 
 @dataclass
@@ -37,13 +61,13 @@ class Watcher:
     begin : called with the name of an experiment, its number from 1, and how many there are.
     progress : called with what is being done, how many parts of the experiment are done, how many there are, and about how many seconds are left.
     news : called with a rung that was timed or lost its chance of it, or with a line of text.
-    written : called when there is something new on the disk.
+    written : called with all that is known, when there is something new on the disk.
     """
 
     begin: Callable[[str, int, int], None] = lambda name, at, of: None
     progress: Callable[[str, int, int, float], None] | None = None
     news: Callable[[RungResult | str], None] = lambda news: None
-    written: Callable[[], None] = lambda: None
+    written: Callable[[Reproduction], None] = lambda found: None
 
 
 @dataclass
@@ -51,14 +75,21 @@ class Bench:
     """Where experiments are made: their folder, where data sets are, and who watches.
 
     nets : the report's own nets, by name, as tables of a net's file.
+    written : called when there is something new on the disk.
     """
 
     folder: Path
     data_dir: Path | None
     nets: dict[str, dict[str, Any]]
     watcher: Watcher
+    written: Callable[[], None] = lambda: None
     loaded: dict[tuple[Any, ...], Dataset] = field(default_factory=dict)
     lacking: dict[str, DataError] = field(default_factory=dict)
+
+    def say(self, doing: str, done: int = 0, of: int = 1, left: float = 0.0) -> None:
+        """Tell the watcher what is being done, how many parts are done, how many there are, and about how many seconds are left."""
+        if self.watcher.progress:
+            self.watcher.progress(doing, done, of, left)
 
     def data(self, name: str, limit: int | None = None, validation: int = 0, standardize: bool = False) -> Dataset:
         """A data set, which stays loaded. One that cannot be had is not looked for a second time."""
@@ -115,10 +146,10 @@ class Experiment(ABC):
 class Found(ABC):
     """What is known of an experiment.
 
-    whole : whether all of it was measured.
+    whole : whether all of it was measured, as for experiments that measure everything at once.
     """
 
-    whole: bool
+    whole: bool = True
 
     @abstractmethod
     def value(self, rung: str, measure: str) -> Value | None:
@@ -222,20 +253,7 @@ class Task(Experiment):
     @cached_property
     def config(self) -> TrainConfig:
         """The settings."""
-        before = RECIPES.get(self.net, TrainConfig())
-        changes: dict[str, Any] = dict(self.settings)
-        if changes.get("batch_size") == "full":
-            changes["batch_size"] = None
-        own: dict[str, Any] = {
-            name: changes.pop(name) for name in ("learning_rate", "momentum", "nesterov", "weight_decay") if name in changes
-        }
-        if "optimizer" in changes:
-            changes["optimizer"] = read(Optimizer, str(changes["optimizer"]), before.optimizer, own)
-        else:
-            changes |= own
-        if "schedule" in changes:
-            changes["schedule"] = read(Schedule, str(changes["schedule"]), before.schedule)
-        return before.but(**changes)
+        return configured(RECIPES.get(self.net, TrainConfig()), self.settings)
 
     def check(self, rung: str, measure: str) -> None:
         name = rung.partition("@")[0]
@@ -272,13 +290,3 @@ def canonical(name: str) -> str:
         return find(name).name
     except RungError:
         return name
-
-
-def settings_of(config: TrainConfig) -> dict[str, Setting | dict[str, Setting]]:
-    """The settings as results keep them."""
-    return config.as_dict()
-
-
-def keys_of(kind: type[Experiment]) -> list[str]:
-    """The keys of an experiment's table."""
-    return [each.name for each in fields(kind)]

@@ -5,9 +5,8 @@ Nothing is trained, and no GPU is needed: rungs of kernels are bound to a device
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,16 +18,14 @@ from ..device import Launch
 from ..device.idle import IdleStream
 from ..device.limits import Limits
 from ..device.scout import Scout
-from ..errors import ConfigError, ResultsError
+from ..errors import ConfigError
 from ..nets import Net, Shape
 from ..peaks import Peaks
 from ..profile import floor, transfers
-from ..results.files import write_whole
-from ..results.reader import LATER, read, read_json
 from ..results.reproduction import Value
 from ..trainers.base import State
 from ..trainers.kernelwise.trainer import KernelTrainer
-from .experiments import Bench, Experiment, Found, no_measure, optional
+from .experiments import Bench, Experiment, Found, keep, kept, no_measure, optional
 
 #: Rungs whose launches are counted: they choose nothing by measuring, so that their launches are the same on every GPU.
 RUNGS = ("naive", "tiled")
@@ -59,7 +56,7 @@ class Facts(Experiment):
     in_shape: tuple[int, ...] = optional((1, 28, 28))
     classes: int = optional(10)
     rungs: tuple[str, ...] = optional(())
-    gpus: dict[str, Gpu] = field(default_factory=dict, metadata=LATER)
+    gpus: dict[str, Gpu] = optional({})
 
     def measure(self, name: str, bench: Bench) -> None:
         net = bench.net_for(self.net, self.in_shape, self.classes)
@@ -71,16 +68,11 @@ class Facts(Experiment):
             peaks={f"{gpu}:{kind}": peak for gpu, told in self.gpus.items() for kind, peak in _peaks(told).items()},
             rungs={rung: bound(rung, net, config, self.batch) for rung in self.rungs},
         )
-        write_whole(bench.folder / f"{name}.json", json.dumps(asdict(counted), indent=1) + "\n")
+        keep(asdict(counted), name, bench.folder)
 
     def found(self, name: str, folder: Path) -> FactsFound | None:
-        path = folder / f"{name}.json"
-        if not path.exists():
-            return None
-        try:
-            return FactsFound(read(Counted, read_json(path.read_bytes()), ""))
-        except ResultsError as error:
-            raise ResultsError(f"{path}: {error}") from None
+        counted = kept(Counted, name, folder)
+        return None if counted is None else FactsFound(counted)
 
     def check(self, rung: str, measure: str) -> None:
         what = measure.partition(":")[0]
@@ -201,7 +193,6 @@ class FactsFound(Found):
     """What was counted of a step."""
 
     counted: Counted
-    whole: bool = True
 
     def value(self, rung: str, measure: str) -> Value | None:
         """A figure; names with + between them are added up.

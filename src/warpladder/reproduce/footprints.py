@@ -20,10 +20,8 @@ from ..checkpoint import net_from_json, net_to_json
 from ..config import TrainConfig
 from ..errors import ResultsError
 from ..ladder import find
-from ..results.files import write_whole
-from ..results.reader import read, read_json
 from ..results.reproduction import Value
-from .experiments import Bench, Found, Task, canonical, no_measure
+from .experiments import Bench, Found, Task, canonical, keep, kept, no_measure
 
 #: What a process is made of, from the interpreter on: each stage contains those before.
 STAGES = ("interpreter", "built", "trained")
@@ -41,8 +39,7 @@ class Footprints(Task):
         weights: dict[str, Weight] = {}
         reasons: dict[str, str] = {}
         for at, rung in enumerate(map(find, self.rungs)):
-            if bench.watcher.progress:
-                bench.watcher.progress(f"weighing {rung.name}", at, len(self.rungs), 0.0)
+            bench.say(f"weighing {rung.name}", at, len(self.rungs))
             if reason := rung.unsupported(net, self.config):
                 reasons[rung.name] = reason
                 bench.watcher.news(f"{rung.name}: not here: {reason}")
@@ -60,15 +57,14 @@ class Footprints(Task):
             )
             bench.watcher.news(f"{rung.name}: {told}")
         content = {"weights": {each: asdict(weight) for each, weight in weights.items()}, "reasons": reasons}
-        write_whole(bench.folder / f"{name}.json", json.dumps(content, indent=1) + "\n")
+        keep(content, name, bench.folder)
 
     def check_measure(self, measure: str) -> None:
         if measure not in MEASURES and not measure.startswith("held:"):
             raise no_measure(measure, (*MEASURES, "held:COMPONENT"))
 
     def found(self, name: str, folder: Path) -> Weighed | None:
-        path = folder / f"{name}.json"
-        return read(Weighed, read_json(path.read_bytes()), "") if path.exists() else None
+        return kept(Weighed, name, folder)
 
 
 def _gpu_memory() -> Callable[[], int] | None:
@@ -171,11 +167,6 @@ class Weighed(Found):
 
     weights: dict[str, Weight]
     reasons: dict[str, str]
-
-    @property
-    def whole(self) -> bool:  # type: ignore[override]
-        """All is measured at once."""
-        return True
 
     def value(self, rung: str, measure: str) -> Value | None:
         """Bytes.

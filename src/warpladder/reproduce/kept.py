@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..errors import ResultsError
 from ..results.trained import load_trainings
-from .experiments import canonical
+from .experiments import canonical, file_of
 from .trainings import checkpoint_of
 
 
@@ -27,7 +27,7 @@ def kept_by(training: str, folder: Path) -> Path | str:
         The training has not come so far: it may still.
     """
     name, _, rung = training.partition("/")
-    rung, stored = canonical(rung), folder / f"{name}.json"
+    rung, stored = canonical(rung), file_of(name, folder)
     if stored.exists():
         trainings = load_trainings(stored)
         runs = trainings.find(rung)

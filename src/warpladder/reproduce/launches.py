@@ -22,7 +22,7 @@ from ..results.reproduction import Column, Row, Table, Value
 from ..rungs.base import Rung
 from ..trainers.base import State
 from ..trainers.kernelwise.trainer import KernelTrainer
-from .experiments import Bench, Found, Task, canonical, no_measure, optional
+from .experiments import NOT_QUICK, NOT_YET, Bench, Found, Task, canonical, file_of, no_measure, optional
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,12 @@ class Launching(Task):
     kind: ClassVar[str] = "launches"
 
     def measure(self, name: str, bench: Bench) -> None:
-        path, here = _file(name, bench.folder), why_not() is None
+        path, here = file_of(name, bench.folder), why_not() is None
         data = self.dataset(bench)
         net = bench.net(self.net, data)
         found = Launches(LAUNCHED_SCHEMA, "", here, {}, {})
         for at, rung in enumerate(map(find, self.rungs)):
-            if bench.watcher.progress:
-                bench.watcher.progress(f"looking at the launches of {rung.name}", at, len(self.rungs), 0.0)
+            bench.say(f"looking at the launches of {rung.name}", at, len(self.rungs))
             try:
                 called, calls = self._calls(rung, net, data, here)
                 found = replace(found, device=called, rungs={**found.rungs, rung.name: calls})
@@ -70,12 +69,8 @@ class Launching(Task):
             raise no_measure(measure, ("launches",))
 
     def found(self, name: str, folder: Path) -> Looked | None:
-        path = _file(name, folder)
+        path = file_of(name, folder)
         return Looked(load_launches(path)) if path.exists() else None
-
-
-def _file(name: str, folder: Path) -> Path:
-    return folder / f"{name}.json"
 
 
 def _offline() -> Device:
@@ -93,11 +88,6 @@ class Looked(Found):
     """Launches by the name of their rung."""
 
     launches: Launches
-
-    @property
-    def whole(self) -> bool:  # type: ignore[override]
-        """Whether every rung was looked at: the file is written when all were."""
-        return True
 
     def value(self, rung: str, measure: str) -> Value | None:
         raise no_measure(measure, ())
@@ -128,7 +118,7 @@ def launch_table(told: LaunchesOf, found: dict[str, Found | None]) -> Table:
     heads = ("kernel", "grid", "block")
     calls = looked.launches.rungs.get(called, ()) if isinstance(looked, Looked) else ()
     if not isinstance(looked, Looked) or not calls:
-        why = looked.reason(rung) if looked is not None else "not measured yet" if name in found else "not measured in a first look"
+        why = looked.reason(rung) if looked is not None else NOT_YET if name in found else NOT_QUICK
         return Table(told.title, heads, COLUMNS, (Row(("every kernel", "", ""), _NOTHING, called, why),), told.text)
     where = "" if looked.launches.here else f"Compiled for {looked.launches.device}: nothing ran."
     return Table(told.title, heads, COLUMNS, tuple(map(_row, calls)), " ".join(filter(None, (told.text, where))))

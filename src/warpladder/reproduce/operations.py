@@ -5,7 +5,6 @@ A rung joins what stands side by side, a product and its bias say; here each ope
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -16,10 +15,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..results.files import write_whole
-from ..results.reader import read, read_json
 from ..results.reproduction import Value
-from .experiments import Bench, Experiment, Found, no_measure, optional
+from .experiments import Bench, Experiment, Found, keep, kept, no_measure, optional
 
 #: Whose arrays compute: on one processor core, on every core, and on the GPU.
 LIBRARIES = ("numpy:threads=1", "numpy", "cupy")
@@ -55,7 +52,7 @@ class Operations(Experiment):
                 continue
             seconds[library] = self._timed(library)
             bench.watcher.news(f"{library}: {', '.join(f'{what} {1e6 * time:.3g} us' for what, time in seconds[library].items())}")
-        write_whole(bench.folder / f"{name}.json", json.dumps({"seconds": seconds, "reasons": reasons}, indent=1) + "\n")
+        keep({"seconds": seconds, "reasons": reasons}, name, bench.folder)
 
     def _timed(self, library: str) -> dict[str, float]:
         if library == "cupy":
@@ -118,8 +115,7 @@ class Operations(Experiment):
         }
 
     def found(self, name: str, folder: Path) -> OperationsFound | None:
-        path = folder / f"{name}.json"
-        return read(OperationsFound, read_json(path.read_bytes()), "") if path.exists() else None
+        return kept(OperationsFound, name, folder)
 
     def check(self, rung: str, measure: str) -> None:
         if measure not in NAMES or rung not in self.libraries:
@@ -152,11 +148,6 @@ class OperationsFound(Found):
 
     seconds: dict[str, dict[str, float]]
     reasons: dict[str, str]
-
-    @property
-    def whole(self) -> bool:  # type: ignore[override]
-        """All is measured at once."""
-        return True
 
     def value(self, rung: str, measure: str) -> Value | None:
         """Seconds of an operation, one of `NAMES`."""

@@ -19,7 +19,7 @@ from ..results.files import write_whole
 from ..results.reader import read
 from ..results.reproduction import Photo, Value
 from ..train import load
-from .experiments import Bench, Experiment, Found, no_measure, optional
+from .experiments import Bench, Experiment, Found, file_of, no_measure, optional
 from .kept import absent, kept_by
 
 
@@ -39,7 +39,7 @@ class Pictures(Experiment):
     count: int = optional(7)
 
     def measure(self, name: str, bench: Bench) -> None:
-        path = _file(name, bench.folder)
+        path = file_of(name, bench.folder)
         if not self.checkpoint:
             made = of_classes(bench.data(self.data))
         else:
@@ -53,7 +53,7 @@ class Pictures(Experiment):
         bench.watcher.news(made.alt)
 
     def found(self, name: str, folder: Path) -> Shown | None:
-        path = _file(name, folder)
+        path = file_of(name, folder)
         if not path.exists():
             return None
         tree = json.loads(path.read_bytes())
@@ -66,17 +66,12 @@ class Pictures(Experiment):
         raise no_measure(measure, ("a picture has none",))
 
 
-def _file(name: str, folder: Path) -> Path:
-    return folder / f"{name}.json"
-
-
 @dataclass(frozen=True)
 class Shown(Found):
     """A picture; or none, and the reason."""
 
     picture: Photo | None
     why: str
-    whole: bool = True
 
     def value(self, rung: str, measure: str) -> Value | None:
         """No figure: a picture has none."""

@@ -9,10 +9,9 @@ from typing import ClassVar
 
 from ..ladder import find
 from ..profile import profile
-from ..results.files import write_whole
 from ..results.profiled import KernelTime, Part, Profile, load_profile, save
 from ..results.reproduction import Value
-from .experiments import Bench, Found, Task, canonical, no_measure
+from .experiments import Bench, Found, Task, canonical, file_of, keep, no_measure
 
 
 @dataclass(frozen=True)
@@ -26,22 +25,21 @@ class Profiling(Task):
         net = bench.net(self.net, data)
         reasons: dict[str, str] = {}
         for at, rung in enumerate(map(find, self.rungs)):
-            path = _file(name, rung.name, bench.folder)
+            path = file_of(name, bench.folder, rung.name)
             if path.exists():
                 continue
             if reason := rung.unsupported(net, self.config):
                 reasons[rung.name] = reason
                 bench.watcher.news(f"{rung.name}: not here: {reason}")
                 continue
-            if bench.watcher.progress:
-                bench.watcher.progress(f"profiling {rung.name}", at, len(self.rungs), 0.0)
+            bench.say(f"profiling {rung.name}", at, len(self.rungs))
             found = profile(rung, net, data, self.config)
             save(found, path)
             bench.watcher.news(
                 f"{rung.name}: a step takes {found.step_seconds * 1e3:.3g} ms, its {len(found.parts)} parts {found.parts_seconds * 1e3:.3g} ms"
             )
-            bench.watcher.written()
-        write_whole(bench.folder / f"{name}.json", json.dumps({"absent": reasons}, indent=1) + "\n")
+            bench.written()
+        keep({"absent": reasons}, name, bench.folder)
 
     def check_measure(self, measure: str) -> None:
         shared = measure.startswith("share:")
@@ -52,8 +50,8 @@ class Profiling(Task):
                 )
 
     def found(self, name: str, folder: Path) -> Profiled | None:
-        profiles = {each: load_profile(path) for each in map(canonical, self.rungs) if (path := _file(name, each, folder)).exists()}
-        ended = folder / f"{name}.json"
+        profiles = {each: load_profile(path) for each in map(canonical, self.rungs) if (path := file_of(name, folder, each)).exists()}
+        ended = file_of(name, folder)
         reasons = json.loads(ended.read_bytes())["absent"] if ended.exists() else {}
         return Profiled(profiles, reasons, ended.exists()) if profiles or reasons else None
 
@@ -74,10 +72,6 @@ def _asked(measure: str) -> list[tuple[str, str]]:
         kind, colon, rest = each.partition(":")
         out.append((kind, rest) if colon or kind in _KNOWN or not out else (out[-1][0], each))
     return out
-
-
-def _file(name: str, rung: str, folder: Path) -> Path:
-    return folder / f"{name}.{rung.replace(':', '-').replace('/', '-')}.json"
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,11 @@ from dataclasses import replace
 
 from ..results.reproduction import UNITS, Bars, Column, Lines, Row, Section, Series, Table, Value
 from .definition import NOTHING, BarsOf, ColumnOf, Definition, LinesOf, RowOf, SectionOf, SeriesOf, TableOf
-from .experiments import Found
+from .experiments import NOT_HERE, NOT_QUICK, NOT_YET, Found
 from .launches import launch_table
 
 #: What is measured of each experiment, by its name.
 Measured = dict[str, Found | None]
-
-
-#: Why a row has no figures, where no experiment knows.
-NOT_HERE, NOT_YET, NOT_QUICK = "not measured here", "not measured yet", "not measured in a first look"
 
 
 def sections(report: Definition, found: Measured) -> tuple[Section, ...]:

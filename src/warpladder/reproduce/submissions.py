@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import csv
-import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -16,11 +15,9 @@ from ..data import load, write_submission
 from ..data.dataset import Dataset
 from ..errors import ConfigError, DataError
 from ..ladder import find
-from ..results.files import write_whole
-from ..results.reader import read, read_json
 from ..results.reproduction import Value
 from ..train import train
-from .experiments import Bench, Found, Task, canonical, no_measure, optional
+from .experiments import Bench, Found, Task, canonical, keep, kept, no_measure, optional
 
 #: Lines that are written at a time.
 LINES = 2000
@@ -62,9 +59,7 @@ class Submission(Task):
                 canonical(rung.name), len(data.train_x) + self.validation, len(data.train_x), len(data.test_x), sizes[0], sizes[1], seconds,
                 sum(log.seconds for log in run.history), float(last.valid_accuracy or 0.0), len(labels), right / len(labels),
             )  # fmt: skip
-        write_whole(
-            bench.folder / f"{name}.json", json.dumps({key.name: getattr(found, key.name) for key in fields(found)}, indent=1) + "\n"
-        )
+        keep(asdict(found), name, bench.folder)
         bench.watcher.news(f"{found.rung}: {right:,} of {len(labels):,} lines of the submission are right")
 
     def check(self, rung: str, measure: str) -> None:
@@ -75,8 +70,7 @@ class Submission(Task):
             raise no_measure(measure, MEASURES)
 
     def found(self, name: str, folder: Path) -> Submitted | None:
-        path = folder / f"{name}.json"
-        return read(Submitted, read_json(path.read_bytes()), "") if path.exists() else None
+        return kept(Submitted, name, folder)
 
 
 def write_tables(data: Dataset, rows: int, tests: int, folder: Path) -> np.ndarray:
@@ -139,11 +133,6 @@ class Submitted(Found):
     valid_accuracy: float
     lines: int
     accuracy: float
-
-    @property
-    def whole(self) -> bool:  # type: ignore[override]
-        """All is measured at once."""
-        return True
 
     def value(self, rung: str, measure: str) -> Value | None:
         """A figure by the name of its field."""

@@ -15,7 +15,7 @@ from ..results.reproduction import Classified, Value
 from ..results.svm import SvmResults, load_svm
 from ..svm import SvmSettings, classify, of_extraction
 from ..svm.kernel import gpu_library
-from .experiments import Bench, Experiment, Found, no_measure, optional, with_tests
+from .experiments import Bench, Experiment, Found, file_of, no_measure, optional, with_tests
 from .kept import absent, kept_by
 
 #: What rows of a report's file call the machine: "EXPERIMENT/svm".
@@ -43,7 +43,7 @@ class Svm(Experiment):
     def measure(self, name: str, bench: Bench) -> None:
         place = kept_by(self.checkpoint, bench.folder)
         if isinstance(place, str):
-            write_whole(_absent(name, bench.folder), json.dumps({"absent": place}) + "\n")
+            write_whole(file_of(f"{name}.absent", bench.folder), json.dumps({"absent": place}) + "\n")
             bench.watcher.news(f"no features to classify: {place}")
             return
         data = with_tests(bench.data(self.data, self.limit), self.tests)
@@ -51,17 +51,17 @@ class Svm(Experiment):
         with extract(load(place), self.layer, data) as source:
             parts = of_extraction(source, "train"), of_extraction(source, "test")
             found = classify(*parts, settings, progress=bench.watcher.progress)
-        found.save(_file(name, bench.folder))
-        _absent(name, bench.folder).unlink(missing_ok=True)
+        found.save(file_of(name, bench.folder))
+        file_of(f"{name}.absent", bench.folder).unlink(missing_ok=True)
         bench.watcher.news(
             f"{found.train_samples:,} samples of {found.width:,} features classified in {found.total_seconds:.3g} s: "
             f"{found.train_accuracy:.2%} of them right, and {found.test_accuracy:.2%} of {found.test_samples:,} others"
         )
 
     def found(self, name: str, folder: Path) -> Machined | None:
-        if _file(name, folder).exists():
-            return Machined(load_svm(_file(name, folder)), "")
-        reason = absent(_absent(name, folder))
+        if file_of(name, folder).exists():
+            return Machined(load_svm(file_of(name, folder)), "")
+        reason = absent(file_of(f"{name}.absent", folder))
         return None if reason is None else Machined(None, reason)
 
     def told(self) -> str:
@@ -83,21 +83,12 @@ def _device() -> str:
     return "cuda"
 
 
-def _file(name: str, folder: Path) -> Path:
-    return folder / f"{name}.json"
-
-
-def _absent(name: str, folder: Path) -> Path:
-    return folder / f"{name}.absent.json"
-
-
 @dataclass(frozen=True)
 class Machined(Found):
     """A support vector machine's figures; or none, and the reason."""
 
     results: SvmResults | None
     why: str
-    whole: bool = True
 
     def value(self, rung: str, measure: str) -> Value | None:
         """A field of `SvmResults`, "stage:fit" for the seconds of a stage, "stage:gram+fit" for several, or "recall:CAT" for the share of a class that is found."""

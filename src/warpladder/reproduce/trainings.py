@@ -16,7 +16,7 @@ from ..results.reproduction import Value
 from ..results.trained import TRAINED_SCHEMA, Trained, Trainings, load_trainings
 from ..train import EpochLog, Run, train
 from .climbs import points_of, scaled
-from .experiments import Bench, Found, Task, canonical, no_measure, optional, settings_of
+from .experiments import Bench, Found, Task, canonical, file_of, no_measure, optional
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Train(Task):
     def measure(self, name: str, bench: Bench) -> None:
         data = self.dataset(bench)
         net = bench.net(self.net, data)
-        path = _file(name, bench.folder)
+        path = file_of(name, bench.folder)
         found = load_trainings(path) if path.exists() else self._none(net, data)
         have = {(run.rung, run.seed) for run in found.runs}
         rungs = [canonical(rung) for rung in self.rungs]
@@ -68,7 +68,7 @@ class Train(Task):
             found = replace(found, runs=(*found.runs, trained(run, seed, rung.precision)))
             found.save(path)
             bench.watcher.news(_line(found.runs[-1]))
-            bench.watcher.written()
+            bench.written()
         replace(found, whole=True).save(path)
 
     def _kept(self, place: Path | None) -> dict[str, Any]:
@@ -92,10 +92,10 @@ class Train(Task):
         facts = NetFacts(net.name, net.in_shape, tuple(map(repr, net.layers)), type(net.loss).__name__, net.param_count, net.train_flops)
         about = DataFacts(data.name, len(data.train_x), len(data.test_x), data.in_shape, str(data.train_x.dtype), data.classes)
         created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        return Trainings(TRAINED_SCHEMA, created, facts, about, settings_of(self.config), self.config.epochs, (), False, {})
+        return Trainings(TRAINED_SCHEMA, created, facts, about, self.config.as_dict(), self.config.epochs, (), False, {})
 
     def found(self, name: str, folder: Path) -> TrainedRuns | None:
-        path = _file(name, folder)
+        path = file_of(name, folder)
         return TrainedRuns(load_trainings(path), folder, name, self.full) if path.exists() else None
 
 
@@ -118,8 +118,7 @@ class _Watch:
         self._say(f", epoch {log.epoch} of {self.epochs}", self.seconds / log.epoch * (self.epochs - log.epoch))
 
     def _say(self, more: str, left: float) -> None:
-        if self.bench.watcher.progress:
-            self.bench.watcher.progress(self.doing + more, self.at, self.wanted, left)
+        self.bench.say(self.doing + more, self.at, self.wanted, left)
 
 
 #: Seconds between two checkpoints of a training whose weights are kept.
@@ -128,11 +127,7 @@ BETWEEN = 30.0
 
 def checkpoint_of(folder: Path, name: str, rung: str, seed: int) -> Path:
     """The weights that a training of this name keeps of a rung and seed."""
-    return folder / f"{name}.{rung.replace(':', '-').replace('/', '-')}.{seed}.safetensors"
-
-
-def _file(name: str, folder: Path) -> Path:
-    return folder / f"{name}.json"
+    return file_of(name, folder, f"{rung}.{seed}").with_suffix(".safetensors")
 
 
 def trained(run: Run, seed: int, precision: str) -> Trained:
