@@ -253,6 +253,26 @@ def test_both_methods_classify_alike():
     assert {"pairs of classes", "scaling", "predicting"} <= {what for what, *_ in told}
 
 
+@pytest.mark.parametrize("method", ["sklearn", "blocks"])
+def test_features_as_they_are(method, tmp_path):
+    x, y = noisy(400, 20, 5, dead=0.3)
+    x *= np.geomspace(1, 100, 20, dtype=np.float32)  # scaling makes a difference
+    tests, truth = noisy(100, 20, 5, seed=1, dead=0.3)
+    tests *= np.geomspace(1, 100, 20, dtype=np.float32)
+    parts = svm.of_arrays(x, y, "train"), svm.of_arrays(tests, truth, "test")
+    found = svm.classify(*parts, svm.SvmSettings(method=method, scaling="none"))
+    machine = SVC(C=10).fit(x, y)
+    assert found.gamma == pytest.approx(machine._gamma, rel=1e-6)
+    assert (found.train_accuracy, found.test_accuracy) == (machine.score(x, y), machine.score(tests, truth))
+    assert found.support_vectors == len(machine.support_)
+    assert svm.classify(*parts, svm.SvmSettings(method=method)).test_accuracy != found.test_accuracy
+    found.save(tmp_path / "r.json")
+    assert load_svm(tmp_path / "r.json").scaling == "none"
+    older = (tmp_path / "r.json").read_text().replace(',\n "scaling": "none"', "")
+    (tmp_path / "r.json").write_text(older)
+    assert load_svm(tmp_path / "r.json").scaling == "standard", "files from before the option were scaled"
+
+
 def test_a_limit_takes_rows_as_data_sets_do():
     digits = wl.data.load("digits")
     limited = wl.data.load("digits", limit=200, seed=3)
@@ -381,7 +401,7 @@ def test_what_does_not_go_together():
     "settings",
     [
         {"C": 0}, {"C": float("nan")}, {"C": "10"}, {"gamma": -1.0}, {"gamma": "auto"}, {"method": "fast"}, {"device": "tpu"}, {"precision": "tf32"},
-        {"threads": 0}, {"threads": 10**6}, {"memory": 0}, {"device": "cuda", "method": "sklearn"},
+        {"scaling": "minmax"}, {"threads": 0}, {"threads": 10**6}, {"memory": 0}, {"device": "cuda", "method": "sklearn"},
     ],
 )  # fmt: skip
 def test_settings_that_make_no_sense(settings):

@@ -36,6 +36,13 @@ FILES = ("results.json", "confusion.svg", "confusion.png")
     "--gamma", metavar="X|scale", default="scale", show_default=True, help="Of the kernel exp(-gamma |a - b|^2), as scikit-learn has it."
 )
 @click.option(
+    "--scaling",
+    type=click.Choice(("standard", "none")),
+    default="standard",
+    show_default=True,
+    help="Features are brought to mean 0 and deviation 1 each, or left as they are.",
+)
+@click.option(
     "--method",
     type=click.Choice(("auto", "sklearn", "blocks")),
     default="auto",
@@ -75,7 +82,7 @@ def svm(
     """Fit a support vector machine with an RBF kernel on FEATURES, and score it.
 
     FEATURES is a file of 'warpladder features'; where it holds no test samples, TEST does. Or the features are computed at once, from a checkpoint,
-    a layer and a data set. Features are scaled to mean 0 and deviation 1 first. The predictions are those of scikit-learn's SVC.
+    a layer and a data set. Features are scaled to mean 0 and deviation 1 first, unless --scaling is none. The predictions are those of scikit-learn's SVC.
 
     \b
     Examples:
@@ -86,7 +93,7 @@ def svm(
     from ..svm import SvmSettings, classify
 
     settings = SvmSettings(
-        C=cost, gamma=_gamma(gamma), method=options["method"], device=options["device"], precision=options["precision"],
+        C=cost, gamma=_gamma(gamma), scaling=options["scaling"], method=options["method"], device=options["device"], precision=options["precision"],
         threads=options["threads"], memory=_bytes(memory),
     )  # fmt: skip
     if out is not None:
@@ -190,7 +197,10 @@ def _show(found: SvmResults) -> None:
         if found.method == "sklearn"
         else f"blocks, {found.workers} pairs at a time, kernel by {found.device} in {found.precision}"
     )
-    click.echo(f"SVM: C {found.C:g}, gamma {found.gamma:.6g}, {found.support_vectors:,} support vectors of {found.train_samples:,}; {how}")
+    features = "" if found.scaling == "standard" else "features as they are, "
+    click.echo(
+        f"SVM: {features}C {found.C:g}, gamma {found.gamma:.6g}, {found.support_vectors:,} support vectors of {found.train_samples:,}; {how}"
+    )
     click.echo(f"Seconds: {stages}; {found.total_seconds:.3g} s in all. Memory: {found.peak_bytes / 1e9:.3g} GB at most")
     own, tests = percent(found.train_accuracy), percent(found.test_accuracy)
     click.echo(f"Accuracy: {own} of {found.train_samples:,} training samples, {tests} of {found.test_samples:,} test samples")

@@ -47,11 +47,15 @@ class ColumnOf:
     worked_out: bool = optional(False)
 
 
+#: The place of a row that nothing is measured for, where its columns have places.
+UNMEASURED = "-"
+
+
 @dataclass(frozen=True)
 class RowOf:
     """A row: its texts; what the report and the authors' own program say, in the columns' units, nan for nothing; and where it is measured.
 
-    here : "EXPERIMENT/RUNG", or several of which the first that has a figure gives it. measure : in place of the columns'.
+    here : "EXPERIMENT/RUNG", or several of which the first that has a figure gives it, or `UNMEASURED`. measure : in place of the columns'.
     over : where that is measured which a column "speedup:MEASURE:over" compares the row with.
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..results.reproduction import UNITS, Bars, Column, Lines, Row, Section, Series, Table, Value
-from .definition import NOTHING, BarsOf, ColumnOf, Definition, LinesOf, RowOf, SectionOf, SeriesOf, TableOf
+from .definition import NOTHING, UNMEASURED, BarsOf, ColumnOf, Definition, LinesOf, RowOf, SectionOf, SeriesOf, TableOf
 from .experiments import NOT_HERE, NOT_QUICK, NOT_YET, Found
 from .launches import launch_table
 
@@ -22,8 +22,10 @@ def sections(report: Definition, found: Measured) -> tuple[Section, ...]:
 def places(row: RowOf, column: ColumnOf) -> tuple[str, ...]:
     """Where a figure is measured: where its row says, else its column.
 
-    A row's "EXPERIMENT/" takes the rung of the column's place, and its "@limit=100" is what is swept in the column's experiment.
+    A row's "EXPERIMENT/" takes the rung of the column's place, its "@limit=100" is what is swept in the column's experiment, and its "-" is no place at all.
     """
+    if row.here == UNMEASURED:
+        return ()
     told = row.here or column.here
     if isinstance(told, str) and told.startswith("@"):
         told = column.here and column.here + told
@@ -129,7 +131,7 @@ def _about(row: RowOf, told_in: TableOf, values: tuple[Value, ...], found: Measu
     """The rung of a row, that of several which has figures, and why there are none; `missing` is why, where no experiment knows."""
     told = places(row, told_in.columns[0])
     swept = isinstance(row.here, str) and row.here.startswith("@")
-    if not row.here or (isinstance(row.here, str) and row.here.endswith("/")):
+    if row.here in ("", UNMEASURED) or (isinstance(row.here, str) and row.here.endswith("/")):
         return "", ""
     rungs = [(found.get(name), rung) for name, _, rung in (place.partition("/") for place in told) if rung]
     measures = [measure for column in told_in.columns if (measure := measure_of(row, column))]

@@ -29,7 +29,7 @@ class Svm(Experiment):
     checkpoint : "TRAINING/RUNG", whose weights of its first seed are kept.
     layer : whose outputs are the features.
     data : name of a data set. limit, tests : training samples, chosen by seed 0, and test samples, the first so many; all where they are left out.
-    C : what a sample on the wrong side costs.
+    C : what a sample on the wrong side costs. scaling : what is done to the features first, one of `svm.settings.SCALINGS`.
     """
 
     kind: ClassVar[str] = "svms"
@@ -39,6 +39,7 @@ class Svm(Experiment):
     limit: int | None = optional()
     tests: int | None = optional()
     C: float = optional(10.0)
+    scaling: str = optional("standard")
 
     def measure(self, name: str, bench: Bench) -> None:
         place = kept_by(self.checkpoint, bench.folder)
@@ -47,7 +48,7 @@ class Svm(Experiment):
             bench.watcher.news(f"no features to classify: {place}")
             return
         data = with_tests(bench.data(self.data, self.limit), self.tests)
-        settings = SvmSettings(C=self.C, device=_device())
+        settings = SvmSettings(C=self.C, scaling=self.scaling, device=_device())
         with extract(load(place), self.layer, data) as source:
             parts = of_extraction(source, "train"), of_extraction(source, "test")
             found = classify(*parts, settings, progress=bench.watcher.progress)
@@ -66,7 +67,8 @@ class Svm(Experiment):
 
     def told(self) -> str:
         part = f", {self.limit:,} samples" if self.limit else ""
-        return f"{self.kind}: on layer {self.layer} of {self.checkpoint}, {self.data}{part}"
+        scaled = "" if self.scaling == "standard" else ", features as they are"
+        return f"{self.kind}: on layer {self.layer} of {self.checkpoint}, {self.data}{part}{scaled}"
 
     def check(self, rung: str, measure: str) -> None:
         if rung != NAME:

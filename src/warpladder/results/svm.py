@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ..errors import ResultsError
 from . import Machine
 from .classes import ClassScores
 from .files import write_whole
-from .reader import read, read_json
+from .reader import LATER, read, read_json
 
 #: Grows whenever a field is removed or changes its meaning.
 SVM_SCHEMA = 1
@@ -33,6 +33,7 @@ class SvmResults:
     scores : of each class, on the test samples.
     seconds : wall time by stage, "read", "scale", "gram", "fit" and "predict".
     predicted_bytes : memory that was predicted for the arrays before any was taken. peak_bytes : the process's largest resident set.
+    scaling : what was done to the features first, "standard" or "none".
     """
 
     schema: int
@@ -60,6 +61,7 @@ class SvmResults:
     seconds: dict[str, float]
     predicted_bytes: int
     peak_bytes: int
+    scaling: str = field(default="standard", metadata=LATER)
 
     def __post_init__(self) -> None:
         if not (0 <= self.train_accuracy <= 1 and 0 <= self.test_accuracy <= 1):

@@ -115,9 +115,10 @@ def classify(
         with stages.stage("read", "test features") as report:
             tests = read_rows(test, np.arange(len(test.labels)), len(test.labels), report)
         with stages.stage("scale", "scaling") as report:
-            scaler = fit_scaler(x)
-            scale(x, scaler)
-            scale(tests, scaler)
+            if settings.scaling == "standard":
+                scaler = fit_scaler(x)
+                scale(x, scaler)
+                scale(tests, scaler)
             gamma = gamma_of(x) if settings.gamma == "scale" else float(settings.gamma)
         truth = np.repeat(np.arange(len(classes)), counts)
         if method == "sklearn":
@@ -135,6 +136,7 @@ def classify(
         SVM_SCHEMA, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), command, machine, train.what, test.what, len(rows), len(test.labels),
         train.width, len(classes), float(settings.C), gamma, str(settings.gamma), method, settings.precision, where, threads, needed.workers, vectors,
         float((own == truth).mean()), scores.accuracy, scores, stages.seconds, needed.total, resident_peak(),
+        settings.scaling,
     )  # fmt: skip
 
 

@@ -15,6 +15,9 @@ METHODS = ("auto", "sklearn", "blocks")
 #: What products are computed in.
 PRECISIONS = ("float64", "float32")
 
+#: What is done to features first: "standard" brings each to mean 0 and deviation 1, as scikit-learn's StandardScaler; "none" leaves them as they are.
+SCALINGS = ("standard", "none")
+
 #: Where the kernel's matrix is computed.
 DEVICES = ("cpu", "cuda")
 
@@ -28,7 +31,9 @@ class SvmSettings(metaclass=ByName):
     C : float
         What a sample on the wrong side costs.
     gamma : float or "scale"
-        "scale" is 1 / (width * variance of all scaled training features), as in scikit-learn.
+        "scale" is 1 / (width * variance of all training features, after `scaling`), as in scikit-learn.
+    scaling : str
+        One of `SCALINGS`.
     method : str
         One of `METHODS`.
     device : str
@@ -51,6 +56,7 @@ class SvmSettings(metaclass=ByName):
 
     C: float = 10.0
     gamma: float | str = "scale"
+    scaling: str = "standard"
     method: str = "auto"
     device: str = "cpu"
     precision: str = "float64"
@@ -65,6 +71,7 @@ class SvmSettings(metaclass=ByName):
                 more = " or 'scale'" if name == "gamma" else ""
                 raise ConfigError(f"{name} wants a finite number above 0{more}, got {least!r:.40}")
         for name, value, choices in (
+            ("scaling", self.scaling, SCALINGS),
             ("method", self.method, METHODS),
             ("device", self.device, DEVICES),
             ("precision", self.precision, PRECISIONS),

@@ -11,7 +11,7 @@ def shown(value: float | None, unit: str) -> str:
         return ""
     scaled = value / UNITS[unit]
     if unit == "%":
-        return f"{scaled:.2f}"
+        return f"{scaled:z.2f}"
     if scaled and abs(scaled) < 0.001:
         return f"{scaled:.2g}"
     if float(scaled).is_integer() and abs(scaled) < 1e15:
