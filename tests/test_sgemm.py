@@ -73,7 +73,9 @@ def test_one_wrong_number_is_enough() -> None:
 def test_the_command_on_the_emulator(tmp_path, capsys):
     out = tmp_path / "sgemm.json"
     assert main(["gemm", "--size", "36", "--device", "emulated", "--out", str(out)]) == 0
-    found = json.loads(out.read_text())
+    stored = json.loads(out.read_text())
+    assert stored["machine"]["cpu"] and stored["command"] == "warpladder gemm --size 36 --device emulated"
+    found = stored["levels"]
     assert {row["level"]: row["precision"] for row in found} == {level.name: level.precision.name for level in EVERY_LEVEL}
     assert all(np.isfinite(row["seconds"]) and row["error"] < 1e-2 for row in found)
     assert all(row["error"] < 1e-6 for row in found if row["precision"] == "fp32")
@@ -85,7 +87,7 @@ def test_the_command_on_the_emulator(tmp_path, capsys):
 def test_the_command_takes_one_precision(tmp_path, capsys):
     out = tmp_path / "tf32.json"
     assert main(["gemm", "--size", "20", "--precision", "tf32", "--device", "emulated", "--out", str(out)]) == 0
-    assert [row["level"] for row in json.loads(out.read_text())] == ["ring_tf32"]
+    assert [row["level"] for row in json.loads(out.read_text())["levels"]] == ["ring_tf32"]
     assert "naive" not in capsys.readouterr().out
 
 
@@ -94,7 +96,7 @@ def test_levels_that_cannot_do_a_size_are_left_out_with_a_reason(tmp_path, capsy
     assert main(["gemm", "--size", "37", "--precision", "fp32", "--device", "emulated", "--out", str(out)]) == 0
     left_out = {level.name for level in LEVELS if level.multiple > 1}
     assert left_out == {"wide", "pipelined"}
-    assert left_out.isdisjoint(row["level"] for row in json.loads(out.read_text()))
+    assert left_out.isdisjoint(row["level"] for row in json.loads(out.read_text())["levels"])
     said = capsys.readouterr().out
     for name in left_out:
         assert f"Left out: {name} in fp32 at 37, which wants n and k to be multiples of 4" in said

@@ -9,7 +9,7 @@ import click
 
 from ..errors import ConfigError, DeviceError
 from ..rungs.options import DEVICES
-from .keeping import check_place, overwrite_option
+from .keeping import again, check_place, command, overwrite_option
 from .options import console
 
 if TYPE_CHECKING:
@@ -35,7 +35,10 @@ TITLES = {
 )
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write all samples as JSON.")
 @overwrite_option
-def gemm(sizes: tuple[int, ...], precisions: tuple[str, ...], device: str | None, out: Path | None, overwrite: bool) -> None:
+@click.pass_context
+def gemm(
+    ctx: click.Context, sizes: tuple[int, ...], precisions: tuple[str, ...], device: str | None, out: Path | None, overwrite: bool
+) -> None:
     """Climb the ladder of matrix products: each level a kernel with one more idea, proven, timed, and set against what its loads allow.
 
     \b
@@ -61,7 +64,7 @@ def gemm(sizes: tuple[int, ...], precisions: tuple[str, ...], device: str | None
         if isinstance(row, Skipped):
             click.echo(f"Left out: {row.level} in {row.precision} at {row.size}, which {row.reason}")
     if out is not None:
-        _write(out, timed)
+        _write(out, timed, again(ctx, "sizes", "precisions", "device"))
         click.echo(f"All samples: {out}")
 
 
@@ -87,13 +90,23 @@ def _show(title: str, rows: list[Timed]) -> None:
     click.echo()
 
 
-def _write(out: Path, rows: list[Timed]) -> None:
+def _write(out: Path, rows: list[Timed], words: list[str]) -> None:
     import json
+    import time
     from dataclasses import asdict
 
+    from ..gpu.support import found_gpu
+    from ..machine import facts
+    from ..results import Machine
     from ..results.files import write_whole
 
-    write_whole(out, json.dumps([{k: None if v != v else v for k, v in asdict(row).items()} for row in rows], indent=1))
+    found = {
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "command": command("gemm", *words),
+        "machine": asdict(Machine(**facts(), gpu=found_gpu())),
+        "levels": [{key: None if value != value else value for key, value in asdict(row).items()} for row in rows],
+    }
+    write_whole(out, json.dumps(found, indent=1) + "\n")
 
 
 def _share(value: float | None) -> str:

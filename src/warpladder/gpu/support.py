@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 
 from ..errors import DeviceError
+from ..results import Gpu
 
 #: The oldest GPUs that the kernels are compiled for: Turing.
 OLDEST = (7, 5)
@@ -22,6 +23,15 @@ def why_not(index: int = 0) -> str | None:
     """One line that says what is missing and what still works, or None where the GPU of this number can be used."""
     reason = _missing() or _no_driver() or _no_gpu(index) or _no_compiler()
     return f"{reason}; {INSTEAD}" if reason else None
+
+
+def found_gpu() -> Gpu | None:
+    """What results say of the GPU; None where none can be asked."""
+    if why_not() is not None:
+        return None
+    from .facts import facts
+
+    return Gpu(**facts())
 
 
 def _missing() -> str | None:

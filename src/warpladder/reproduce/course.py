@@ -9,7 +9,8 @@ from time import perf_counter
 
 from .. import machine
 from ..errors import ConfigError, DataError, ResultsError, WarpladderError
-from ..results import Gpu, Machine
+from ..gpu.support import found_gpu
+from ..results import Machine
 from ..results.reproduction import REPRODUCTION_SCHEMA, Reproduction, load_reproduction
 from .definition import Definition
 from .experiments import NOT_QUICK, Bench, Lacking, Watcher
@@ -79,7 +80,7 @@ class Course:
         """Take up what the folder holds, or begin anew."""
         (self.folder / MEASURED).mkdir(parents=True, exist_ok=True)
         self.began, self.before = perf_counter(), 0.0
-        self.machine = Machine(**machine.facts(), gpu=_gpu())
+        self.machine = Machine(**machine.facts(), gpu=found_gpu())
         stored = self.folder / RESULTS
         if stored.exists():
             self._check(load_reproduction(stored))
@@ -142,17 +143,6 @@ class Course:
         found = self.results()
         found.save(self.folder / RESULTS)
         return found
-
-
-def _gpu() -> Gpu | None:
-    """The GPU, where there is one that can be asked."""
-    from ..gpu.support import why_not
-
-    if why_not() is not None:
-        return None
-    from ..gpu import facts
-
-    return Gpu(**facts())
 
 
 def _place(found: Machine) -> str:

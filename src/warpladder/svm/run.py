@@ -6,14 +6,15 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..data.subset import permutation
 from ..errors import ArgumentError, DataError, OutOfMemoryError
+from ..gpu.support import found_gpu
 from ..machine import cores, facts, resident_peak
-from ..results import Gpu, Machine
+from ..results import Machine
 from ..results.classes import class_scores
 from ..results.svm import SVM_SCHEMA, SvmResults
 from .fitted import OWN, TESTS, Fitted, slices
@@ -129,7 +130,7 @@ def classify(
                 own, predicted, vectors = _blocks(kernel, tests, counts, settings.C, needed.workers, threads, stages)
                 where = kernel.device
     if library != "numpy":
-        machine = _with_gpu(machine)
+        machine = replace(machine, gpu=found_gpu())
     names = train.class_names or test.class_names
     scores = class_scores(test.labels, classes[predicted], names, int(classes[-1]) + 1)
     return SvmResults(
@@ -224,16 +225,3 @@ def _check_gpu(library: str, needed: int) -> None:
             f"the GPU has {free / 1e9:.3g} GB free, and the training features and a block of the kernel take {needed / 1e9:.3g} GB: "
             "take fewer samples with --limit, or leave --device out"
         )
-
-
-def _with_gpu(machine: Machine) -> Machine:
-    """The machine, with its GPU where the package that asks for its facts is installed."""
-    from dataclasses import replace
-
-    from ..gpu.support import why_not
-
-    if why_not() is not None:
-        return machine
-    from ..gpu import facts as gpu_facts
-
-    return replace(machine, gpu=Gpu(**gpu_facts()))
