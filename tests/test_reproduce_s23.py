@@ -14,7 +14,7 @@ import pytest
 from warpladder import data, nets
 from warpladder.errors import ConfigError, DataError, NetError, ResultsError
 from warpladder.reproduce import Course, Watcher, definition
-from warpladder.reproduce.climbs import Climbed
+from warpladder.reproduce.climbed import Climbed
 from warpladder.reproduce.definition import parse
 from warpladder.reproduce.experiments import Bench
 from warpladder.reproduce.facts import Facts

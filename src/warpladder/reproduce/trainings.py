@@ -15,7 +15,7 @@ from ..results import DataFacts, History, NetFacts
 from ..results.reproduction import Value
 from ..results.trained import TRAINED_SCHEMA, Trained, Trainings, load_trainings
 from ..train import EpochLog, Run, train
-from .climbs import points_of, scaled
+from .climbed import points_of, scaled
 from .experiments import Bench, Found, Task, canonical, file_of, no_measure, optional
 
 
