@@ -29,7 +29,7 @@ def _here() -> tuple[Rung, ...]:
 
 
 #: Rungs whose kernels are templates: each net has instances of its own, and on the emulator each takes seconds to compile.
-INSTANCES = ("gemm", "graph")
+INSTANCES = ("gemm", "graph", "tensor")
 
 HERE = _here()
 
