@@ -25,8 +25,11 @@ LEAST = 4 * DEPTH
 REACHED = 0.63
 RATE = REACHED * RATES[9, 0][TENSOR]["fp16"]
 
-#: Bytes that a multiprocessor's shared memory gives in a cycle; cycles of a step at least, from the loads of a panel to the barrier behind it.
-SHARED_BYTES, WAIT = 128, 800
+#: Bytes that a multiprocessor gets in a cycle from its shared memory, and from the second-level cache where all ask at once: assumed, 6 TB/s for an H200.
+SHARED_BYTES, CACHE_BYTES = 128, 24
+
+#: Cycles of a step at least, from the loads of a panel to the barrier behind it: assumed.
+WAIT = 800
 
 
 @dataclass(frozen=True)
@@ -77,10 +80,11 @@ class Tile:
         return 2 * (panel(self.bm, a_along) + panel(self.bn, b_along))
 
     def cycles(self, kind: Format) -> float:
-        """What DEPTH terms of a tile take a multiprocessor: multiplied, or written to shared memory and read from there, whichever is longer."""
+        """What DEPTH terms of a tile take a multiprocessor: copied, written to shared memory and read from there, or multiplied, whichever is longest."""
+        copied = 4 * (self.bm + self.bn) * DEPTH / CACHE_BYTES
         multiplied = 2 * self.bm * self.bn * DEPTH * kind.work / RATE
         read = self.bm * self.bn // self.wn + self.bn * self.bm // self.wm
-        return max(multiplied, (self.bm + self.bn + read) * DEPTH * kind.copies * kind.itemsize / SHARED_BYTES)
+        return max(copied, (self.bm + self.bn + read) * DEPTH * kind.copies * kind.itemsize / SHARED_BYTES, multiplied)
 
 
 #: Large ones for large matrices, narrow ones for layers with few outputs.
