@@ -30,6 +30,7 @@ from warpladder.gpu.compile import compile
 from warpladder.gpu.offline import LIMITS, OfflineDevice
 from warpladder.gpu.program import plain
 from warpladder.nets import ZOO, CrossEntropyLoss, Net
+from warpladder.peaks import Peaks
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State
 from warpladder.trainers.kernelwise import where
@@ -67,13 +68,21 @@ def bind(rung: Rung, net: Net, device: OfflineDevice) -> None:
 Taken = dict[tuple[Path, str], Resources]
 
 
+def refuses(rung: Rung, net: Net, arch: str) -> bool:
+    """Whether a rung says that it cannot train a net on a GPU of this architecture."""
+    peaks = Peaks((int(arch[3:-1]), int(arch[-1])), LIMITS[arch].multiprocessors, 1e9)
+    with mock.patch.object(where, "why_not", lambda name: None), mock.patch.object(where, "peaks", lambda name: peaks):
+        return rung.unsupported(net, TrainConfig()) is not None
+
+
 def asked_for(arch: str) -> tuple[Taken, list[str]]:
     """The kernels that the rungs use on a GPU of this architecture, and what is wrong with them."""
     device, wrong = OfflineDevice(arch), []
     for rung in kernel_rungs():
         for make in ZOO:
             try:
-                bind(rung, make(), device)
+                if not refuses(rung, make(), arch):
+                    bind(rung, make(), device)
             except Exception as error:
                 wrong.append(f"{rung.name} on {make().name} for {arch}: {type(error).__name__}: {error}")
     return {key: kernel.resources for key, kernel in device.kernels.items()}, wrong

@@ -112,6 +112,7 @@ ENTRIES: dict[str, Callable[[KernelTable], Named]] = {
     "update": lambda table: [(table.update.__name__, update_cases(table))],
     "accumulate": lambda table: [(table.accumulate.__name__, accumulate_cases(table))],
     "rivals": _rivals,
+    "unit": lambda table: [],  # a word
 }
 
 

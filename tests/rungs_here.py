@@ -1,4 +1,4 @@
-"""The rungs of the ladder, each where it can run on this machine.
+"""The rungs of the ladder that train every net, each where it can run on this machine.
 
 A CUDA rung stands here once for the emulator, and once more for the GPU where there is one.
 """
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from warpladder.config import TrainConfig
 from warpladder.ladder import LADDER, PEERS
-from warpladder.nets import softmax
+from warpladder.nets import cnn, softmax
 from warpladder.rungs.base import Rung
 
 
@@ -21,7 +21,7 @@ def emulated(rung: Rung) -> Rung:
 def _here() -> tuple[Rung, ...]:
     out = []
     for rung in LADDER:
-        if rung.unsupported(softmax(), TrainConfig()) is None:
+        if all(rung.unsupported(net, TrainConfig()) is None for net in (softmax(), cnn())):
             out.append(rung)
         if rung.has("device") and rung.name not in INSTANCES:
             out.append(emulated(rung))
@@ -29,7 +29,7 @@ def _here() -> tuple[Rung, ...]:
 
 
 #: Rungs whose kernels are templates: each net has instances of its own, and on the emulator each takes seconds to compile.
-INSTANCES = ("gemm", "graph")
+INSTANCES = ("gemm", "graph", "tensor")
 
 HERE = _here()
 

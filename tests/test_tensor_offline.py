@@ -8,9 +8,14 @@ import pytest
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: scripts/setup test nvrtc")
 pytest.importorskip("cuda.core", reason="NVRTC is not installed: scripts/setup test nvrtc")
 
+from warpladder.device import Resources
+from warpladder.device import source as sources
 from warpladder.device.occupancy import blocks_per_multiprocessor
 from warpladder.gemm.tensor import TENSOR_LEVELS, TensorLevel
+from warpladder.gpu import compile as compiler
 from warpladder.gpu.offline import OfflineDevice
+from warpladder.gpu.ptxas import resources
+from warpladder.ops.linear.tensor_products import DEPTH, FORMATS, SOURCE, TILES
 
 pytestmark = pytest.mark.nvrtc
 
@@ -25,3 +30,40 @@ def test_they_compile_and_fit(arch: str, level: TensorLevel) -> None:
             taken = launch.kernel.resources
             assert (taken.spill_stores, taken.spill_loads, taken.local) == (0, 0, 0)
             assert blocks_per_multiprocessor(launch.block, launch.shared, taken, device.limits) >= 1
+
+
+#: By precision: the instruction that its products are made of, how many make one product, and the terms of a sum that one takes.
+INSTRUCTIONS = {
+    "fp32": ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 3, 16),
+    "tf32": ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 1, 8),
+    "bf16": ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 1, 16),
+}
+
+
+@pytest.mark.parametrize("precision", FORMATS)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", pytest.param("sm_100", marks=pytest.mark.slow)])
+def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(
+    arch: str, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No spills, as many blocks to a multiprocessor as each tile counts on; all of a panel's products by mma, and fewer multiply-adds than sums besides."""
+    assembled = ""
+
+    def seen(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resources]:
+        nonlocal assembled
+        assembled = ptx
+        return resources(report, ptx, symbols)
+
+    monkeypatch.setattr(compiler, "resources", seen)
+    kind, (instruction, products, terms) = FORMATS[precision], INSTRUCTIONS[precision]
+    layouts = [(tile, a, b) for tile in TILES for a, b in ((True, True), (True, False), (False, False))]
+    names = [f"multiply<{kind.name}, {tile}, {str(a).lower()}, {str(b).lower()}>" for tile, a, b in layouts]
+    found = compiler.compile(sources.read(SOURCE), tuple(names), arch)
+    limits = OfflineDevice(arch).limits
+    for name, (tile, a, b) in zip(names, layouts, strict=True):
+        taken = found.resources[name]
+        assert (taken.spill_stores, taken.spill_loads, taken.local) == (0, 0, 0), name
+        assert blocks_per_multiprocessor((tile.threads, 1, 1), tile.shared(kind, a, b), taken, limits) >= tile.blocks, name
+        text = assembled.partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
+        sums = tile.wm // 16 * (tile.wn // 8)  # fragments of C that a warp has, four numbers a lane
+        assert text.count(instruction) == text.count("mma.sync") >= products * DEPTH // terms * sums, name
+        assert text.count("fma.rn.f32") <= 4 * sums, name

@@ -9,7 +9,7 @@ from typing import Any
 
 from .errors import RungError
 from .peers import jax, sklearn, torch
-from .rungs import cupy, gemm, graph, library, loops, naive, native, numpy, resident, streamed, tiled
+from .rungs import cupy, gemm, graph, library, loops, naive, native, numpy, resident, streamed, tensor, tiled
 from .rungs import outside as _outside
 from .rungs.base import Rung
 from .rungs.options import GraphOptions, KernelOptions, OneOf, Options, PrecisionOf, SomeOf, ThreadOptions, Whole, YesNo, option
@@ -51,6 +51,7 @@ LADDER: tuple[Rung, ...] = (
     gemm.RUNG,
     library.RUNG,
     graph.RUNG,
+    tensor.RUNG,
 )
 PEERS: tuple[Rung, ...] = (torch.PEER, torch.CHANNELS_LAST, sklearn.PEER, jax.PEER, *torch.GPU_PEERS, *jax.GPU_PEERS)
 

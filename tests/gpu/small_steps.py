@@ -48,6 +48,9 @@ def main(wanted: list[str]) -> None:
     for rung in LADDER:
         if ours(rung) and (not wanted or rung.name in wanted):
             for net in NETS:
+                if reason := rung.unsupported(net, TrainConfig()):
+                    print(rung.name, net.name, "did not run:", reason, flush=True)
+                    continue
                 steps(rung.name, net)
                 print(rung.name, net.name, "ran", flush=True)
             steps(rung.name, nets.mlp10((1, 9, 7)), None, MANY)

@@ -11,7 +11,7 @@ from strategies import case
 from warpladder import gpu, nets
 from warpladder.config import TrainConfig
 from warpladder.ladder import LADDER, find
-from warpladder.nets import ZOO, Net
+from warpladder.nets import ZOO, Conv2d, Net
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.order import Order
 from warpladder.rungs.base import Rung
@@ -27,8 +27,18 @@ rungs = pytest.mark.parametrize("rung", GPU_RUNGS, ids=lambda rung: rung.name)
 ALL = [make() for make in ZOO]
 
 
-@rungs
-@pytest.mark.parametrize("net", ALL, ids=lambda net: net.name)
+#: Rungs that have kernels for linear layers alone.
+LINEAR = ("tensor",)
+
+
+def of(nets: list[Net]) -> pytest.MarkDecorator:
+    """Each GPU rung with each of these nets that it has kernels for."""
+    convolves = {net.name: any(isinstance(layer, Conv2d) for layer in net.layers) for net in nets}
+    pairs = [(rung, net) for rung in GPU_RUNGS for net in nets if not (rung.name in LINEAR and convolves[net.name])]
+    return pytest.mark.parametrize(("rung", "net"), pairs, ids=lambda each: each.name)
+
+
+@of(ALL)
 @pytest.mark.parametrize("batch", [1, 7, 64])
 def test_proven_at_full_size(rung: Rung, net: Net, batch: int) -> None:
     """The proof's cases hold a partial last batch and a remainder of one."""
@@ -43,8 +53,7 @@ def test_proven_on_full_batches(rung: Rung) -> None:
     assert verdict.passed, verdict.reason
 
 
-@rungs
-@pytest.mark.parametrize("net", ALL[:-1], ids=lambda net: net.name)
+@of(ALL[:-1])
 @pytest.mark.parametrize(
     ("optimizer", "schedule"), [(Adam(1e-3, weight_decay=1e-2), Constant()), (AdamW(1e-3), Cosine(warmup=1)), (SGD(0.05, momentum=0.9), StepDecay(every=1))],
     ids=["Adam", "AdamW and a cosine", "SGD and steps"],
@@ -63,8 +72,7 @@ def test_proven_at_every_block_size(net: Net, size: int) -> None:
     assert verdict.passed, verdict.reason
 
 
-@rungs
-@pytest.mark.parametrize("net", ALL, ids=lambda net: net.name)
+@of(ALL)
 def test_what_is_closed_is_free_without_the_garbage_collector(rung: Rung, net: Net) -> None:
     drawn = case(net, TrainConfig(batch_size=7), seed=1, samples=17)
     with rung.build(net, drawn.config, drawn.state) as first:  # a library's first use leaves garbage that knows who asked for it
@@ -86,8 +94,7 @@ def test_what_is_closed_is_free_without_the_garbage_collector(rung: Rung, net: N
         gc.enable()
 
 
-@rungs
-@pytest.mark.parametrize("net", ALL, ids=lambda net: net.name)
+@of(ALL)
 def test_a_hundred_runs_give_the_same_bits(rung: Rung, net: Net) -> None:
     config = TrainConfig(batch_size=7, learning_rate=0.01, momentum=0.9)
     drawn = case(net, config, seed=1, samples=17)

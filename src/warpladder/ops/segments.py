@@ -184,12 +184,14 @@ class KernelTable:
     update : the optimizer's step on all parameters that no segment updates.
     accumulate : adds gradients up, for batches that come in slices.
     rivals : other segments for layers with parameters, which a tuner times beside the table's own.
+    unit : what of a GPU multiplies, a name of `peaks`, where that is not where such products usually go.
     """
 
     segments: Mapping[tuple[type, ...], type[Segment]]
     update: type[KernelUpdate]
     accumulate: type[KernelAccumulate]
     rivals: tuple[type[Segment], ...] = ()
+    unit: str | None = None
 
     def with_files(self, net: Net) -> KernelTable:
         """The table with the segments of the net's layers that no table lists, from their files `cuda.py`, where it has none for them itself."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..config import TrainConfig
 from ..nets import Net
-from .options import KernelOptions, Options, too_few_cores
+from .options import GraphOptions, KernelOptions, Options, too_few_cores
 
 
 def of_arrays(net: Net, config: TrainConfig, options: Options = Options()) -> str | None:
@@ -26,7 +26,7 @@ def of_native(net: Net, config: TrainConfig, options: Options = Options()) -> st
     return told or of_loops(net, config, options)
 
 
-def of_kernels(net: Net, config: TrainConfig, options: KernelOptions = KernelOptions()) -> str | None:
+def of_kernels(net: Net, config: TrainConfig, options: KernelOptions | GraphOptions = KernelOptions()) -> str | None:
     """For a rung of CUDA kernels, on a GPU or emulated."""
     from ..trainers.kernelwise.where import why_not
 

@@ -6,10 +6,10 @@ from ...device import Device
 from ...nets import ReLU
 from ..base import Buffers
 from ..chain import Slice, Subgraph
-from ..kernels import Launches, ceil_div
+from ..kernels import Launches
 from ..segments import Operands, Segment
 from . import short
-from .products import GEMM, THREADS, Product, add_gradients
+from .products import BiasGradient, Product, add_gradients
 from .thin import MOST, Thin
 
 
@@ -45,8 +45,7 @@ class Wide:
         if t.dx is not None:
             self.dx = Product(owner, lambda n: (n, inputs, outputs), capacity, a_along=True, b_along=False)
             owner.products["dx"] = self.dx.plan
-        self.slabs = min(ceil_div(capacity, 64), ceil_div(2 * owner.device.limits.multiprocessors, ceil_div(outputs, 32)))
-        self.sums = owner.scratch((self.slabs, outputs)) if self.slabs > 1 else None
+        self.bias = BiasGradient(owner, t, rectify)
 
     def forward(self, n: int) -> Launches:
         t = self.buffers
@@ -55,21 +54,17 @@ class Wide:
         return self.y.launches(n, t.x, t.w, t.y, t.b, self.rectify)
 
     def backward(self, n: int) -> Launches:
-        t, y = self.buffers, self.buffers.y if self.rectify else None
+        t = self.buffers
         if n <= short.MOST and t.dx is None:
-            return [short.weight_gradient(t, y, n)]
-        slab = ceil_div(n, self.slabs)
-        slabs = ceil_div(n, slab)
-        sums = t.db if slabs == 1 else self.sums
-        found: Launches = [
-            self.device.kernel(GEMM, "rectify_gradient").bind(
-                (ceil_div(self.outputs, 32), slabs), THREADS, t.dy, y, sums, n, self.outputs, slab
-            )
-        ]
+            return [short.weight_gradient(t, t.y if self.rectify else None, n)]
+        bias, slabs = self.bias.launch(n)
+        found: Launches = [bias]
         product, parts = self.dw.product(n, t.dy, t.x, t.dw)
         gradients: Launches = [product]
         if parts > 1 or slabs > 1:
-            gradients.append(add_gradients(self.device, (self.dw.parts, t.dw, parts, t.dw.size), (self.sums, t.db, slabs, self.outputs)))
+            gradients.append(
+                add_gradients(self.device, (self.dw.parts, t.dw, parts, t.dw.size), (self.bias.sums, t.db, slabs, self.outputs))
+            )
         found += self.dw.plan.mark(gradients)
         if t.dx is not None:
             found += self.dx.launches(n, t.dy, t.w, t.dx)

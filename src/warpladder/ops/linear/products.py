@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...device import Array, Device, Launch
+from ..base import Buffers
 from ..kernels import Launches, OnDevice, ceil_div
 from ..tiles import ACROSS, ALONG, Planned
 
@@ -63,6 +64,41 @@ class Product:
 def _how(along: bool, width: int) -> str:
     """How a panel is copied: across, four numbers at a time where every row begins on a boundary of 16 bytes."""
     return "ALONG" if along else "ACROSS" if width % 4 else "ACROSS_BY_4"
+
+
+class BiasGradient:
+    """The sums of dy over the samples, in slabs of samples; where a ReLU follows the layer, dy becomes 0 first where y is not above 0.
+
+    Parameters
+    ----------
+    owner : OnDevice
+        Whose scratch memory is taken.
+    t : Buffers
+        Of the layer: dy and y are (capacity, outputs), db is (outputs,).
+    rectify : bool
+        Whether a ReLU follows.
+
+    Attributes
+    ----------
+    sums : Array or None
+        (slabs, outputs), the sums of each slab, where there may be several; else they go to db.
+    """
+
+    def __init__(self, owner: OnDevice, t: Buffers, rectify: bool) -> None:
+        self.buffers, self.rectify = t, rectify
+        capacity, self.outputs = t.dy.shape
+        self.kernel = owner.device.kernel(GEMM, "rectify_gradient")
+        processors = owner.device.limits.multiprocessors
+        self.slabs = min(ceil_div(capacity, 64), ceil_div(2 * processors, ceil_div(self.outputs, 32)))
+        self.sums = owner.scratch((self.slabs, self.outputs)) if self.slabs > 1 else None
+
+    def launch(self, n: int) -> tuple[Launch, int]:
+        """The launch for n samples, and in how many slabs it leaves the sums: one is db itself."""
+        t, slab = self.buffers, ceil_div(n, self.slabs)
+        slabs = ceil_div(n, slab)
+        grid = ceil_div(self.outputs, 32), slabs
+        sums = t.db if slabs == 1 else self.sums
+        return self.kernel.bind(grid, THREADS, t.dy, t.y if self.rectify else None, sums, n, self.outputs, slab), slabs
 
 
 def add_gradients(

@@ -328,9 +328,9 @@ class KernelTrainer(Trainer):
         return held | {"workspace": sum(owner.workspace for owner in owners)}
 
     def peak(self) -> float | None:
-        """FLOP/s of the device in the precision of the layers; a rung whose products are elsewhere than usual says so itself."""
+        """FLOP/s of the device in the precision of the layers, on the unit that the table's products are for."""
         peaks = self.device.limits.peaks
-        return None if peaks is None else peaks.of(self.precision)
+        return None if peaks is None else peaks.of(self.precision, self.table.unit)
 
     def spans(self) -> dict[str, float]:
         return dict(self.seconds)

@@ -6,6 +6,7 @@ from functools import cache
 from importlib.util import find_spec
 
 from ...device import Device
+from ...peaks import Peaks
 
 
 @cache
@@ -29,6 +30,15 @@ def why_not(name: str | None) -> str | None:
     from ... import gpu
 
     return gpu.why_not()
+
+
+def peaks(name: str | None) -> Peaks | None:
+    """What the GPU (None) can do at most, asked for without a context on it; None for the emulator ("emulated")."""
+    if name == "emulated":
+        return None
+    from ...gpu.facts import peaks as of_gpu
+
+    return of_gpu()
 
 
 def why_not_cupy() -> str | None:

@@ -1,0 +1,86 @@
+"""The tensor rung."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..config import TrainConfig
+from ..nets import Linear, Net
+from ..peaks import TENSOR
+from ..trainers.base import State, Trainer
+from .base import Rung
+from .options import GraphOptions, PrecisionOf, option
+from .reasons import of_kernels
+
+#: What products may be computed in, the rung's own way first.
+PRECISIONS = ("fp32", "tf32", "bf16")
+
+#: Compute capability from which GPUs have the instructions.
+FIRST = (8, 0)
+
+
+@dataclass(frozen=True)
+class TensorOptions(GraphOptions):
+    """Options of the tensor rung.
+
+    device : "emulated" runs the kernels on the CPU; None is the GPU.
+    block_size : threads in a block of kernels that leave the choice, a multiple of 32 from 32 to 1,024; None is 256. Products have blocks of their own.
+    precision : what products are computed in: "fp32", each factor split into two halves; "tf32" or "bf16", each factor rounded. None is "fp32".
+    """
+
+    precision: str | None = option(PrecisionOf(PRECISIONS), "of products; fp32 if not given, by two halves for each factor")
+
+
+def build(net: Net, config: TrainConfig, state: State, options: TensorOptions = TensorOptions()) -> Trainer:
+    from ..ops.tensor import TABLE
+    from ..trainers.graphed import GraphedTrainer
+    from ..trainers.kernelwise.where import open_device
+
+    device = open_device(options.device)
+    return GraphedTrainer(net, config, state, device, TABLE, options.block_size, options.precision or "fp32")
+
+
+def unsupported(net: Net, config: TrainConfig, options: TensorOptions = TensorOptions()) -> str | None:
+    """A layer whose products have no kernel on tensor cores; what every rung of kernels wants; a GPU that has the instructions."""
+    for number, (layer, shape) in enumerate(zip(net.layers, net.shapes, strict=False)):
+        if layer.param_shapes(shape) and type(layer) is not Linear:
+            kind = type(layer).__name__
+            return f"it multiplies for Linear alone so far, and layer {number} is {kind}: gemm and graph take this net"
+    return of_kernels(net, config, options) or _too_old(options.device)
+
+
+def _too_old(name: str | None) -> str | None:
+    """A line where the device is a GPU without the instructions."""
+    from ..trainers.kernelwise.where import peaks
+
+    found = peaks(name)
+    if found is None or found.capability >= FIRST:
+        return None
+    wanted, here = (".".join(map(str, each)) for each in (FIRST, found.capability))
+    return f"its tensor core instructions need a GPU of compute capability {wanted} or later, and this one has {here}"
+
+
+def vary(rung: Rung) -> Rung:
+    """The variant with what its options change of its account: precision, title and idea."""
+    assert isinstance(rung.options, TensorOptions)
+    precision = rung.options.precision or "fp32"
+    if precision == "fp32":
+        return rung
+    return replace(
+        rung,
+        title=f"tensor cores, {precision}",
+        idea=f"Steps as graph sends them, with products on tensor cores: factors are rounded to {precision} on their way, all else stays float32.",
+        precision=precision,
+    )
+
+
+RUNG = Rung(
+    name="tensor",
+    title="tensor cores, in halves",
+    idea="Steps as graph sends them, with products on tensor cores: each factor is split into two halves on its way, and three products make one in fp32.",
+    build=build,
+    unsupported=unsupported,
+    unit=TENSOR,
+    options=TensorOptions(),
+    vary=vary,
+)

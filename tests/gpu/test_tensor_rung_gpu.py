@@ -1,0 +1,164 @@
+"""The rung tensor on a GPU: its products are right and have the emulator's bits, it is proven on nets of full size, and timed beside graph.
+
+python -m pytest -q -s tests/gpu/test_tensor_rung_gpu.py     also prints the times
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cuda.bindings", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
+pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
+
+from strategies import case
+from tensor_tools import EVERY_TILE, LAYOUTS, PRECISIONS, Asked, multiplied, prove, size_of, unaligned
+from warpladder import emulator, gpu, nets
+from warpladder.config import TrainConfig
+from warpladder.device import Launch
+from warpladder.emulator import EmulatedDevice
+from warpladder.gemm.climb import timed
+from warpladder.gemm.proof import KINDS
+from warpladder.gpu.device import GpuDevice
+from warpladder.ladder import find
+from warpladder.nets import CrossEntropyLoss, Flatten, Linear, MSELoss, Net, ReLU
+from warpladder.order import Order
+from warpladder.rungs.base import Rung
+from warpladder.trainers.kernelwise.trainer import KernelTrainer
+from warpladder.verify import verify
+
+REASON = gpu.why_not() or find("tensor").unsupported(nets.mlp(), TrainConfig())
+pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+
+#: The perceptron whose times docs/rungs/tensor.md predicts, at batch 512.
+WIDE = Net(
+    "wide", (1, 28, 28),
+    (Flatten(), Linear(out_features=1024), ReLU(), Linear(out_features=1024), ReLU(), Linear(out_features=10)), CrossEntropyLoss(),
+)  # fmt: skip
+CODER = Net("coder", (784,), (Linear(out_features=131), ReLU(), Linear(out_features=784)), MSELoss())
+NETS = (nets.softmax(), nets.mlp(), nets.mlp10(), WIDE, CODER)
+RUNGS = tuple(find("tensor", precision=precision) for precision in PRECISIONS)
+precisions = pytest.mark.parametrize("precision", PRECISIONS)
+layouts = pytest.mark.parametrize("layout", LAYOUTS)
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[GpuDevice]:
+    with_gpu = GpuDevice()
+    yield with_gpu
+    with_gpu.close()
+
+
+@pytest.mark.parametrize("asked", EVERY_TILE, ids=str)
+def test_every_tile_multiplies(asked: Asked, device: GpuDevice) -> None:
+    assert asked.tile is not None
+    for m, n, k in (size_of(asked.tile), (1, 1, 1), (300, 201, 999), (7, 10, 4096)):
+        prove(device, asked, m, n, k)
+        prove(device, unaligned(asked), m, n, k)
+
+
+@layouts
+@precisions
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_models_choice_at_every_size_of_numbers(layout: str, precision: str, kind: str, device: GpuDevice) -> None:
+    for m, n, k in ((512, 1024, 784), (512, 10, 1024), (10, 1024, 512), (2, 3, 10_000), (64, 64, 1)):
+        prove(device, Asked(layout, precision), m, n, k, kind)
+
+
+@layouts
+@precisions
+def test_what_is_not_finite_is_seen_in_its_row_alone(layout: str, precision: str, device: GpuDevice) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(70, 300)).astype(np.float32), rng.normal(size=(300, 66)).astype(np.float32)
+    for wrong in (np.inf, np.nan):
+        bad = a.copy()
+        bad[7, 150] = wrong
+        found = multiplied(device, Asked(layout, precision), bad, b)
+        assert not np.isfinite(found[7]).any() and np.isfinite(np.delete(found, 7, 0)).all()
+
+
+@pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
+@layouts
+@precisions
+def test_the_emulator_has_the_same_bits(layout: str, precision: str, device: GpuDevice) -> None:
+    """Where its tensor cores are Hopper's: split, scales, products and sums, all of it."""
+    if device.capability != (9, 0):
+        pytest.skip("the emulator has Hopper's tensor cores")
+    emulated = EmulatedDevice()
+    for tile in (each.tile for each in EVERY_TILE if (each.precision, each.layout, each.parts) == (precision, layout, 1)):
+        for seed in range(5):
+            rng = np.random.default_rng([seed])
+            a, b = (np.ldexp(rng.normal(size=s), rng.integers(-60, 60, (s[0], 1))).astype(np.float32) for s in ((70, 133), (133, 75)))
+            found = [multiplied(on, Asked(layout, precision, tile), a, b) for on in (device, emulated)]
+            np.testing.assert_array_equal(found[0].view(np.uint32), found[1].view(np.uint32), f"{tile}, seed {seed}")
+
+
+#: In coarse formats hardly a sample of the larger nets is fit to judge by.
+PROVEN = [(rung, net, batch) for rung in RUNGS for net in (NETS if rung.precision == "fp32" else NETS[:3]) for batch in (1, 7, 64, 512)]
+
+
+@pytest.mark.parametrize(("rung", "net", "batch"), PROVEN, ids=lambda each: str(getattr(each, "name", each)))
+def test_proven_at_full_size(rung: Rung, net: Net, batch: int) -> None:
+    verdict = verify(rung.build, net, TrainConfig(batch_size=batch, momentum=0.9), precision=rung.precision)
+    if rung.precision != "fp32" and not verdict.judged:
+        pytest.skip(verdict.reason)
+    assert verdict.passed, verdict.reason
+    assert verdict.error <= verdict.bound
+
+
+@pytest.mark.parametrize("net", [nets.softmax(), nets.mlp10()], ids=lambda net: net.name)
+def test_proven_on_full_batches(net: Net) -> None:
+    verdict = verify(find("tensor").build, net, TrainConfig(batch_size=None))
+    assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_many_runs_give_the_same_bits(rung: Rung) -> None:
+    config = TrainConfig(batch_size=64, learning_rate=0.01, momentum=0.9)
+    drawn, seen = case(WIDE, config, seed=1, samples=200), set()
+    with rung.build(WIDE, config, drawn.state) as trainer:
+        trainer.load(drawn.dataset)
+        for _ in range(50):
+            trainer.set_state(drawn.state)
+            log = trainer.run(drawn.order, 0, 4)
+            seen.add(trainer.state().bits() + log.loss.tobytes())
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("batch", [512, 64, 4096])
+def test_times_of_the_wide_perceptron(batch: int) -> None:
+    """A step of tensor in each precision beside graph's, and at batch 512 each product alone; none may be faster than the arithmetic allows."""
+    config, samples = TrainConfig(batch_size=batch, learning_rate=0.01), 60_000 // batch * batch
+    drawn = case(WIDE, config, seed=1, samples=samples)
+    steps = samples // batch
+    print()
+    for rung in (find("graph"), find("tensor"), *RUNGS[1:]):
+        with rung.build(WIDE, config, drawn.state) as trainer:
+            assert isinstance(trainer, KernelTrainer)
+            trainer.load(drawn.dataset)
+            trainer.run(drawn.order, 0, steps)
+            taken = []
+            for epoch in range(1, 8):
+                begin = trainer.device.stream.record()
+                trainer.run(Order(0, epoch, samples), 0, steps)
+                end = trainer.device.stream.record()
+                end.synchronize()
+                taken.append(end.seconds_since(begin) / steps)
+            step, peak = sorted(taken)[len(taken) // 2], trainer.peak()
+            assert peak is not None
+            floor = WIDE.train_flops * batch / peak
+            print(
+                f"batch {batch}, {rung.name}: {1e6 * step:.1f} us a step, {WIDE.train_flops * batch / step / 1e12:.1f} TFLOP/s; floor {1e6 * floor:.1f} us"
+            )
+            assert step >= floor
+            products = [call for call in trainer.program(trainer.parts()[0]) if isinstance(call, Launch) and of_linear(call)]
+            for launch in products if batch == 512 else ():
+                each = timed(trainer.device, [launch])
+                print(f"    {launch.name} grid {launch.grid}: {1e6 * sorted(each)[len(each) // 2]:.1f} us")
+
+
+def of_linear(launch: Launch) -> bool:
+    """Whether a launch belongs to a linear layer: it may be sent again and again, and nothing counts it."""
+    return launch.kernel.source.path.parent.name == "linear"

@@ -1,0 +1,322 @@
+"""The tensor rung: proven on nets of linear layers in each precision, on tiny and huge gradients; what lies about its precision is caught."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from clockwork import Clockwork
+from strategies import Case, case, configs, flat_layers
+from tensor_tools import IN_BF16, Edited
+from test_overlap import steps
+from test_steps import bits, compare_epoch
+from warpladder import nets, params
+from warpladder.config import TrainConfig
+from warpladder.data.dataset import Dataset
+from warpladder.device import Call, Device, Launch
+from warpladder.emulator import EmulatedDevice, why_not
+from warpladder.errors import RungError
+from warpladder.ladder import find
+from warpladder.nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, Net, ReLU
+from warpladder.ops.linear.tensor_products import SOURCE
+from warpladder.ops.tensor import TABLE
+from warpladder.optimizers import Adam, AdamW
+from warpladder.order import Order
+from warpladder.peaks import TENSOR, Peaks
+from warpladder.schedules import Cosine
+from warpladder.tolerance import bound
+from warpladder.trainers.base import State, StepLog, Trainer
+from warpladder.trainers.graphed import GraphedTrainer
+from warpladder.trainers.kernelwise import where
+from warpladder.trainers.reference import ReferenceTrainer
+from warpladder.verify import verify
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+PLAIN = find("tensor", device="emulated")
+#: Widths of 1, of no multiple of anything, and above a tile; ReLU first, twice, and last.
+DEEP = Net(
+    "deep", (37,), (Linear(out_features=131), ReLU(), Linear(out_features=1), Linear(out_features=70), ReLU(), Linear(out_features=3)), CrossEntropyLoss()
+)  # fmt: skip
+CODER = Net("coder", (1, 5, 9), (nets.Flatten(), Linear(out_features=33), ReLU(), Linear(out_features=45), ReLU()), MSELoss())
+NETS = (nets.softmax((1, 8, 8)), nets.mlp((1, 8, 8)), nets.mlp10((1, 8, 8)), DEEP, CODER)
+MLP = NETS[1]
+slow = pytest.mark.slow
+
+
+def turn(net: Net, batch: int | None) -> list[pytest.MarkDecorator]:
+    """Who runs this: a full batch of the wider nets, whose proof has one of 70,001 samples, takes the emulator minutes."""
+    if batch is None:
+        return [slow] if net in (NETS[0], NETS[2]) else [pytest.mark.nightly]
+    return [slow] if batch > 7 else []
+
+
+@pytest.mark.parametrize(
+    ("net", "batch"),
+    [pytest.param(net, batch, id=f"{net.name}-{batch or 'full'}", marks=turn(net, batch)) for net in NETS for batch in (1, 7, 64, None)],
+)
+def test_proven(net: Net, batch: int | None) -> None:
+    """By fp32's bounds; the cases hold a partial last batch."""
+    verdict = verify(PLAIN.build, net, TrainConfig(batch_size=batch, momentum=0.9, weight_decay=1e-3))
+    assert verdict.passed, verdict.reason
+    assert verdict.error <= verdict.bound < 1e-5
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+@pytest.mark.parametrize(
+    "net", [pytest.param(net, id=net.name, marks=[] if net in (MLP, DEEP) else [slow]) for net in NETS if net is not CODER]
+)
+def test_proven_in_coarser_precisions(net: Net, precision: str) -> None:
+    """But the net that ends in a ReLU: in bf16 none of its samples is fit to judge by."""
+    rung = PLAIN.but(precision=precision)
+    verdict = verify(rung.build, net, TrainConfig(batch_size=7), precision=rung.precision)
+    assert verdict.passed, verdict.reason
+    assert not verify(rung.build, net, TrainConfig(batch_size=7)).passed, "by fp32's bounds"
+
+
+OTHERS = {
+    "Adam": TrainConfig(batch_size=7, optimizer=Adam(1e-3, weight_decay=1e-2)),
+    "AdamW": TrainConfig(batch_size=5, epochs=3, optimizer=AdamW(1e-3), schedule=Cosine(warmup=1), clip_value=0.1),
+}
+
+
+@pytest.mark.parametrize("name", ["Adam", pytest.param("AdamW", marks=slow)])
+def test_proven_with_other_optimizers(name: str) -> None:
+    verdict = verify(PLAIN.build, DEEP, OTHERS[name])
+    assert verdict.passed, verdict.reason
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> Case:
+    """Up to six layers of Linear and ReLU under either loss, wider than a tile now and then, with settings and some samples."""
+    layers = [draw(flat_layers()) for _ in range(draw(st.integers(0, 5)))]
+    if draw(st.booleans()):
+        layers.insert(draw(st.integers(0, len(layers))), Linear(out_features=draw(st.integers(60, 140))))
+    inputs, loss = draw(st.integers(1, 90)), MSELoss() if draw(st.booleans()) else CrossEntropyLoss()
+    last = Linear(out_features=inputs if isinstance(loss, MSELoss) else draw(st.integers(2, 12)))
+    net = Net("drawn", (inputs,), (*layers, last), loss)
+    return case(net, draw(configs()), draw(st.integers(0, 2**16)), draw(st.integers(1, 11)), as_bytes=draw(st.booleans()))
+
+
+def test_steps_of_drawn_chains() -> None:
+    usual = settings().max_examples
+
+    @settings(max_examples=usual // 5 if usual <= 100 else usual, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(drawn=chains())
+    def agree_on(drawn: Case) -> None:
+        assume(compare_epoch(PLAIN, drawn) or not drawn.steps)
+
+    agree_on()
+
+
+@pytest.mark.parametrize("scale", [1e-15, 1e-8, 1.0, 1e8, 1e10])
+def test_gradients_of_any_size(scale: float) -> None:
+    """Samples of 1e-15 make gradients of 1e-30, those of 1e10 some of 1e20; a momentum that began at zero holds the gradient, at a rate of 0 all of it."""
+    net = Net("line", (40,), (Linear(out_features=70), ReLU(), Linear(out_features=40)), MSELoss())
+    config = TrainConfig(batch_size=None, learning_rate=0.0, momentum=0.5, shuffle=False)
+    drawn = case(net, config, seed=5, samples=23, as_bytes=False)
+    start = drawn.state.params.copy()
+    for name, view in params.views(net, start).items():
+        if name.endswith("bias"):
+            view *= scale  # so that what enters a layer is as small or large as what enters the net
+    x = (drawn.dataset.train_x * scale).astype(np.float32)
+    data = Dataset("scaled", x, None, x, None, 1.0)
+    found, wanted = (_gradient(build, net, config, start, data) for build in (PLAIN.build, ReferenceTrainer))
+    limit = bound("fp32", 40 + 70 + 40 + 23 + 40)
+    for name, truth in params.views(net, wanted).items():
+        got = params.views(net, found)[name].astype(float)
+        assert np.linalg.norm((got - truth) / abs(truth).max()) <= limit * np.linalg.norm(truth / abs(truth).max()), name
+    assert 0.01 * scale**2 <= abs(params.views(net, wanted)["0.weight"]).max() <= 100 * scale**2
+
+
+def _gradient(build: Callable[..., Trainer], net: Net, config: TrainConfig, start: np.ndarray, data: Dataset) -> np.ndarray:
+    with build(net, config, State(start, {"momentum_buffer": np.zeros_like(start)})) as trainer:
+        trainer.load(data)
+        trainer.run(Order(0, 0, len(data.train_x), shuffle=False), 0, 1)
+        return trainer.state().slots["momentum_buffer"]
+
+
+def on(device: Device, precision: str = "fp32") -> Callable[[Net, TrainConfig, State], GraphedTrainer]:
+    return lambda net, config, state: GraphedTrainer(net, config, state, device, TABLE, precision=precision)
+
+
+#: What is planted in the products, and the precision that is claimed.
+LIARS = {
+    "the low halves of A dropped": ("fp32", ("FORMAT == SPLIT ? 0 : 2;", "FORMAT == SPLIT ? 1 : 2;")),
+    "the low halves of B dropped": ("fp32", ("++product)", "product += FORMAT == SPLIT ? 2 : 1)")),
+    "a scale not undone": ("fp32", ("* undo_a, undo_b,", "* DOWN, undo_b,")),
+    "sums in bf16": ("fp32", ("undo_b, sum[i][j][l]);", f"undo_b, sum[i][j][l]); {IN_BF16}")),
+    "factors in bf16 for tf32": ("tf32", ("enum { SPLIT", "#define to_tf32(x) two_bf16(0.0f, x)\nenum { SPLIT")),
+}
+
+
+#: One that loses digits of each factor, and one that loses them in sums.
+BY_DAY = ("the low halves of A dropped", "sums in bf16")
+
+
+@pytest.mark.parametrize("liar", [pytest.param(liar, marks=[] if liar in BY_DAY else [slow]) for liar in LIARS])
+def test_products_that_lie_about_their_precision_are_caught(liar: str) -> None:
+    precision, edit = LIARS[liar]
+    honest: Any = EmulatedDevice()
+    edited: Any = Edited(honest, edit)
+    verdict = verify(on(edited, precision), MLP, TrainConfig(batch_size=7), precision=precision)
+    assert not verdict.passed and verdict.reason.startswith(("update", "slots", "predict", "loss")), verdict.reason
+
+
+class Rounding(GraphedTrainer):
+    """Keeps its master weights in bf16."""
+
+    def run(self, order: Order, first: int, last: int) -> StepLog:
+        logs = []
+        for step in range(first, last):
+            logs.append(super().run(order, step, step + 1))
+            state = self.state()
+            whole = state.params.view(np.uint32) + np.uint32(0x8000)
+            self.set_state(state.but(params=(whole & np.uint32(0xFFFF0000)).view(np.float32)))
+        return (
+            logs[0]
+            if len(logs) == 1
+            else StepLog(*(np.concatenate([getattr(log, k) for log in logs] or [np.zeros(0)]) for k in ("loss", "correct", "size")))
+        )
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_master_weights_that_are_rounded_are_caught(precision: str) -> None:
+    device = EmulatedDevice()
+
+    def build(net: Net, config: TrainConfig, state: State) -> Trainer:
+        return Rounding(net, config, state, device, TABLE, precision=precision)
+
+    verdict = verify(build, MLP, TrainConfig(batch_size=7, learning_rate=0.01), precision=precision)
+    assert not verdict.passed
+
+
+#: What a step launches besides, none of which multiplies matrices.
+OTHER_KERNELS = {
+    "gather_rows", "rectify_gradient", "add_parts", "add_gradient_parts", "cross_entropy_by_warps", "mse_by_warps", "relu_gradient", "relu_forward",
+    "sgd_step", "sgd_step_by_four",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("net", NETS, ids=lambda net: net.name)
+@pytest.mark.parametrize("batch", [1, 7, 200])
+def test_every_product_of_a_step_is_on_tensor_cores(net: Net, batch: int) -> None:
+    """Three launches of tensor.cu for each layer, two for the first; every other launch is none of the kernels that multiply."""
+    drawn = case(net, TrainConfig(batch_size=batch), seed=1, samples=450)
+    for processors in (1, 132):
+        device = Clockwork(lambda launch: 1e-5, hardware=None, multiprocessors=processors)
+        with GraphedTrainer(net, drawn.config, drawn.state, device, TABLE) as trainer:
+            trainer.load(drawn.dataset)
+            for part in trainer.parts():
+                names = [_file_and_name(call) for call in trainer.program(part)]
+                products = [name for file, name in names if file == SOURCE.name]
+                linear = sum(isinstance(layer, Linear) for layer in net.layers)
+                assert len(products) == 3 * linear - 1 and all(name.startswith("multiply<SPLIT") for name in products)
+                others = {name.partition("<")[0] for file, name in names if file != SOURCE.name}
+                assert others <= OTHER_KERNELS
+
+
+@pytest.mark.parametrize("hardware", [None, "Clockwork, compute capability 9.0"], ids=["", "tuned"])
+@pytest.mark.parametrize("net", NETS, ids=lambda net: net.name)
+def test_its_memory_is_told_and_let_go_at_once(net: Net, hardware: str | None) -> None:
+    """Without the garbage collector; a tuner finds nothing to choose in it."""
+    device = Clockwork(lambda launch: 1e-5, hardware)
+    drawn = case(net, TrainConfig(batch_size=200, momentum=0.9), seed=1, samples=450)
+    gc.disable()
+    try:
+        with on(device)(net, drawn.config, drawn.state) as trainer:
+            before = dict(device.held)
+            trainer.load(drawn.dataset)
+            for part in trainer.parts():
+                trainer.program(part)
+            assert sum(trainer.memory().values()) == sum(device.held.values()) > sum(before.values())
+            assert trainer.tuned is None
+            trainer.close()
+            assert device.held == before | dict.fromkeys(device.held.keys() - before.keys(), 0)
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("batch", [1, 200])
+@pytest.mark.parametrize("net", NETS, ids=lambda net: net.name)
+def test_no_call_runs_beside_one_that_it_has_to_wait_for(net: Net, batch: int) -> None:
+    assert steps(case(net, TrainConfig(batch_size=batch), seed=1, samples=450), TABLE)
+
+
+def _file_and_name(call: Call) -> tuple[str, str]:
+    assert isinstance(call, Launch)
+    return call.kernel.source.path.name, call.name
+
+
+def test_the_same_bits_however_an_epoch_is_cut_and_in_any_order_of_threads() -> None:
+    config = TrainConfig(batch_size=7, learning_rate=0.05, momentum=0.9)
+    drawn, ends = case(DEEP, config, seed=3, samples=24), set()
+    for device in (EmulatedDevice(), EmulatedDevice(order="reverse"), EmulatedDevice(order="random", seed=2)):
+        with on(device)(DEEP, config, drawn.state) as trainer:
+            trainer.load(drawn.dataset)
+            trainer.run(drawn.order, 0, 1)
+            held = trainer.state()
+        with on(device)(DEEP, config, held) as trainer:  # as a run that goes on from a checkpoint
+            trainer.load(drawn.dataset)
+            trainer.run(drawn.order, 1, 4)
+            ends.add(bits(trainer.state()))
+        with on(device)(DEEP, config, drawn.state) as trainer:
+            trainer.load(drawn.dataset)
+            trainer.run(drawn.order, 0, 4)
+            ends.add(bits(trainer.state()))
+    assert len(ends) == 1
+
+
+@slow
+def test_the_checker_is_silent() -> None:
+    drawn = case(DEEP, TrainConfig(batch_size=7, momentum=0.9), seed=1, samples=16)
+    with on(EmulatedDevice(mode="check"))(DEEP, drawn.config, drawn.state) as trainer:
+        trainer.load(drawn.dataset)
+        trainer.run(drawn.order, 0, 3)  # raises at the first report
+
+
+def test_nets_with_other_products_are_refused_in_a_line() -> None:
+    net = nets.cnn()
+    said = "it multiplies for Linear alone so far, and layer 0 is Conv2d: gemm and graph take this net"
+    assert PLAIN.unsupported(net, TrainConfig()) == said == find("tensor").unsupported(net, TrainConfig())
+    later = Net("later", (8,), (Linear(out_features=8), ReLU(), Linear(out_features=2)), CrossEntropyLoss())
+    assert PLAIN.unsupported(later, TrainConfig()) is None
+    pooled = Net("pooled", (1, 8, 8), (MaxPool2d(2), nets.Flatten(), Linear(out_features=2)), CrossEntropyLoss())
+    assert PLAIN.unsupported(pooled, TrainConfig()) is None
+    assert not any(Conv2d in nodes for nodes in TABLE.segments), "nothing falls back in silence"
+    drawn = case(nets.cnn((1, 8, 8)), TrainConfig(batch_size=2), seed=1, samples=2)
+    with pytest.raises(RungError, match=r"nothing for Conv2d \(layer 0"), PLAIN.build(drawn.net, drawn.config, drawn.state) as trainer:
+        trainer.load(drawn.dataset)
+
+
+@pytest.mark.parametrize(("capability", "takes"), [((7, 5), False), ((8, 0), True), ((9, 0), True)])
+def test_a_gpu_without_the_instructions_is_refused_in_a_line(
+    capability: tuple[int, int], takes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(where, "why_not", lambda name: None)
+    monkeypatch.setattr(where, "peaks", lambda name: Peaks(capability, 40, 1.5e9))
+    reason = find("tensor").unsupported(MLP, TrainConfig())
+    said = "its tensor core instructions need a GPU of compute capability 8.0 or later, and this one has 7.5"
+    assert reason == (None if takes else said)
+
+
+def test_its_precisions_and_the_peak_that_its_floor_is_taken_at() -> None:
+    named = find("tensor:precision=bfloat16")
+    assert (named.name, named.precision, named.unit) == ("tensor:precision=bf16", "bf16", TENSOR)
+    assert (find("tensor").precision, find("tensor:precision=fp32").precision, find("tensor").unit) == ("fp32", "fp32", TENSOR)
+    with pytest.raises(RungError, match="precision wants 'fp32' or 'tf32' or 'bf16', got 'fp16'"):
+        find("tensor:precision=fp16")
+    peaks = Peaks((9, 0), 132, 1.98e9)
+    device = Clockwork(lambda launch: 1e-5, hardware=None)
+    device.limits = replace(device.limits, peaks=peaks)
+    drawn = case(MLP, TrainConfig(), seed=1, samples=8)
+    for precision, flops in (("fp32", 4096 / 3), ("tf32", 2048), ("bf16", 4096)):
+        with GraphedTrainer(MLP, drawn.config, drawn.state, device, TABLE, precision=precision) as trainer:
+            assert trainer.peak() == pytest.approx(132 * 1.98e9 * flops)
