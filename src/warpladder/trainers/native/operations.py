@@ -8,6 +8,7 @@ operation says which part of it is this thread's.
 from __future__ import annotations
 
 from . import conv, elementwise, fold, losses, pixels, thin, update
+from .arrays import bytes_2d, cut, floats, floats_2d, int32s, int64s
 from .inner import inner
 from .memory import (
     ACTIVATIONS,
@@ -23,12 +24,6 @@ from .memory import (
     U8,
     WEIGHTS,
     WINNERS,
-    bytes_2d,
-    cut,
-    floats,
-    floats_2d,
-    int32s,
-    int64s,
 )
 from .program import OPERANDS
 from .sharing import share
@@ -354,10 +349,3 @@ def by_rule(operands, memory, call):  # type: ignore[no-untyped-def]
         floats(memory, NUMBERS, call.step), call.settings.clip, more[0] + first, more[0] + last,
     )  # fmt: skip
     return 0.0, 0.0
-
-
-#: What takes the place of a loss in steps that report none.
-WITHOUT_LOSS = {cross_entropy: cross_entropy_gradient, squared_error: squared_error_gradient}
-
-#: What takes the place of an operation on the data set's bytes where the samples are floats, or their rows no whole vectors.
-GATHERED = {enter_thin_forward: gather_thin_forward, enter_thin_weight_gradient: thin_weight_gradient}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from .arrays import cut, floats
+from .calls import call_rule
 from .inner import inner
-from .memory import GRADIENTS, cut, floats
-from .program import call_rule
-
-BLOCK = 512  # weights at a time, so that their summed gradient stays in the first-level cache
+from .memory import GRADIENTS
+from .tiles import UPDATED
 
 
 @inner
@@ -33,11 +33,11 @@ def _summed(memory, parts, total, clip, start, stop):  # type: ignore[no-untyped
 def sgd(weights, memory, parts, slots, total, numbers, clip, first, last):  # type: ignore[no-untyped-def]
     """Step weights[first:last] as SGD does; of the gradients in memory those of the first `parts` shares count.
 
-    slots : the momentum buffer, or empty. total : scratch, (BLOCK,) float32. numbers : of this step, (NUMBERS,).
+    slots : the momentum buffer, or empty. total : scratch, (UPDATED,) float32. numbers : of this step, (NUMBERS,).
     """
     rate, momentum, nesterov, decay = numbers[0], numbers[1], numbers[2] != 0, numbers[3]
-    for start in range(first, last, BLOCK):
-        stop = min(start + BLOCK, last)
+    for start in range(first, last, UPDATED):
+        stop = min(start + UPDATED, last)
         w = cut(weights, start, stop - start)
         g = _summed(memory, parts, total, clip, start, stop)
         if decay > 0:
@@ -60,7 +60,7 @@ def by_rule(rule, weights, memory, parts, slots, total, numbers, clip, first, la
     slots : up to two, one after the other; behind their end a slice is empty, which the loop is given for a slot that it has not.
     """
     second = weights.shape[0]
-    for start in range(first, last, BLOCK):
-        stop = min(start + BLOCK, last)
+    for start in range(first, last, UPDATED):
+        stop = min(start + UPDATED, last)
         g = _summed(memory, parts, total, clip, start, stop)
         call_rule(rule, weights[start:stop], g, slots[start:stop], slots[second + start : second + stop], numbers)
