@@ -141,7 +141,7 @@ def test_every_operation_that_a_plan_names_is_there() -> None:
     ]
     named = {str(node.args[0].value) for node in rows if isinstance(node.args[0], ast.Constant)}
     named |= {
-        node.value
+        str(node.value)
         for node in ast.walk(ast.parse(inspect.getsource(Plan)))
         if isinstance(node, ast.Constant) and str(node.value).startswith("enter_")
     }

@@ -93,7 +93,7 @@ def convolve(at, source, x, weights, w_at, kernel, stride, target, y, biases, bi
 
 
 @inner
-def _patch_offsets(at, x, kernel, channels, w_at):  # type: ignore[no-untyped-def]
+def patch_offsets(at, x, kernel, channels, w_at):  # type: ignore[no-untyped-def]
     """Fill the offset table: for each element of a patch where it lies in x, counted from the patch, and where its weights lie in a panel."""
     span = at.shape[0] // KINDS
     m = 0
@@ -124,7 +124,7 @@ def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, 
     chunk_columns = min(width, CHUNK)
     fresh = not add
     table = (at, at.shape[0] // KINDS)
-    _patch_offsets(at, x, kernel, channels, w_at)
+    patch_offsets(at, x, kernel, channels, w_at)
     for sample in range(samples):
         for row in range(0, dy[HEIGHT], chunk_rows):
             runs = min(chunk_rows, dy[HEIGHT] - row)

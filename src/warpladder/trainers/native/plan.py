@@ -25,6 +25,9 @@ from .views import FIELDS, View
 CACHE = 256 * 1024  # floats of activations that a block may have: larger leaves the second-level cache, smaller reads weights too often
 SMALL = 64 * 1024  # parameters up to which every thread keeps a gradient of its own
 
+#: where the weights of wide Linear layers are stepped: in the update, inside the tile of their gradient, or, by the optimizer's loop, behind some tiles
+APART, IN_REGISTERS, BY_LOOP = range(3)
+
 
 #: the name of an operation (operations.py) and its operands
 Row = tuple[str, list[int]]
@@ -75,6 +78,7 @@ class Plan:
     """A net's program for `threads` threads and batches of `batch` samples.
 
     rows : the table. sections : where its parts begin and end. update : the operation of the last.
+    steps_weights : APART, IN_REGISTERS or BY_LOOP. calls_loop : whether the optimizer's loop is called at all.
     together, block : how threads share the work, and samples a block (see run.py).
     activations, winners, gradients, packed : sizes of the buffers, in elements.
     out : the net's output, as a tensor.
@@ -88,15 +92,20 @@ class Plan:
         work = net.train_flops * batch / net.param_count
         self.together = batch < 2 * threads or (self.layout.count > SMALL and work < 2000)
         self.block = 1
-        self.steps_weights = False
+        self.steps_weights = APART
         self._build()
         if self.together:
             self.block = batch
         else:
             self.block = max(1, min(CACHE // self.activations, -(-batch // threads)))
-        plain = type(config.optimizer) is SGD and not config.optimizer.slots
-        self.steps_weights = self.together and batch <= CHUNK and plain  # a Linear layer's gradient then never reaches memory
+        if self.together and batch <= CHUNK:  # a Linear layer's gradient then never reaches memory
+            plain = type(config.optimizer) is SGD and not config.optimizer.slots
+            self.steps_weights = IN_REGISTERS if plain else BY_LOOP
         self._build()
+
+    @property
+    def calls_loop(self) -> bool:
+        return any(operation in ("by_rule", "weight_step") for operation, _ in self.rows)
 
     # ------------------------------------------------------------------ tensors
 
@@ -280,7 +289,7 @@ class Plan:
         self, node: Node, at: Stored, x: Tensor, dx: Tensor | None, dy: Tensor, mask: bool, prepare: list[Row]
     ) -> list[Row]:
         rows = []
-        steps = self.steps_weights
+        steps = self.steps_weights == IN_REGISTERS
         if at.thin:
             if dx is not None:
                 rows.append(_row("thin_input_gradient", [dy.view, dx.view, x.view], at.weight, at.inputs, at.outputs, mask))
@@ -294,7 +303,12 @@ class Plan:
                 finish, panels = (MASK if mask else STORE), at.inputs // WIDTH
                 rows.append(_row("convolve", views, 1, 1, 1, 1, PACKED, weights, -1, finish, panels, panels > 1))
             views = [x.samples_as_pixels(), dy.samples_as_pixels()]
-            rows.append(_row("weight_gradient", views, 1, 1, 1, 1, at.weight, -(-at.inputs // ROWS), steps))
+            tiles = -(-at.inputs // ROWS)
+            if self.steps_weights == BY_LOOP:
+                self.stepped.append((at.weight, at.bias))
+                rows.append(_row("weight_step", views, at.weight, tiles))
+            else:
+                rows.append(_row("weight_gradient", views, 1, 1, 1, 1, at.weight, tiles, steps))
         if steps:
             self.stepped.append((at.weight, at.bias))
         rows.append(_row("bias_gradient", [dy.samples_as_pixels()], 1, at.bias, padded(at.outputs)))

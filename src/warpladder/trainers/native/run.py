@@ -41,12 +41,11 @@ PREPARE, FORWARD, BACKWARD, COLLECT, UPDATE = range(5)  # sections, in their ord
 
 
 @shared
-def section(program, job, which, memory, call):  # type: ignore[no-untyped-def]
-    """Run a section's rows; with several parts, wait for each other after each. Returns the loss and the right answers of this part."""
+def run(program, job, first, last, memory, call):  # type: ignore[no-untyped-def]
+    """Run the rows of the sections from `first` to `last`; with several parts, wait for each other after each. Returns this part's loss and right answers."""
     loss, correct = 0.0, 0.0
     sync = int64s(memory, SYNC, 0)
-    edges = cut(job, J_SECTIONS + 2 * which, 2)
-    for i in range(edges[0], edges[1]):
+    for i in range(job[J_SECTIONS + 2 * first], job[J_SECTIONS + 2 * last + 1]):
         row = cut(program, i * OPERANDS, OPERANDS)
         more, right = call_at(row[0], cut(row, 1, OPERANDS - 1), memory, call)
         loss += more
@@ -79,7 +78,7 @@ def train(thread, at):  # type: ignore[no-untyped-def]
         begin = i * batch
         size = min(batch, total - begin)
         inverse = np.float32(1.0 / (size * terms))
-        section(program, job, PREPARE, memory, Call(0, thread, thread, threads, begin, 0, 0, i, inverse, settings))
+        run(program, job, PREPARE, PREPARE, memory, Call(0, thread, thread, threads, begin, 0, 0, i, inverse, settings))
         if together:
             slot, part, parts, first, last, shares = 0, thread, threads, 0, size, 1
         else:
@@ -89,16 +88,15 @@ def train(thread, at):  # type: ignore[no-untyped-def]
         for start in range(first, last, block):
             n = min(block, last - start)
             call = Call(slot, thread, part, parts, begin + start, n, 0 if start == first else 1, i, inverse, settings)
-            section(program, job, FORWARD, memory, call)
-            more, right = section(program, job, BACKWARD, memory, call)
+            more, right = run(program, job, FORWARD, BACKWARD, memory, call)
             loss += more
             correct += right
         if last > first:
-            section(program, job, COLLECT, memory, Call(slot, thread, part, parts, begin, 0, 0, i, inverse, settings))
+            run(program, job, COLLECT, COLLECT, memory, Call(slot, thread, part, parts, begin, 0, 0, i, inverse, settings))
         losses[i] = loss / terms
         corrects[i] = int(correct)
         barrier(sync, threads)
-        section(program, job, UPDATE, memory, Call(0, thread, thread, threads, begin, 0, shares, i, inverse, settings))
+        run(program, job, UPDATE, UPDATE, memory, Call(0, thread, thread, threads, begin, 0, shares, i, inverse, settings))
         barrier(sync, threads)
     return 0
 
@@ -111,7 +109,7 @@ def predict(thread, at):  # type: ignore[no-untyped-def]
     total = out.shape[0]
     nothing = np.float32(0)
     sync = int64s(memory, SYNC, 0)
-    section(program, job, PREPARE, memory, Call(0, thread, thread, threads, 0, 0, 0, 0, nothing, settings))
+    run(program, job, PREPARE, PREPARE, memory, Call(0, thread, thread, threads, 0, 0, 0, 0, nothing, settings))
     if together:
         slot, part, parts, first, last = 0, thread, threads, 0, total
     else:
@@ -119,7 +117,7 @@ def predict(thread, at):  # type: ignore[no-untyped-def]
         first, last = share(total, thread, threads)
     for start in range(first, last, block):
         n = min(block, last - start)
-        section(program, job, FORWARD, memory, Call(slot, thread, part, parts, start, n, 0, 0, nothing, settings))
+        run(program, job, FORWARD, FORWARD, memory, Call(slot, thread, part, parts, start, n, 0, 0, nothing, settings))
         lo, hi = share(n, part, parts)
         read_out(floats(memory, ACTIVATIONS, slot), cut(job, J_VIEW, FIELDS), job[J_CHANNELS], out[start : start + n], lo, hi)
         barrier(sync, parts)

@@ -26,7 +26,7 @@ from .pages import Pages, room
 from .plan import Plan
 from .program import GATHERED, WITHOUT_LOSS, Job
 from .tiles import KINDS, UPDATED
-from .vectors import LANES
+from .vectors import LANES, TOGETHER
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
@@ -67,7 +67,7 @@ class NativeTrainer(Trainer):
             "slots": ((len(self.config.optimizer.slots) * (plan.layout.count + SLACK),), np.float32),
             "packed": ((plan.packed + SLACK,), np.float32),
             "offsets": ((self.threads, KINDS * plan.offsets), np.int64),
-            "scratch": ((self.threads, UPDATED), np.float32),
+            "scratch": ((self.threads, TOGETHER * UPDATED), np.float32),
             "sync": ((16,), np.int64),
         }
         pages = Pages(sum(room(*each) for each in shapes.values()))
@@ -189,7 +189,7 @@ class NativeTrainer(Trainer):
             rule = self._own_rule()
             ahead([*functions.values(), TRAIN, PREDICT, *([rule] if rule else [])])
             where = {does: address(function) for does, function in functions.items()}
-            if self.plan.update == "by_rule":
+            if self.plan.calls_loop:
                 self._rule = address(rule) if rule else _rule_from_elsewhere(self.config.optimizer)
             program = np.array([[where[does], *operands] for does, operands in rows], np.int64).ravel()
             self._programs[has_loss, whole_bytes] = np.tile(program, (self.threads, 1))
@@ -199,7 +199,7 @@ class NativeTrainer(Trainer):
     def _own_rule(self) -> Function | None:
         """The loop of one of this package's optimizers, where one is called; those of others are not in the folder's key."""
         home = type(self.config.optimizer).__module__
-        own = self.plan.update == "by_rule" and home.startswith(f"{optimizers.__name__}.")
+        own = self.plan.calls_loop and home.startswith(f"{optimizers.__name__}.")
         return Function(f"{home}.loops", "step", "rule") if own else None
 
     def _everywhere(self, function: Function, memory: Memory, programs: np.ndarray, terms: int) -> None:

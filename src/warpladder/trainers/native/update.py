@@ -12,6 +12,25 @@ from .tiles import UPDATED
 
 
 @inner
+def clipped(g, clip):  # type: ignore[no-untyped-def]
+    """Every number of g brought to [-clip, clip]; clip may be infinite."""
+    if clip < np.inf:
+        for i in range(g.shape[0]):
+            # written so that a NaN stays
+            g[i] = clip if g[i] > clip else (-clip if g[i] < -clip else g[i])
+
+
+@inner
+def by_loop(rule, weights, g, slots, numbers, start, stop):  # type: ignore[no-untyped-def]
+    """Step weights[start:stop] by g with the optimizer's loop at the address `rule`.
+
+    slots : up to two, one after the other; behind their end a slice is empty, which the loop is given for a slot that it has not.
+    """
+    second = weights.shape[0]
+    call_rule(rule, weights[start:stop], g, slots[start:stop], slots[second + start : second + stop], numbers)
+
+
+@inner
 def _summed(memory, parts, total, clip, start, stop):  # type: ignore[no-untyped-def]
     """The gradient of weights[start:stop], clipped, in the first floats of `total`; the first `parts` shares' gradients are summed in that order."""
     g = cut(total, 0, stop - start)
@@ -22,10 +41,7 @@ def _summed(memory, parts, total, clip, start, stop):  # type: ignore[no-untyped
         more = cut(floats(memory, GRADIENTS, part), start, stop - start)
         for i in range(stop - start):
             g[i] += more[i]
-    if clip < np.inf:
-        for i in range(stop - start):
-            # written so that a NaN stays
-            g[i] = clip if g[i] > clip else (-clip if g[i] < -clip else g[i])
+    clipped(g, clip)
     return g
 
 
@@ -55,12 +71,8 @@ def sgd(weights, memory, parts, slots, total, numbers, clip, first, last):  # ty
 
 @inner
 def by_rule(rule, weights, memory, parts, slots, total, numbers, clip, first, last):  # type: ignore[no-untyped-def]
-    """Step weights[first:last] with the optimizer's loop at the address `rule`; the rest is as in `sgd`.
-
-    slots : up to two, one after the other; behind their end a slice is empty, which the loop is given for a slot that it has not.
-    """
-    second = weights.shape[0]
+    """Step weights[first:last] with the optimizer's loop at the address `rule`; slots as in `by_loop`, the rest as in `sgd`."""
     for start in range(first, last, UPDATED):
         stop = min(start + UPDATED, last)
         g = _summed(memory, parts, total, clip, start, stop)
-        call_rule(rule, weights[start:stop], g, slots[start:stop], slots[second + start : second + stop], numbers)
+        by_loop(rule, weights, g, slots, numbers, start, stop)
