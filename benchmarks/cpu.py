@@ -1,19 +1,19 @@
 """Training speed on the CPU beside PyTorch and scikit-learn, all in one run.
 
-    python benchmarks/cpu.py --data-dir DIR            # everything, about five minutes; DIR has mnist/ and cifar10/
+    python benchmarks/cpu.py --data-dir DIR            # everything, four or five minutes; DIR has mnist/ and cifar10/
     python benchmarks/cpu.py --case mlp --case cnn     # some of it
-    python benchmarks/cpu.py --quick                   # two rounds, to see that it works
+    python benchmarks/cpu.py --quick                   # two rounds, to see that it works: nothing is stored
 
 Every trainer trains the same steps of the same data from the same weights. Shuffling, gathering and
 conversion are part of the time; loading and compiling are not. Trainers take turns, round by round, so that
-what disturbs the machine disturbs all of them, and a speed-up is the median of the rounds' ratios.
-Without the data set at hand the images are random bytes, and the result says so.
+what disturbs the machine disturbs all of them, and a speed-up is the median of the rounds' ratios. A result during which
+other programs kept more than a twentieth of the cores busy is stored only where --out says so. Where cores have two threads each,
+native and PyTorch are timed with a thread for each core as well. Without the data set at hand the images are random bytes, and the result says so.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import statistics
@@ -26,6 +26,7 @@ from typing import Any
 
 import click
 import numpy as np
+from crowd import PROCESSES, crowd
 from rich.console import Console
 from rich.table import Table
 
@@ -35,12 +36,14 @@ from warpladder.data.dataset import Dataset
 from warpladder.errors import DataError
 from warpladder.ladder import find
 from warpladder.nets import Net
+from warpladder.optimizers import Adam
 from warpladder.order import Order
 from warpladder.results.files import write_whole
 from warpladder.trainers.base import State
-from warpladder.trainers.native.emit import LANES
+from warpladder.trainers.native.vectors import LANES
 
 RESULTS = Path(__file__).parent / "results"
+DISTURBED = 0.05  # share of the cores' time that other programs may take
 SETTLE = 0.2  # seconds between two trainers: a library's idle threads spin for a while, and would take the next one's cores
 
 
@@ -66,7 +69,19 @@ def processor(facts: dict[str, Any]) -> dict[str, Any]:
     lines = dict(line.strip().split(":", 1) for line in said.splitlines() if ":" in line)
     known = {name: lines[name].strip() for name in LSCPU if name in lines}
     kind = re.sub(r"[^a-z0-9]+", "-", f"{facts['target']} {vectors} {facts['threads']} threads".lower()).strip("-")
-    return {"kind": kind, "vectors": vectors, "vector_bits": bits, "lanes": LANES, "lscpu": known}
+    return {"kind": kind, "vectors": vectors, "vector_bits": bits, "lanes": LANES, "cores": physical_cores(), "lscpu": known}
+
+
+def physical_cores() -> int | None:
+    """Cores that the processors belong to which this process may use: less than they are where a core runs two threads; None where lscpu does not tell."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    try:
+        said = subprocess.run(["lscpu", "-p=CPU,CORE,SOCKET"], capture_output=True, text=True, check=True).stdout
+        rows = [tuple(int(word) for word in line.split(",")) for line in said.splitlines() if line and line[0] != "#"]
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+    return len({(core, socket) for processor, core, socket in rows if processor in os.sched_getaffinity(0)}) or None
 
 
 @dataclass(frozen=True)
@@ -89,26 +104,34 @@ def one(batch: int | None) -> TrainConfig:
 
 CASES = (
     Case("mlp", nets.mlp(), one(64), "mnist", 0, 300, ("native", "numpy", "torch", "sklearn"), {"torch": 2, "sklearn": 5}),
+    Case("mlp-adam", nets.mlp(), TrainConfig(batch_size=64, optimizer=Adam(1e-4)), "mnist", 0, 300, ("native", "torch"), {"torch": 2}),
     Case("softmax", nets.softmax(), one(128), "mnist", 0, 469, ("native", "numpy", "torch"), {"torch": 4}),
     Case("mlp10", nets.mlp10(), one(None), "mnist", 1000, 1, ("native", "numpy", "torch"), {"torch": 4}),
-    Case("cnn", nets.cnn(), one(64), "mnist", 0, 30, ("native", "numpy", "torch", "torch-channels-last"), {"torch": 1.3}),
-    Case("autoencoder", nets.autoencoder(), one(32), "cifar10", 0, 2, ("native", "torch", "torch-channels-last"), {"torch": 1.2}),
+    Case("cnn", nets.cnn(), one(64), "mnist", 0, 30, ("native", "torch", "torch:images=last"), {"torch": 1.3}),
+    Case("autoencoder", nets.autoencoder(), one(32), "cifar10", 0, 2, ("native", "torch", "torch:images=last"), {"torch": 1.2}),
 )
 
 #: Processes that must be quick or small: what is measured, its limit.
 START_UP = {
     "import warpladder": (("-c", "import warpladder"), 0.25),
     "warpladder --help": (("-c", "from warpladder.cli import main; main()", "--help"), 0.4),
+    **{
+        f"train mlp on digits, {rung}": (("-m", "warpladder", *f"train mlp --data digits --rung {rung} --no-checkpoint".split()), None)
+        for rung in ("numpy", "native")
+    },
 }
+#: What a second start of native may take more than NumPy's, in seconds.
+WARM_LIMIT = 0.5
 RSS_LIMIT_MB = 400
 
 
-def dataset(case: Case, data_dir: str | None) -> tuple[Dataset, bool]:
+def dataset(case: Case, data_dir: str | None, made_up: bool) -> tuple[Dataset, bool]:
     """The case's data, and whether it is real."""
-    try:
-        return data.load(case.data, data_dir=data_dir, validation=case.validation, progress=False), True
-    except DataError as error:
-        print(f"{case.name}: random images instead of {case.data} ({error})", file=sys.stderr)
+    if not made_up:
+        try:
+            return data.load(case.data, data_dir=data_dir, validation=case.validation, progress=False), True
+        except DataError as error:
+            print(f"{case.name}: random images instead of {case.data} ({error})", file=sys.stderr)
     random = np.random.default_rng(0)
     count = 60000 - case.validation if case.data == "mnist" else 10000
     x = random.integers(0, 256, (count, *case.net.in_shape), dtype=np.uint8)
@@ -116,13 +139,25 @@ def dataset(case: Case, data_dir: str | None) -> tuple[Dataset, bool]:
     return Dataset(f"random {case.data}", x, y, x[:100], y[:100], scale=1 / 255), False
 
 
-def run_case(case: Case, data_dir: str | None, rounds: int, peak: float) -> dict[str, Any]:
+def contenders(case: Case) -> list[str]:
+    """The case's trainers; where cores run two threads each, native and PyTorch also with as many threads as there are cores."""
+    cores = physical_cores() or machine.cores()
+    fewer = [f"{name}:threads={cores}" for name in case.trainers if name.split(":")[0] in ("native", "torch")]
+    return [*case.trainers, *(fewer if cores < machine.cores() else [])]
+
+
+def family(name: str) -> str:
+    """What a trainer's name begins with: native, torch."""
+    return name.split(":")[0]
+
+
+def run_case(case: Case, data_dir: str | None, made_up: bool, rounds: int, peak: float) -> dict[str, Any]:
     """Time one case; seconds are of one step."""
-    train, real = dataset(case, data_dir)
+    train, real = dataset(case, data_dir, made_up)
     start = params.initial(case.net, 0)
     state = State(start)
     trainers = {}
-    for name in case.trainers:
+    for name in contenders(case):
         rung = find(name)
         reason = rung.unsupported(case.net, case.config)
         if reason:
@@ -149,13 +184,13 @@ def run_case(case: Case, data_dir: str | None, rounds: int, peak: float) -> dict
     batch = case.config.batch(order.n)
     floor = case.net.train_flops * batch / peak
     verdicts = {}
-    for family, target in case.targets.items():
-        members = [name for name in trainers if name.split("-")[0] == family]
+    for kind, target in case.targets.items():
+        members = [name for name in trainers if family(name) == kind]
         if members:
             best = min(members, key=lambda name: statistics.median(samples[name]))
             ratios = [theirs / ours for theirs, ours in zip(samples[best], samples["native"], strict=True)]
             found = statistics.median(ratios)
-            verdicts[family] = {"against": best, "target": target, "ratio": found, "ratios": ratios, "met": bool(found >= target)}
+            verdicts[kind] = {"against": best, "target": target, "ratio": found, "ratios": ratios, "met": bool(found >= target)}
     return {
         "case": case.name, "data": train.name, "real_data": real, "samples": order.n, "batch": batch, "steps": steps,
         "flops_per_step": case.net.train_flops * batch, "floor_seconds": floor, "seconds_per_step": samples, "speedups": verdicts,
@@ -163,20 +198,37 @@ def run_case(case: Case, data_dir: str | None, rounds: int, peak: float) -> dict
 
 
 def start_up(rounds: int) -> dict[str, Any]:
-    """Seconds of fresh processes, less those of an empty one for an import."""
-    out = {}
-    for what, (command, limit) in {"python": (("-c", "pass"), math.inf), **START_UP}.items():
-        times = []
-        for _ in range(rounds):
+    """Seconds of fresh processes, in turns; the first round, which may compile, does not count."""
+    commands: dict[str, tuple[tuple[str, ...], float | None]] = {"python": (("-c", "pass"), None), **START_UP}
+    out: dict[str, Any] = {what: {"seconds": [], "limit": limit} for what, (_, limit) in commands.items()}
+    for number in range(-1, rounds):
+        for what, (command, _) in commands.items():
             before = time.perf_counter()
-            subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL)
-            times.append(time.perf_counter() - before)
-        out[what] = {"seconds": times, "limit": limit if math.isfinite(limit) else None}
+            subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            if number >= 0:
+                out[what]["seconds"].append(time.perf_counter() - before)
     return out
+
+
+def busy_beside(since: float | None, own: float, wall: float) -> float | None:
+    """Share of all processors' time that other programs have used; since, own: what `busy_now` gave; wall: seconds since then."""
+    if since is None:
+        return None
+    busy, mine = busy_now()
+    assert busy is not None
+    return max(0.0, (busy - since - (mine - own)) / (wall * (os.cpu_count() or 1)))
+
+
+def busy_now() -> tuple[float | None, float]:
+    """Processor time so far of the whole machine, and of this process with the ones that it has waited for."""
+    times = os.times()
+    return machine.busy_seconds(), times.user + times.system + times.children_user + times.children_system
 
 
 PEAK_RSS = """
 import sys
+from crowd import PROCESSES, crowd
+
 from warpladder import data, nets, train, TrainConfig
 mnist = data.load("mnist", data_dir=sys.argv[2] or None, progress=False)
 train(nets.mlp(), mnist, TrainConfig(epochs=1), rung=sys.argv[1])
@@ -219,9 +271,21 @@ def show(report: dict[str, Any]) -> None:
                 f"{verdict['target']}x {'met' if verdict['met'] else 'MISSED'}" if verdict else "",
             )  # fmt: skip
         console.print(table)
+    if threads := report.get("crowd"):
+        for what, seconds in threads["seconds"].items():
+            console.print(f"{what}: {statistics.median(seconds):.2f} s")
+        verdict = "met" if threads["met"] else "MISSED"
+        console.print(
+            f"{PROCESSES} processes, all threads over one thread each: {threads['ratio']:.2f}, limit {threads['limit']} {verdict}"
+        )
     for what, found in report.get("start_up", {}).items():
         limit = f", limit {found['limit']} s" if found["limit"] else ""
         console.print(f"{what}: {statistics.median(found['seconds']):.3f} s{limit}")
+    if warm := report.get("start_up"):
+        more = statistics.median(warm["train mlp on digits, native"]["seconds"]) - statistics.median(
+            warm["train mlp on digits, numpy"]["seconds"]
+        )
+        console.print(f"a second start of native takes {more:.2f} s more than NumPy's, limit {WARM_LIMIT} s")
     for name, megabytes in report.get("peak_rss_mb", {}).items():
         console.print(f"peak memory, mlp on mnist, {name}: {megabytes:.0f} MB, limit {RSS_LIMIT_MB} MB")
 
@@ -229,6 +293,12 @@ def show(report: dict[str, Any]) -> None:
 @click.command(help=__doc__.split("\n")[0])
 @click.option("--case", "names", multiple=True, type=click.Choice([case.name for case in CASES]), help="Only these cases.")
 @click.option("--data-dir", help="Folder with the data sets' files: DIR/mnist, DIR/cifar10.")
+@click.option(
+    "--random",
+    "made_up",
+    is_flag=True,
+    help="Random images in place of the data sets, and nothing is downloaded; the peak of memory is left out.",
+)
 @click.option("--rounds", default=9, show_default=True, help="Timed rounds.")
 @click.option("--quick", is_flag=True, help="Two rounds, and nothing is stored.")
 @click.option(
@@ -236,16 +306,19 @@ def show(report: dict[str, Any]) -> None:
     type=click.Path(dir_okay=False),
     help="Where the result goes; benchmarks/results/cpu-KIND.json, a file for each kind of processor, if not given.",
 )
-def main(names: tuple[str, ...], data_dir: str | None, rounds: int, quick: bool, out: str | None) -> None:
+def main(names: tuple[str, ...], data_dir: str | None, made_up: bool, rounds: int, quick: bool, out: str | None) -> None:
     facts = machine.facts()
     kind = processor(facts)
-    print(f"{facts['cpu']}, {facts['threads']} threads: {facts['target']} with {kind['vectors']}, {kind['lanes']} floats a vector")
+    print(
+        f"{facts['cpu']}, {kind['cores'] or '?'} cores, {facts['threads']} threads: {facts['target']} with {kind['vectors']}, {kind['lanes']} floats a vector"
+    )
     cases = []
     peak = facts["fma_peak"]
+    started, (busy, own) = time.perf_counter(), busy_now()
     for case in CASES:
         if not names or case.name in names:
             peak = max(peak, machine.fma_peak())
-            cases.append(run_case(case, data_dir, 2 if quick else rounds, peak))
+            cases.append(run_case(case, data_dir, made_up, 2 if quick else rounds, peak))
     report = {
         "machine": {**facts, "fma_peak": peak},
         "processor": kind,
@@ -253,9 +326,17 @@ def main(names: tuple[str, ...], data_dir: str | None, rounds: int, quick: bool,
         "cases": cases,
     }
     if not names:
-        report |= {"start_up": start_up(3 if quick else 10), "peak_rss_mb": peak_rss(data_dir)}
+        report |= {"crowd": crowd(1 if quick else 3), "start_up": start_up(3 if quick else 8)}
+        report |= {} if made_up else {"peak_rss_mb": peak_rss(data_dir)}
+    others = report["busy_beside"] = busy_beside(busy, own, time.perf_counter() - started)
     show(report)
-    if not quick:
+    if others is not None:
+        print(f"other programs used {others:.0%} of the processors' time")
+    if quick:
+        return
+    if others is not None and others > DISTURBED and not out:
+        print("not stored: the times are those of a machine that others used; --out FILE stores them all the same")
+    else:
         path = Path(out) if out else RESULTS / f"cpu-{kind['kind']}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(report, indent=1) + "\n")

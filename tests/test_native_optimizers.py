@@ -13,14 +13,15 @@ from strategies import ZOO, Case, case
 from warpladder import nets, params
 from warpladder.config import TrainConfig
 from warpladder.errors import ConfigError
-from warpladder.nets import Net
+from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
 from warpladder.ops.update.loops import compiled_rule
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.order import Order
 from warpladder.schedules import Constant, Cosine, StepDecay
 from warpladder.tolerance import bound
 from warpladder.trainers.base import State, Trainer
-from warpladder.trainers.native.plan import Plan
+from warpladder.trainers.native.plan import BY_LOOP, IN_REGISTERS, Plan
+from warpladder.trainers.native.tiles import CHUNK
 from warpladder.trainers.native.trainer import NativeTrainer
 from warpladder.trainers.reference import ReferenceTrainer
 
@@ -113,10 +114,38 @@ def test_a_rate_of_zero_changes_the_slots_alone(config: TrainConfig, batch: int)
         assert (slot != drawn.state.slots[name]).mean() > 0.9, name
 
 
-def test_only_plain_sgd_steps_inside_a_gradient() -> None:
-    inside = {name for name, config in CONFIGS.items() if Plan(nets.mlp((1, 8, 8)), config, 2, 1).steps_weights}
-    assert inside == {"sgd"}
-    assert Plan(nets.mlp((1, 8, 8)), TrainConfig(learning_rate=0.0), 2, 1).steps_weights  # a rate of 0 may rise
+def test_only_plain_sgd_steps_inside_a_tile() -> None:
+    where = {name: Plan(nets.mlp((1, 8, 8)), config, 2, 1).steps_weights for name, config in CONFIGS.items()}
+    assert where == dict.fromkeys(CONFIGS, BY_LOOP) | {"sgd": IN_REGISTERS}
+    assert Plan(nets.mlp((1, 8, 8)), TrainConfig(learning_rate=0.0), 2, 1).steps_weights == IN_REGISTERS  # a rate of 0 may rise
+
+
+#: three, five and one panels of sixteen, and inputs that end inside a tile of eight rows and inside one of six
+PANELS = Net(
+    "panels",
+    (1, 5, 10),
+    (Flatten(), Linear(out_features=44), ReLU(), Linear(out_features=75), ReLU(), Linear(out_features=10)),
+    CrossEntropyLoss(),
+)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("name", [name for name in CONFIGS if name != "sgd"])
+def test_a_step_behind_the_gradients_tiles_is_to_the_bit_that_of_the_update(
+    name: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With clipping that clips, some tiles a call and a last part, all of a batch and a part of one."""
+    for net, batch in ((PANELS, threads), (nets.mlp((1, 20, 20)), 64)):  # few samples for each thread; many weights
+        drawn = case(net, CONFIGS[name].but(batch_size=batch, clip_value=0.002), seed=9, samples=70)
+        ended: dict[str, bytes] = {}
+        for chunk in (CHUNK, 0, CHUNK):  # 0: every gradient is stored
+            monkeypatch.setattr("warpladder.trainers.native.plan.CHUNK", chunk)
+            with NativeTrainer(net, drawn.config, drawn.state, threads) as trainer:
+                assert ("weight_step" in [operation for operation, _ in trainer.plan.rows]) == (chunk > 0)
+                trainer.load(drawn.dataset)
+                trainer.run(drawn.order, 0, 2)
+                trainer.run(drawn.order, drawn.steps - 1, drawn.steps)  # the last batch is smaller
+                assert ended.setdefault("bits", trainer.state().bits()) == trainer.state().bits()
 
 
 # An optimizer of the user's own

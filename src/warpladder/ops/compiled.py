@@ -25,6 +25,7 @@ from pickle import UnpicklingError
 from typing import Any
 
 from .compiling import listen
+from .processor import versions
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -76,14 +77,6 @@ def compiled(function: Callable | None = None, /, **options: Any) -> Any:
         _name(kept, function)
         kept.save_overload = _forgiving(kept.save_overload)
     return dispatcher
-
-
-def is_kept(dispatcher: Any, signature: tuple[Any, ...]) -> bool:
-    """Whether nothing is won by compiling a `compiled` function for these types now: the cache holds it, or there is no cache to keep it in."""
-    kept = getattr(dispatcher, "_cache", None)
-    if cache_folder() is None or kept is None:
-        return True
-    return kept._index_key(signature, dispatcher.targetctx.codegen()) in kept._cache_file._load_index()
 
 
 def _name(kept: Any, function: Callable) -> None:
@@ -183,12 +176,7 @@ def _sources() -> Iterator[tuple[str, bytes]]:
 
 def _hash(modules: Iterable[tuple[str, bytes]]) -> str:
     """Of what modules say, of numba and LLVM, and of the CPU."""
-    import llvmlite
-    import llvmlite.binding as llvm
-    import numba
-
-    features = llvm.get_host_cpu_features().flatten()
-    digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__} {llvm.get_host_cpu_name()} {features}".encode())
+    digest = hashlib.sha256(versions().encode())
     for name, said in modules:
         digest.update(f"{name} {len(said)}\n".encode() + said)
     return digest.hexdigest()[:20]

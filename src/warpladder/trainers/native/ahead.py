@@ -8,13 +8,9 @@ from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from ...machine import cores
-from ...ops.compiled import is_kept
-from . import operations, run
-from .inner import operation
-from .program import OPERATION
+from .machinecode import Function, address, is_kept, keep
 
 PROCESSES = 3  # that help, at most: each takes a second to start, and 200 MB
 WORTH_IT = 4  # functions to compile, before another process is started for them
@@ -23,13 +19,13 @@ WORTH_IT = 4  # functions to compile, before another process is started for them
 LONGEST = ("weight_gradient", "convolve", "pool_gradient", "enter_thin_forward", "train", "gather", "pool", "gather_rows", "sgd")
 
 
-def ahead(names: Iterable[str]) -> None:
-    """Compile these operations, and what runs them, with the help of other processes; what the cache holds already is left alone.
+def ahead(functions: Iterable[Function]) -> None:
+    """Compile these functions with the help of other processes; what is kept already is left alone.
 
     A process that ends early, or cannot be started, leaves its function to whoever asks for its address.
     """
-    missing = [name for name in dict.fromkeys([*names, *run.ENTRIES]) if not is_kept(*_found(name))]
-    left = deque(sorted(missing, key=lambda name: LONGEST.index(name) if name in LONGEST else len(LONGEST)))
+    missing = [function for function in dict.fromkeys(functions) if not is_kept(function)]
+    left = deque(sorted(missing, key=lambda function: LONGEST.index(function.name) if function.name in LONGEST else len(LONGEST)))
     helpers = min(PROCESSES, cores() - 1, len(left) // WORTH_IT)
     if helpers < 1:
         return
@@ -38,7 +34,7 @@ def ahead(names: Iterable[str]) -> None:
         try:
             asked = [pool.submit(_keep_busy, process, left) for process in processes]
             while left:
-                _compile(left.popleft())
+                address(left.popleft())
             for future in asked:
                 future.result()
         finally:
@@ -46,18 +42,6 @@ def ahead(names: Iterable[str]) -> None:
             for process in processes:
                 process.kill()
                 process.communicate()
-
-
-def _found(name: str) -> tuple[Any, tuple[Any, ...]]:
-    """A function of the program by its name, and the types that it is compiled for."""
-    if name in run.ENTRIES:
-        return run.ENTRIES[name]
-    return operation(getattr(operations, name)), OPERATION
-
-
-def _compile(name: str) -> None:
-    function, signature = _found(name)
-    function.compile(signature)
 
 
 def _started() -> subprocess.Popen[str] | None:
@@ -69,12 +53,12 @@ def _started() -> subprocess.Popen[str] | None:
         return None
 
 
-def _keep_busy(process: subprocess.Popen[str], left: deque[str]) -> None:
-    """Give a process a name whenever it has compiled the one before, until none is left or it has ended."""
+def _keep_busy(process: subprocess.Popen[str], left: deque[Function]) -> None:
+    """Give a process a function whenever it has compiled the one before, until none is left or it has ended."""
     assert process.stdin is not None and process.stdout is not None
     while process.stdout.readline():
         try:
-            print(left.popleft(), file=process.stdin, flush=True)
+            print(*left.popleft(), file=process.stdin, flush=True)
         except (IndexError, OSError):  # nothing is left; or the process has ended meanwhile
             return
 
@@ -83,7 +67,7 @@ def child() -> None:
     """Compile what standard input names, a line each; a line on standard output asks for the next."""
     while True:
         print("next", flush=True)
-        name = sys.stdin.readline().strip()
-        if not name:
+        words = sys.stdin.readline().split()
+        if not words:
             return
-        _compile(name)
+        keep(Function(*words))

@@ -14,14 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 from .inner import inner
-from .simd import ADD, BIAS, LANES, MASK, RELU, STEP, STORE, TOGETHER, VECTORS, WIDE, WIDTH, ZERO, make_tile
+from .simd import make_tile
+from .tiles import ADD, BIAS, BLOCK, CHUNK, KINDS, LONE_ROWS, MASK, RELU, ROWS, STEP, STORE, ZERO
+from .vectors import LANES, TOGETHER, VECTORS, WIDTH
 from .views import CHANNELS, HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
-
-ROWS = 8 if WIDE else 6
-LONE_ROWS = 12 if WIDE else 6  # of a tile of a last panel that has no neighbour, of half as many sums a row
-BLOCK = 96  # pixels whose offsets are worked out at once; a multiple of both
-KINDS = 3  # offset tables: of the patches, of where results go, and of what masks them
-CHUNK = 128  # pixels that a weight-gradient tile sums before it goes back to memory
 
 #: the settings of a step, for tiles that make none
 NO_STEP = (np.float32(0), np.float32(0), np.float32(0))
@@ -97,7 +93,7 @@ def convolve(at, source, x, weights, w_at, kernel, stride, target, y, biases, bi
 
 
 @inner
-def _patch_offsets(at, x, kernel, channels, w_at):  # type: ignore[no-untyped-def]
+def patch_offsets(at, x, kernel, channels, w_at):  # type: ignore[no-untyped-def]
     """Fill the offset table: for each element of a patch where it lies in x, counted from the patch, and where its weights lie in a panel."""
     span = at.shape[0] // KINDS
     m = 0
@@ -128,7 +124,7 @@ def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, 
     chunk_columns = min(width, CHUNK)
     fresh = not add
     table = (at, at.shape[0] // KINDS)
-    _patch_offsets(at, x, kernel, channels, w_at)
+    patch_offsets(at, x, kernel, channels, w_at)
     for sample in range(samples):
         for row in range(0, dy[HEIGHT], chunk_rows):
             runs = min(chunk_rows, dy[HEIGHT] - row)

@@ -7,7 +7,8 @@ from numba import types
 
 from .emit import I64, intrinsic, pointers
 from .inner import inner
-from .simd import LANES, largest, prefetch, to_winner
+from .simd import largest, prefetch, to_winner
+from .vectors import LANES
 from .views import CHANNELS, HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
 
 AHEAD = 4  # samples between asking for one and reading it
@@ -171,7 +172,8 @@ def upsample(source, x, target, y, scale, first, last):  # type: ignore[no-untyp
         for row in range(y[HEIGHT]):
             for column in range(y[WIDTH_]):
                 start, out = place(x, sample, row // scale, column // scale), place(y, sample, row, column)
-                target[out : out + x[CHANNELS]] = source[start : start + x[CHANNELS]]
+                for channel in range(x[CHANNELS]):
+                    target[out + channel] = source[start + channel]
 
 
 @inner

@@ -5,39 +5,17 @@ Every function emits code at the builder's position; none runs anything.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable
 from typing import Any
 
-import llvmlite.binding
 from llvmlite import ir
 from numba import extending, types
 from numba.core import cgutils
-from numba.core.registry import cpu_target
+
+from .vectors import LANES
 
 #: a function that emits its own code; numba's stubs would have callers pass its typing context
 intrinsic: Any = extending.intrinsic
-
-
-#: the sum of two vectors of 512 bits, to see which registers a processor adds them in
-_SIXTEEN = "define <16 x float> @f(<16 x float> %a, <16 x float> %b) { %c = fadd <16 x float> %a, %b\n ret <16 x float> %c }"
-
-
-def _lanes() -> int:
-    """float32 lanes of a vector register of the processor that numba compiles for: this machine's, or the one that NUMBA_CPU_NAME names."""
-    if platform.machine().lower() not in ("x86_64", "amd64"):
-        return 4
-    _, processor, features = cpu_target.target_context.codegen().magic_tuple()
-    machine = llvmlite.binding.Target.from_default_triple().create_target_machine(cpu=processor, features=features)
-    # asked by example: a processor's name stands for features that no list tells
-    return 16 if "zmm" in machine.emit_assembly(llvmlite.binding.parse_assembly(_SIXTEEN)) else 8
-
-
-LANES = _lanes()
-WIDE = LANES == 16  # AVX-512: 32 registers, twice as long as those of AVX2
-VECTORS = 2  # of a tile's row
-WIDTH = LANES if WIDE else 2 * LANES  # columns of a panel of weights: the same for every x86, so that layouts and padding are
-TOGETHER = VECTORS * LANES // WIDTH  # panels that a tile multiplies at once
 
 F32 = ir.FloatType()
 I64 = ir.IntType(64)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from .inner import inner
-from .simd import WIDTH
+from .vectors import WIDTH
 
 
 @inner
@@ -52,7 +52,8 @@ def unfold(folded, f_at, inputs, panels, target, t_at, panel_range):  # type: ig
                     at = tap(parity // 2, row) * 2 + tap(parity % 2, column)
                     source = folded[f_at + ((parity * panels + panel) * 4 + at) * line :][:line]
                     if parity == 0:
-                        out[:] = source
+                        for i in range(line):
+                            out[i] = source[i]
                     else:
                         for i in range(line):
                             out[i] += source[i]

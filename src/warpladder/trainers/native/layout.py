@@ -13,7 +13,7 @@ import numpy as np
 
 from ...nets import Linear, Net
 from ...params import Place, places
-from .simd import WIDTH
+from .vectors import WIDTH
 
 
 def padded(count: int) -> int:

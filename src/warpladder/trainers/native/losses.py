@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from .emit import LANES
 from .inner import inner
 from .simd import exponentials, maximum_of
+from .vectors import LANES
 from .views import HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
 
 LARGE = 1e250  # far enough below the largest float64 for one more factor

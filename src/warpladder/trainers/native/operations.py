@@ -7,7 +7,8 @@ operation says which part of it is this thread's.
 
 from __future__ import annotations
 
-from . import conv, elementwise, fold, losses, pixels, thin, update
+from . import conv, elementwise, fold, losses, pixels, stepping, thin, update
+from .arrays import bytes_2d, cut, floats, floats_2d, int32s, int64s
 from .inner import inner
 from .memory import (
     ACTIVATIONS,
@@ -23,12 +24,6 @@ from .memory import (
     U8,
     WEIGHTS,
     WINNERS,
-    bytes_2d,
-    cut,
-    floats,
-    floats_2d,
-    int32s,
-    int64s,
 )
 from .program import OPERANDS
 from .sharing import share
@@ -113,6 +108,17 @@ def weight_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
     conv.weight_gradient(
         int64s(memory, OFFSETS, call.thread), activations, x, cut(more, 1, 2), more[3], activations, dy, images,
         _gradients(memory, call, steps), more[4], call.add, share(more[5], call.part, call.parts), steps, _sgd_step(memory, call),
+    )  # fmt: skip
+    return 0.0, 0.0
+
+
+def weight_step(operands, memory, call):  # type: ignore[no-untyped-def]
+    """x, dy, of a Linear layer; weights, tiles. The optimizer's loop steps the weights, and no gradient is stored."""
+    x, dy, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, MORE, REST)
+    stepping.weight_step(
+        int64s(memory, OFFSETS, call.thread), floats(memory, ACTIVATIONS, call.slot), x, dy, call.n, floats(memory, SCRATCH, call.thread),
+        floats(memory, WEIGHTS, 0), more[0], floats(memory, SLOTS, 0), share(more[1], call.part, call.parts), call.settings,
+        floats(memory, NUMBERS, call.step),
     )  # fmt: skip
     return 0.0, 0.0
 
@@ -354,10 +360,3 @@ def by_rule(operands, memory, call):  # type: ignore[no-untyped-def]
         floats(memory, NUMBERS, call.step), call.settings.clip, more[0] + first, more[0] + last,
     )  # fmt: skip
     return 0.0, 0.0
-
-
-#: What takes the place of a loss in steps that report none.
-WITHOUT_LOSS = {cross_entropy: cross_entropy_gradient, squared_error: squared_error_gradient}
-
-#: What takes the place of an operation on the data set's bytes where the samples are floats, or their rows no whole vectors.
-GATHERED = {enter_thin_forward: gather_thin_forward, enter_thin_weight_gradient: thin_weight_gradient}

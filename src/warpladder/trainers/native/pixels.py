@@ -13,10 +13,12 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from .emit import I64, LANES, VECTOR, WIDE, WIDTH, chosen, counted, fma, horizontal, intrinsic, load, pointers, splat, store, zeros
+from .emit import I64, VECTOR, chosen, counted, fma, horizontal, intrinsic, load, pointers, splat, store, zeros
 from .inner import inner
-from .simd import ADD, STEP, STORE, ZERO, prefetch, sgd_step
+from .simd import prefetch, sgd_step
 from .thin import OUTPUTS, SAMPLES, VECTORS
+from .tiles import ADD, STEP, STORE, ZERO
+from .vectors import LANES, WIDE, WIDTH
 from .views import OFFSET, SAMPLE
 
 GROUP = 8 if WIDE else 16  # samples that one tile's outputs are worked out for, before the next outputs'

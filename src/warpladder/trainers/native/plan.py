@@ -8,28 +8,29 @@ through the layers at once so that their activations stay in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...config import TrainConfig
 from ...nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Upsample2d
 from ...optimizers import SGD
-from . import operations as do
-from .conv import BLOCK, CHUNK, ROWS
 from .layout import Layout, Stored, padded
 from .memory import PACKED, WEIGHTS
 from .program import OPERANDS, Sections
-from .simd import MASK, STORE, WIDTH
-from .simd import RELU as WITH_RELU
 from .tensors import Arena, Tensor
+from .tiles import BLOCK, CHUNK, MASK, ROWS, STORE
+from .tiles import RELU as WITH_RELU
+from .vectors import WIDTH
 from .views import FIELDS, View
 
 CACHE = 256 * 1024  # floats of activations that a block may have: larger leaves the second-level cache, smaller reads weights too often
 SMALL = 64 * 1024  # parameters up to which every thread keeps a gradient of its own
 
+#: where the weights of wide Linear layers are stepped: in the update, inside the tile of their gradient, or, by the optimizer's loop, behind some tiles
+APART, IN_REGISTERS, BY_LOOP = range(3)
 
-#: an operation and its operands
-Row = tuple[Callable, list[int]]
+
+#: the name of an operation (operations.py) and its operands
+Row = tuple[str, list[int]]
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class Plan:
     """A net's program for `threads` threads and batches of `batch` samples.
 
     rows : the table. sections : where its parts begin and end. update : the operation of the last.
+    steps_weights : APART, IN_REGISTERS or BY_LOOP. calls_loop : whether the optimizer's loop is called at all.
     together, block : how threads share the work, and samples a block (see run.py).
     activations, winners, gradients, packed : sizes of the buffers, in elements.
     out : the net's output, as a tensor.
@@ -85,20 +87,25 @@ class Plan:
     def __init__(self, net: Net, config: TrainConfig, threads: int, batch: int) -> None:
         self.net = net
         #: how the weights are updated: an optimizer but SGD brings its loop with it
-        self.update = do.sgd if type(config.optimizer) is SGD else do.by_rule
+        self.update = "sgd" if type(config.optimizer) is SGD else "by_rule"
         self.layout = Layout(net)
         work = net.train_flops * batch / net.param_count
         self.together = batch < 2 * threads or (self.layout.count > SMALL and work < 2000)
         self.block = 1
-        self.steps_weights = False
+        self.steps_weights = APART
         self._build()
         if self.together:
             self.block = batch
         else:
             self.block = max(1, min(CACHE // self.activations, -(-batch // threads)))
-        plain = type(config.optimizer) is SGD and not config.optimizer.slots
-        self.steps_weights = self.together and batch <= CHUNK and plain  # a Linear layer's gradient then never reaches memory
+        if self.together and batch <= CHUNK:  # a Linear layer's gradient then never reaches memory
+            plain = type(config.optimizer) is SGD and not config.optimizer.slots
+            self.steps_weights = IN_REGISTERS if plain else BY_LOOP
         self._build()
+
+    @property
+    def calls_loop(self) -> bool:
+        return any(operation in ("by_rule", "weight_step") for operation, _ in self.rows)
 
     # ------------------------------------------------------------------ tensors
 
@@ -180,21 +187,21 @@ class Plan:
 
     def _gather(self, to: Tensor) -> Row:
         if to.flat:
-            return _row(do.gather_rows, [to.view], to.shape[0])
-        return _row(do.gather, [to.view], to.shape[0])
+            return _row("gather_rows", [to.view], to.shape[0])
+        return _row("gather", [to.view], to.shape[0])
 
     def _loss(self) -> list[Row]:
         last = self.nodes[-1].y
         x, dx = self.values[last], self.slopes[last]
         rows = []
         if isinstance(self.net.loss, CrossEntropyLoss):
-            rows.append(_row(do.cross_entropy, [x.view, dx.view], x.shape[0]))
+            rows.append(_row("cross_entropy", [x.view, dx.view], x.shape[0]))
         else:
             goal = self.values[self.enter]
             if goal.shape != x.shape:
                 goal = self._tensor(x.shape, 0, 0, 0, 1)
                 rows.append(self._gather(goal))
-            rows.append(_row(do.squared_error, [x.view, goal.view, dx.view], x.shape[0]))
+            rows.append(_row("squared_error", [x.view, goal.view, dx.view], x.shape[0]))
         return rows + self._masked(last)
 
     def _masked(self, at: int) -> list[Row]:
@@ -202,7 +209,7 @@ class Plan:
         if at not in self.rectified:
             return []
         slopes = self.slopes[at].view
-        return [_row(do.relu_gradient, [self.values[at].view, slopes, slopes])]
+        return [_row("relu_gradient", [self.values[at].view, slopes, slopes])]
 
     def _forward(self, node: Node, prepare: list[Row]) -> list[Row]:
         x, y, layer = self.values[node.x], self.values[node.y], node.layer
@@ -210,28 +217,28 @@ class Plan:
         if isinstance(layer, Linear):
             assert stored is not None
             if stored.thin:
-                operation = do.enter_thin_forward if self._enters(node.x) else do.thin_forward
+                operation = "enter_thin_forward" if self._enters(node.x) else "thin_forward"
                 operands = (stored.weight, stored.inputs, stored.outputs, stored.bias, node.relu, x.shape[0])
                 return [_row(operation, [x.view, y.view], *operands)]
             finish = WITH_RELU if node.relu else STORE
             panels = stored.outputs // WIDTH
             views = [x.samples_as_pixels(), y.samples_as_pixels(), y.samples_as_pixels()]
             # the same thread meets the same weights in both passes, so that they stay in its cache
-            return [_row(do.convolve, views, 1, 1, 1, 1, WEIGHTS, stored.weight, stored.bias, finish, panels, panels > 1)]
+            return [_row("convolve", views, 1, 1, 1, 1, WEIGHTS, stored.weight, stored.bias, finish, panels, panels > 1)]
         if isinstance(layer, Conv2d):
             assert stored is not None
             return self._forward_conv(node, stored, x, y, prepare)
         if isinstance(layer, ReLU):
-            return [_row(do.relu, [x.view, y.view])]
+            return [_row("relu", [x.view, y.view])]
         if isinstance(layer, MaxPool2d):
             assert layer.stride is not None
             self._winners_of[node.index] = self.winners
             self.winners += self.block * y.view.height * y.view.width * y.view.channels
-            return [_row(do.pool, [x.view, y.view], self._winners_of[node.index], layer.kernel_size, layer.stride)]
+            return [_row("pool", [x.view, y.view], self._winners_of[node.index], layer.kernel_size, layer.stride)]
         if isinstance(layer, Upsample2d):
-            return [_row(do.upsample, [x.view, y.view], layer.scale_factor)]
+            return [_row("upsample", [x.view, y.view], layer.scale_factor)]
         assert isinstance(layer, Flatten)
-        return [_row(do.flatten, [x.view, y.view], x.shape[0])]
+        return [_row("flatten", [x.view, y.view], x.shape[0])]
 
     def _forward_conv(self, node: Node, stored: Stored, x: Tensor, y: Tensor, prepare: list[Row]) -> list[Row]:
         layer = node.layer
@@ -241,16 +248,16 @@ class Plan:
         if not node.folded:
             view = _moved(x.view, -layer.padding)
             operands = (WEIGHTS, stored.weight, stored.bias, finish, panels, 0)
-            return [_row(do.convolve, [view, y.view, y.view], 0, layer.kernel_size, layer.kernel_size, layer.stride, *operands)]
+            return [_row("convolve", [view, y.view, y.view], 0, layer.kernel_size, layer.kernel_size, layer.stride, *operands)]
         folded = self._pack(16 * stored.inputs * stored.outputs)
         self._folded_at[node.index] = folded
-        prepare.append(_row(do.fold_weights, [], stored.weight, stored.inputs, panels, folded))
+        prepare.append(_row("fold_weights", [], stored.weight, stored.inputs, panels, folded))
         rows = []
         for parity in range(4):
             p, q = divmod(parity, 2)
             weights = folded + parity * 4 * stored.inputs * stored.outputs
             small, large = _moved(x.view, p - 1, q - 1), y.view.every_second(p, q)
-            rows.append(_row(do.convolve, [small, large, large], 0, 2, 2, 1, PACKED, weights, stored.bias, finish, panels, 0))
+            rows.append(_row("convolve", [small, large, large], 0, 2, 2, 1, PACKED, weights, stored.bias, finish, panels, 0))
         return rows
 
     def _backward(self, node: Node, prepare: list[Row], collect: list[Row]) -> list[Row]:
@@ -269,24 +276,24 @@ class Plan:
         if isinstance(layer, MaxPool2d):
             assert layer.stride is not None
             operands = (self._winners_of[node.index], layer.kernel_size, layer.stride, mask)
-            return [_row(do.pool_gradient, [dy.view, dx.view, y.view], *operands)]
+            return [_row("pool_gradient", [dy.view, dx.view, y.view], *operands)]
         if isinstance(layer, ReLU):
-            rows = [_row(do.relu_gradient, [y.view, dy.view, dx.view])]
+            rows = [_row("relu_gradient", [y.view, dy.view, dx.view])]
         elif isinstance(layer, Upsample2d):
-            rows = [_row(do.upsample_gradient, [dy.view, dx.view], layer.scale_factor)]
+            rows = [_row("upsample_gradient", [dy.view, dx.view], layer.scale_factor)]
         else:
-            rows = [_row(do.unflatten, [dy.view, dx.view], x.shape[0])]
+            rows = [_row("unflatten", [dy.view, dx.view], x.shape[0])]
         return rows + self._masked(node.x)
 
     def _backward_linear(
         self, node: Node, at: Stored, x: Tensor, dx: Tensor | None, dy: Tensor, mask: bool, prepare: list[Row]
     ) -> list[Row]:
         rows = []
-        steps = self.steps_weights
+        steps = self.steps_weights == IN_REGISTERS
         if at.thin:
             if dx is not None:
-                rows.append(_row(do.thin_input_gradient, [dy.view, dx.view, x.view], at.weight, at.inputs, at.outputs, mask))
-            operation = do.enter_thin_weight_gradient if self._enters(node.x) else do.thin_weight_gradient
+                rows.append(_row("thin_input_gradient", [dy.view, dx.view, x.view], at.weight, at.inputs, at.outputs, mask))
+            operation = "enter_thin_weight_gradient" if self._enters(node.x) else "thin_weight_gradient"
             operands = (at.weight, at.inputs, at.outputs, at.inputs // WIDTH, steps, x.shape[0])
             rows.append(_row(operation, [x.view, dy.view], *operands))
         else:
@@ -294,12 +301,17 @@ class Plan:
                 weights = self._transposed(at, prepare)
                 views = [dy.samples_as_pixels(), dx.samples_as_pixels(), x.samples_as_pixels()]
                 finish, panels = (MASK if mask else STORE), at.inputs // WIDTH
-                rows.append(_row(do.convolve, views, 1, 1, 1, 1, PACKED, weights, -1, finish, panels, panels > 1))
+                rows.append(_row("convolve", views, 1, 1, 1, 1, PACKED, weights, -1, finish, panels, panels > 1))
             views = [x.samples_as_pixels(), dy.samples_as_pixels()]
-            rows.append(_row(do.weight_gradient, views, 1, 1, 1, 1, at.weight, -(-at.inputs // ROWS), steps))
+            tiles = -(-at.inputs // ROWS)
+            if self.steps_weights == BY_LOOP:
+                self.stepped.append((at.weight, at.bias))
+                rows.append(_row("weight_step", views, at.weight, tiles))
+            else:
+                rows.append(_row("weight_gradient", views, 1, 1, 1, 1, at.weight, tiles, steps))
         if steps:
             self.stepped.append((at.weight, at.bias))
-        rows.append(_row(do.bias_gradient, [dy.samples_as_pixels()], 1, at.bias, padded(at.outputs)))
+        rows.append(_row("bias_gradient", [dy.samples_as_pixels()], 1, at.bias, padded(at.outputs)))
         return rows
 
     def _backward_conv(
@@ -318,11 +330,11 @@ class Plan:
             back = layer.padding - (size - 1)
             view = View(dy.view.offset + back * (row + pixel), dy.view.sample, row, pixel, 0, 0, dy.view.channels)
             finish, panels = (MASK if mask else STORE), at.inputs // WIDTH
-            rows.append(_row(do.convolve, [view, dx.view, x.view], 0, size, size, 1, PACKED, weights, -1, finish, panels, 0))
+            rows.append(_row("convolve", [view, dx.view, x.view], 0, size, size, 1, PACKED, weights, -1, finish, panels, 0))
         tiles = -(-size * size * at.inputs // ROWS)
         view = _moved(x.view, -layer.padding)
-        rows.append(_row(do.weight_gradient, [view, dy.view], 0, size, size, layer.stride, at.weight, tiles, 0))
-        rows.append(_row(do.bias_gradient, [dy.view], 0, at.bias, at.outputs))
+        rows.append(_row("weight_gradient", [view, dy.view], 0, size, size, layer.stride, at.weight, tiles, 0))
+        rows.append(_row("bias_gradient", [dy.view], 0, at.bias, at.outputs))
         return rows
 
     def _backward_folded(
@@ -333,24 +345,24 @@ class Plan:
         if dx is not None:
             weights = self._pack(16 * at.inputs * at.outputs)
             blocks = 16 * at.inputs // WIDTH * at.outputs // WIDTH
-            prepare.append(_row(do.transpose_folded, [], self._folded_at[node.index], at.inputs, at.outputs, weights, blocks))
+            prepare.append(_row("transpose_folded", [], self._folded_at[node.index], at.inputs, at.outputs, weights, blocks))
             finish, panels = (MASK if mask else STORE), at.inputs // WIDTH
-            rows.append(_row(do.convolve, [_moved(dy.view, -1), dx.view, x.view], 0, 4, 4, 2, PACKED, weights, -1, finish, panels, 0))
+            rows.append(_row("convolve", [_moved(dy.view, -1), dx.view, x.view], 0, 4, 4, 2, PACKED, weights, -1, finish, panels, 0))
         gradient = self.gradients
         self.gradients += 4 * set_size
         for parity in range(4):
             p, q = divmod(parity, 2)
             views = [_moved(x.view, p - 1, q - 1), dy.view.every_second(p, q)]
-            rows.append(_row(do.weight_gradient, views, 0, 2, 2, 1, gradient + parity * set_size, -(-4 * at.inputs // ROWS), 0))
-        rows.append(_row(do.bias_gradient, [dy.view], 0, at.bias, at.outputs))
-        collect.append(_row(do.unfold_gradients, [], gradient, at.inputs, at.outputs // WIDTH, at.weight))
+            rows.append(_row("weight_gradient", views, 0, 2, 2, 1, gradient + parity * set_size, -(-4 * at.inputs // ROWS), 0))
+        rows.append(_row("bias_gradient", [dy.view], 0, at.bias, at.outputs))
+        collect.append(_row("unfold_gradients", [], gradient, at.inputs, at.outputs // WIDTH, at.weight))
         return rows
 
     def _transposed(self, at: Stored, prepare: list[Row]) -> int:
         """Where the weights of a layer's input gradient are put at the start of every step."""
         size = at.taps * at.taps * at.inputs * at.outputs
         target = self._pack(size)
-        prepare.append(_row(do.transpose, [], at.weight, at.taps, at.taps, at.inputs, at.outputs, target, size // (WIDTH * WIDTH)))
+        prepare.append(_row("transpose", [], at.weight, at.taps, at.taps, at.inputs, at.outputs, target, size // (WIDTH * WIDTH)))
         return target
 
     def _pack(self, floats: int) -> int:
@@ -375,7 +387,7 @@ def _moved(view: View, rows: int, columns: int | None = None) -> View:
     )
 
 
-def _row(operation: Callable, views: list[View], *operands: int) -> Row:
+def _row(operation: str, views: list[View], *operands: int) -> Row:
     """One instruction; missing views are zeros, and the operands are those that the operation's docstring lists."""
     numbers: list[int] = []
     for view in views:

@@ -9,20 +9,13 @@ cached on its own, when a net first needs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import typeof, types
-from numba.core import cgutils
 
-from ...errors import ConfigError
-from .emit import intrinsic
+from .views import FIELDS
 
 OPERANDS = 48  # length of a row of the table, in whole numbers
-
-RESULT = types.UniTuple(types.float64, 2)  # of every operation: the loss and the right answers it found
-RULE = (types.float32[::1],) * 5  # arguments of an optimizer's loop: weights, gradient, two slots, the step's numbers
 
 
 class Settings(NamedTuple):
@@ -58,46 +51,36 @@ class Sections(NamedTuple):
     update: tuple[int, int]  # once a step, all threads
 
 
-#: the types of an operation's arguments: its operands, `Memory.table`, and the call
-OPERATION = (
-    types.int64[::1],
-    types.int64[::1],
-    typeof(Call(0, 0, 0, 1, 0, 0, 0, 0, np.float32(0), Settings(np.float32(0), np.float32(0), 0))),
+class Job(NamedTuple):
+    """What Python asks the compiled loop (run.py) for: whole numbers, one after the other."""
+
+    threads: int
+    together: int  # whether every instruction is divided among the threads; otherwise each trains its own share of the batch
+    block: int  # samples that go through the layers at once
+    programs: int  # address of the table, which is there once for each thread
+    length: int  # whole numbers in one thread's table
+    memory: int  # address of `Memory.table`
+    batch: int
+    terms: int  # loss terms of a sample: 1, or its elements for MSE
+    rule: int  # where the optimizer's compiled loop lies; 0 where an operation of ours takes its place
+    channels: int  # of the net's output
+    sections: Sections
+    out_view: tuple[int, ...]  # of the net's output
+
+    def ints(self) -> np.ndarray:
+        """(JOB,) int64."""
+        return np.array([*self[:-2], *(edge for section in self.sections for edge in section), *self.out_view], np.int64)
+
+
+# a job's entries, for compiled code
+(J_THREADS, J_TOGETHER, J_BLOCK, J_PROGRAMS, J_LENGTH, J_MEMORY, J_BATCH, J_TERMS, J_RULE, J_CHANNELS, J_SECTIONS) = range(
+    len(Job._fields) - 1
 )
+J_VIEW = J_SECTIONS + 2 * len(Sections._fields)
+JOB = J_VIEW + FIELDS
 
+#: What takes the place of a loss in steps that report none.
+WITHOUT_LOSS = {"cross_entropy": "cross_entropy_gradient", "squared_error": "squared_error_gradient"}
 
-def address(operation: Callable, signature: tuple[Any, ...], result: Any = RESULT) -> int:
-    """Where a compiled function's machine code for these argument types lies; compiles it if need be.
-
-    Raises
-    ------
-    ConfigError
-        It does not give a `result`: a loop of an optimizer of the user's own may be wrong.
-    """
-    operation.compile(signature)  # type: ignore[attr-defined]
-    found = operation.overloads[signature]  # type: ignore[attr-defined]
-    if found.signature.return_type != result:
-        raise ConfigError(f"{operation.__name__} in {operation.__module__} gives {found.signature.return_type}, where {result} is wanted")
-    return found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
-
-
-def _jump(context, builder, signature, values):  # type: ignore[no-untyped-def]
-    """Code that calls the function at the address that is the first of `values`, with the others; gives its result."""
-    kinds = signature.args[1:]
-    pointer = builder.inttoptr(values[0], context.call_conv.get_function_type(signature.return_type, kinds).as_pointer())
-    status, result = context.call_conv.call_function(builder, pointer, signature.return_type, kinds, values[1:])
-    with cgutils.if_unlikely(builder, status.is_error):
-        context.call_conv.return_status_propagate(builder, status)
-    return result
-
-
-@intrinsic
-def call_at(typing, where, operands, memory, call):  # type: ignore[no-untyped-def]
-    """Call the operation at an address; its arguments are (operands, memory, call), its result RESULT."""
-    return RESULT(types.int64, operands, memory, call), _jump
-
-
-@intrinsic
-def call_rule(typing, where, w, g, first, second, numbers):  # type: ignore[no-untyped-def]
-    """Call an optimizer's loop at an address; its arguments are of the types RULE, it gives nothing."""
-    return types.none(types.int64, *RULE), _jump
+#: What takes the place of an operation on the data set's bytes where the samples are floats, or their rows no whole vectors.
+GATHERED = {"enter_thin_forward": "gather_thin_forward", "enter_thin_weight_gradient": "thin_weight_gradient"}

@@ -9,23 +9,43 @@ too large to keep a gradient a thread.
 from __future__ import annotations
 
 import numpy as np
-from numba import typeof, types
 
-from ...ops.compiled import compiled
+from .arrays import cut, doubles, floats, floats_2d, int64s, numbers_at
+from .calls import call_at
 from .elementwise import read_out
-from .inner import operation
-from .memory import ACTIVATIONS, CORRECT, INDICES, LOSS, SYNC, cut, doubles, floats, int64s
-from .program import OPERANDS, Call, Sections, Settings, call_at
+from .inner import inner, shared
+from .memory import ACTIVATIONS, CORRECT, FACTORS, INDICES, LOSS, OUT, SYNC
+from .program import (
+    J_BATCH,
+    J_BLOCK,
+    J_CHANNELS,
+    J_LENGTH,
+    J_MEMORY,
+    J_PROGRAMS,
+    J_RULE,
+    J_SECTIONS,
+    J_TERMS,
+    J_THREADS,
+    J_TOGETHER,
+    J_VIEW,
+    JOB,
+    OPERANDS,
+    Call,
+    Settings,
+)
 from .sharing import share
 from .sync import barrier
+from .views import FIELDS
+
+PREPARE, FORWARD, BACKWARD, COLLECT, UPDATE = range(5)  # sections, in their order
 
 
-@operation
-def section(program, section, memory, call):  # type: ignore[no-untyped-def]
-    """Run a section's rows; with several parts, wait for each other after each. Returns the loss and the right answers of this part."""
+@shared
+def run(program, job, first, last, memory, call):  # type: ignore[no-untyped-def]
+    """Run the rows of the sections from `first` to `last`; with several parts, wait for each other after each. Returns this part's loss and right answers."""
     loss, correct = 0.0, 0.0
     sync = int64s(memory, SYNC, 0)
-    for i in range(section[0], section[1]):
+    for i in range(job[J_SECTIONS + 2 * first], job[J_SECTIONS + 2 * last + 1]):
         row = cut(program, i * OPERANDS, OPERANDS)
         more, right = call_at(row[0], cut(row, 1, OPERANDS - 1), memory, call)
         loss += more
@@ -34,14 +54,23 @@ def section(program, section, memory, call):  # type: ignore[no-untyped-def]
     return loss, correct
 
 
-@compiled(nogil=True, error_model="numpy", no_cfunc_wrapper=True)
-def train(thread, threads, together, block, programs, sections, memory, batch, terms, settings):  # type: ignore[no-untyped-def]
-    """Train every batch of `Memory.indices`, the samples of consecutive steps; every thread calls this with its number.
+@inner
+def _opened(thread, at):  # type: ignore[no-untyped-def]
+    """A `Job` from its address: its numbers, this thread's program, the table of the memory, and the settings."""
+    job = numbers_at(at, JOB)
+    program = numbers_at(job[J_PROGRAMS] + 8 * thread * job[J_LENGTH], job[J_LENGTH])
+    memory = numbers_at(job[J_MEMORY], 3 * (OUT + 1))
+    factors = floats(memory, FACTORS, 0)
+    return job, program, memory, Settings(factors[0], factors[1], job[J_RULE])
 
-    programs : for each thread a row an instruction, beginning with its operation's address; operations write the block's size to it.
-    memory : `Memory.table`. block : samples that go through the layers at once. terms : loss terms of a sample (1, or its elements for MSE).
+
+def train(thread, at):  # type: ignore[no-untyped-def]
+    """Train every batch of `Memory.indices`, the samples of consecutive steps; every thread calls this with its number and the address of a `Job`.
+
+    A program has a row an instruction, beginning with its operation's address; operations write the block's size to it.
     """
-    program = programs[thread]
+    job, program, memory, settings = _opened(thread, at)
+    threads, together, block, batch, terms = job[J_THREADS], job[J_TOGETHER] != 0, job[J_BLOCK], job[J_BATCH], job[J_TERMS]
     total = int64s(memory, INDICES, 0).shape[0]
     steps = (total + batch - 1) // batch
     sync, losses, corrects = int64s(memory, SYNC, 0), doubles(memory, LOSS, thread), int64s(memory, CORRECT, thread)
@@ -49,7 +78,7 @@ def train(thread, threads, together, block, programs, sections, memory, batch, t
         begin = i * batch
         size = min(batch, total - begin)
         inverse = np.float32(1.0 / (size * terms))
-        section(program, sections.prepare, memory, Call(0, thread, thread, threads, begin, 0, 0, i, inverse, settings))
+        run(program, job, PREPARE, PREPARE, memory, Call(0, thread, thread, threads, begin, 0, 0, i, inverse, settings))
         if together:
             slot, part, parts, first, last, shares = 0, thread, threads, 0, size, 1
         else:
@@ -59,27 +88,28 @@ def train(thread, threads, together, block, programs, sections, memory, batch, t
         for start in range(first, last, block):
             n = min(block, last - start)
             call = Call(slot, thread, part, parts, begin + start, n, 0 if start == first else 1, i, inverse, settings)
-            section(program, sections.forward, memory, call)
-            more, right = section(program, sections.backward, memory, call)
+            more, right = run(program, job, FORWARD, BACKWARD, memory, call)
             loss += more
             correct += right
         if last > first:
-            section(program, sections.collect, memory, Call(slot, thread, part, parts, begin, 0, 0, i, inverse, settings))
+            run(program, job, COLLECT, COLLECT, memory, Call(slot, thread, part, parts, begin, 0, 0, i, inverse, settings))
         losses[i] = loss / terms
         corrects[i] = int(correct)
         barrier(sync, threads)
-        section(program, sections.update, memory, Call(0, thread, thread, threads, begin, 0, shares, i, inverse, settings))
+        run(program, job, UPDATE, UPDATE, memory, Call(0, thread, thread, threads, begin, 0, shares, i, inverse, settings))
         barrier(sync, threads)
+    return 0
 
 
-@compiled(nogil=True, error_model="numpy", no_cfunc_wrapper=True)
-def predict(thread, threads, together, block, programs, sections, memory, out_view, channels, out, settings):  # type: ignore[no-untyped-def]
-    """out (samples, features) = the net's output for the samples in `Memory.indices`, in PyTorch's order; nothing is trained."""
-    program = programs[thread]
+def predict(thread, at):  # type: ignore[no-untyped-def]
+    """`Memory.out` = the net's output for the samples in `Memory.indices`, in PyTorch's order; nothing is trained."""
+    job, program, memory, settings = _opened(thread, at)
+    threads, together, block = job[J_THREADS], job[J_TOGETHER] != 0, job[J_BLOCK]
+    out = floats_2d(memory, OUT)
     total = out.shape[0]
     nothing = np.float32(0)
     sync = int64s(memory, SYNC, 0)
-    section(program, sections.prepare, memory, Call(0, thread, thread, threads, 0, 0, 0, 0, nothing, settings))
+    run(program, job, PREPARE, PREPARE, memory, Call(0, thread, thread, threads, 0, 0, 0, 0, nothing, settings))
     if together:
         slot, part, parts, first, last = 0, thread, threads, 0, total
     else:
@@ -87,17 +117,8 @@ def predict(thread, threads, together, block, programs, sections, memory, out_vi
         first, last = share(total, thread, threads)
     for start in range(first, last, block):
         n = min(block, last - start)
-        section(program, sections.forward, memory, Call(slot, thread, part, parts, start, n, 0, 0, nothing, settings))
+        run(program, job, FORWARD, FORWARD, memory, Call(slot, thread, part, parts, start, n, 0, 0, nothing, settings))
         lo, hi = share(n, part, parts)
-        read_out(floats(memory, ACTIVATIONS, slot), out_view, channels, out[start : start + n], lo, hi)
+        read_out(floats(memory, ACTIVATIONS, slot), cut(job, J_VIEW, FIELDS), job[J_CHANNELS], out[start : start + n], lo, hi)
         barrier(sync, parts)
-
-
-_COMMON = (types.int64, types.int64, types.boolean, types.int64, types.int64[:, ::1], typeof(Sections(*[(0, 0)] * 5)), types.int64[::1])
-_SETTINGS = typeof(Settings(np.float32(0), np.float32(0), 0))
-
-#: what Python calls, by name: the function and the types of its arguments, the only ones that it is compiled for
-ENTRIES = {
-    "train": (train, (*_COMMON, types.int64, types.int64, _SETTINGS)),
-    "predict": (predict, (*_COMMON, types.int64[::1], types.int64, types.float32[:, ::1], _SETTINGS)),
-}
+    return 0

@@ -18,12 +18,7 @@ from numba.core import cgutils
 from .emit import (
     I64,
     INTEGERS,
-    LANES,
-    TOGETHER,
     VECTOR,
-    VECTORS,
-    WIDE,
-    WIDTH,
     chosen,
     counted,
     first_lanes,
@@ -39,11 +34,8 @@ from .emit import (
     unpacked,
     zeros,
 )
-
-__all__ = [
-    "ADD", "BIAS", "LANES", "MASK", "RELU", "STEP", "STORE", "TOGETHER", "VECTORS", "WIDE", "WIDTH", "ZERO",
-    "exponentials", "largest", "make_dot", "make_tile", "maximum_of", "prefetch", "sgd_step", "to_winner",
-]  # fmt: skip
+from .tiles import ADD, MASK, RELU, STEP, STORE, ZERO
+from .vectors import LANES
 
 
 def sgd_step(builder: ir.IRBuilder, gradient: ir.Value, weight: ir.Value, rate: ir.Value, clip: ir.Value, decay: ir.Value) -> ir.Value:
@@ -52,11 +44,6 @@ def sgd_step(builder: ir.IRBuilder, gradient: ir.Value, weight: ir.Value, rate: 
     gradient = maximum(builder, minimum(builder, gradient, limit), builder.fneg(limit))
     gradient = fma(builder, splat(builder, decay), weight, gradient)
     return fma(builder, splat(builder, builder.fneg(rate)), gradient, weight)
-
-
-# how a tile's sums begin, and how they end
-ZERO, BIAS, ADD = range(3)
-STORE, RELU, MASK, STEP = range(4)
 
 
 def make_tile(rows: int, vectors: int, starts: tuple[int, ...] = (ZERO,), finishes: tuple[int, ...] = (STORE,)):  # type: ignore[no-untyped-def]

@@ -14,7 +14,7 @@ from numba import types
 from numba.core import cgutils
 
 from .emit import I64, intrinsic
-from .inner import inner
+from .inner import shared
 
 SPINS = 4000  # about 100 us of waiting before a thread sleeps
 LEAST = 250  # and so few at last, where spinning is for nothing: they halve with every wait that ends in sleep, and grow again with others
@@ -123,7 +123,7 @@ def _call(builder: ir.IRBuilder, name: str, *arguments: ir.Value) -> None:
     builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
 
 
-@inner
+@shared
 def barrier(sync, threads):  # type: ignore[no-untyped-def]
     """Wait until all threads are here. sync: (16,) int64, zeros at first, shared by them and used for nothing else."""
     if threads > 1:

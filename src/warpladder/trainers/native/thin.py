@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .conv import KINDS, NO_STEP
+from .conv import NO_STEP
 from .inner import inner
-from .simd import ADD, LANES, MASK, STEP, STORE, WIDE, WIDTH, ZERO, make_dot, make_tile
+from .simd import make_dot, make_tile
+from .tiles import ADD, KINDS, MASK, STEP, STORE, ZERO
+from .vectors import LANES, WIDE, WIDTH
 from .views import OFFSET, SAMPLE
 
 SAMPLES, OUTPUTS = 2, 10 if WIDE else 5  # a tile of the forward product, and outputs of a gradient's

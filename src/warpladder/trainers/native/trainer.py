@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import types
 
+from ... import optimizers
 from ...config import TrainConfig
 from ...errors import DataError
 from ...machine import cores
 from ...nets import Conv2d, CrossEntropyLoss, Net
-from ...ops.update.loops import compiled_rule
-from ...optimizers import NUMBERS
+from ...optimizers import NUMBERS, Optimizer
 from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range
-from . import run
 from .ahead import ahead
-from .conv import KINDS
-from .emit import LANES
-from .inner import operation
+from .machinecode import Function, address, entry
 from .memory import Memory
-from .operations import GATHERED, WITHOUT_LOSS, by_rule
 from .pages import Pages, room
 from .plan import Plan
-from .program import OPERATION, RULE, Settings, address
-from .update import BLOCK
+from .program import GATHERED, WITHOUT_LOSS, Job
+from .tiles import KINDS, UPDATED
+from .vectors import LANES, TOGETHER
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
@@ -72,12 +67,14 @@ class NativeTrainer(Trainer):
             "slots": ((len(self.config.optimizer.slots) * (plan.layout.count + SLACK),), np.float32),
             "packed": ((plan.packed + SLACK,), np.float32),
             "offsets": ((self.threads, KINDS * plan.offsets), np.int64),
-            "scratch": ((self.threads, BLOCK), np.float32),
+            "scratch": ((self.threads, TOGETHER * UPDATED), np.float32),
             "sync": ((16,), np.int64),
         }
         pages = Pages(sum(room(*each) for each in shapes.values()))
         buffers = {name: pages.array(*each) for name, each in shapes.items()}
-        self._memory = Memory(**buffers, **self._of_steps(np.empty((0, NUMBERS), np.float32), np.empty(0, np.int64)), **NO_SAMPLES)
+        self._memory = Memory(
+            **buffers, **self._of_steps(np.empty((0, NUMBERS), np.float32), np.empty(0, np.int64)), **NO_SAMPLES, **NOTHING
+        )
         self._programs: dict[tuple[bool, bool], np.ndarray] = {}  # by whether losses are computed, and samples read as bytes
         self._rule = 0
 
@@ -112,14 +109,14 @@ class NativeTrainer(Trainer):
         else:
             indices = order.indices(first * self.batch, min(last * self.batch, order.n))
         steps = last - first
-        memory = self._memory._replace(**self._samples, **self._of_steps(self._numbers(steps, order.n), indices))
+        memory = self._memory._replace(
+            **self._samples,
+            **self._of_steps(self._numbers(steps, order.n), indices),
+            factors=np.array([self._scale, self._clip], np.float32),
+        )
         terms = 1 if isinstance(self.net.loss, CrossEntropyLoss) else int(np.prod(self.net.out_shape))
-        plan = self.plan
         has_loss = self.config.has_loss(order.epoch)
-        programs = self._programs_for(memory, has_loss)
-        settings = Settings(self._scale, self._clip, self._rule)
-        common = (self.threads, plan.together, plan.block, programs, plan.sections, memory.table())
-        self._everywhere(run.train, (*common, self.batch, terms, settings))
+        self._everywhere(TRAIN, memory, self._programs_for(memory, has_loss), terms)
         self._step += steps
         size = np.minimum(self.batch, indices.size - np.arange(steps) * self.batch)
         if not has_loss:
@@ -131,13 +128,10 @@ class NativeTrainer(Trainer):
         if x.shape[1:] != self.net.in_shape:
             raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
         nothing = self._of_steps(np.empty((0, NUMBERS), np.float32), np.arange(len(x)))
-        memory = self._memory._replace(**_samples(x, None), **nothing)
         out = np.empty((len(x), int(np.prod(self.net.out_shape))), np.float32)
-        plan = self.plan
-        view = np.array(plan.out.view.ints(), np.int64)
-        programs = self._programs_for(memory, has_loss=True)  # whose loss no prediction reaches
-        common = (self.threads, plan.together, plan.block, programs, plan.sections, memory.table())
-        self._everywhere(run.predict, (*common, view, plan.out.shape[0], out, Settings(np.float32(scale), self._clip, 0)))
+        factors = np.array([scale, self._clip], np.float32)
+        memory = self._memory._replace(**_samples(x, None), **nothing, factors=factors, out=out)
+        self._everywhere(PREDICT, memory, self._programs_for(memory, has_loss=True), 1)  # whose loss no prediction reaches
         return out.reshape(len(x), *self.net.out_shape)
 
     def state(self) -> State:
@@ -191,24 +185,52 @@ class NativeTrainer(Trainer):
             started = time.perf_counter()
             instead = ({} if has_loss else WITHOUT_LOSS) | ({} if whole_bytes else GATHERED)
             rows = [(instead.get(does, does), operands) for does, operands in self.plan.rows]
-            ahead(does.__name__ for does, _ in rows)
-            where = {does: address(operation(does), OPERATION) for does, _ in rows}
-            for function, signature in run.ENTRIES.values():
-                function.compile(signature)
-            if self.plan.update is by_rule:
-                self._rule = address(compiled_rule(type(self.config.optimizer)), RULE, types.none)
+            functions = {does: Function(f"{__package__}.operations", does, "operation") for does, _ in rows}
+            rule = self._own_rule()
+            ahead([*functions.values(), TRAIN, PREDICT, *([rule] if rule else [])])
+            where = {does: address(function) for does, function in functions.items()}
+            if self.plan.calls_loop:
+                self._rule = address(rule) if rule else _rule_from_elsewhere(self.config.optimizer)
             program = np.array([[where[does], *operands] for does, operands in rows], np.int64).ravel()
             self._programs[has_loss, whole_bytes] = np.tile(program, (self.threads, 1))
             self._spans["compile"] += time.perf_counter() - started
         return self._programs[has_loss, whole_bytes]
 
-    def _everywhere(self, function: Callable, common: tuple) -> None:
+    def _own_rule(self) -> Function | None:
+        """The loop of one of this package's optimizers, where one is called; those of others are not in the folder's key."""
+        home = type(self.config.optimizer).__module__
+        own = self.plan.calls_loop and home.startswith(f"{optimizers.__name__}.")
+        return Function(f"{home}.loops", "step", "rule") if own else None
+
+    def _everywhere(self, function: Function, memory: Memory, programs: np.ndarray, terms: int) -> None:
         """Call a compiled function on every thread, with the thread's number first."""
-        others = [self._pool.submit(function, thread, *common) for thread in range(1, self.threads)] if self._pool else []
-        function(0, *common)
+        plan, table = self.plan, memory.table()
+        job = Job(
+            self.threads, plan.together, plan.block, programs.ctypes.data, programs.shape[1], table.ctypes.data, self.batch, terms, self._rule,
+            plan.out.shape[0], plan.sections, tuple(plan.out.view.ints()),
+        ).ints()  # fmt: skip
+        call = entry(function)
+        others = [self._pool.submit(call, thread, job.ctypes.data) for thread in range(1, self.threads)] if self._pool else []
+        call(0, job.ctypes.data)
         for other in others:
             other.result()
 
+
+def _rule_from_elsewhere(optimizer: Optimizer) -> int:
+    """Where the compiled loop of an optimizer that is not this package's lies: numba keeps it, under a name that knows its file."""
+    from numba import types
+
+    from ...ops.update.loops import compiled_rule
+    from .calls import RULE, address
+
+    return address(compiled_rule(type(optimizer)), RULE, types.none)
+
+
+#: what Python calls
+TRAIN, PREDICT = (Function(f"{__package__}.run", name, "entry") for name in ("train", "predict"))
+
+#: what a program's memory has besides, before a call
+NOTHING: dict[str, np.ndarray] = {"factors": np.empty(2, np.float32), "out": np.empty((0, 1), np.float32)}
 
 #: what a program's memory has of samples before there are any
 NO_SAMPLES: dict[str, np.ndarray] = {"u8": np.empty((0, 1), np.uint8), "f32": np.empty((0, 1), np.float32), "labels": np.empty(0, np.int32)}

@@ -4,11 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
+from .arrays import cut, floats
+from .calls import call_rule
 from .inner import inner
-from .memory import GRADIENTS, cut, floats
-from .program import call_rule
+from .memory import GRADIENTS
+from .tiles import UPDATED
 
-BLOCK = 512  # weights at a time, so that their summed gradient stays in the first-level cache
+
+@inner
+def clipped(g, clip):  # type: ignore[no-untyped-def]
+    """Every number of g brought to [-clip, clip]; clip may be infinite."""
+    if clip < np.inf:
+        for i in range(g.shape[0]):
+            # written so that a NaN stays
+            g[i] = clip if g[i] > clip else (-clip if g[i] < -clip else g[i])
+
+
+@inner
+def by_loop(rule, weights, g, slots, numbers, start, stop):  # type: ignore[no-untyped-def]
+    """Step weights[start:stop] by g with the optimizer's loop at the address `rule`.
+
+    slots : up to two, one after the other; behind their end a slice is empty, which the loop is given for a slot that it has not.
+    """
+    second = weights.shape[0]
+    call_rule(rule, weights[start:stop], g, slots[start:stop], slots[second + start : second + stop], numbers)
 
 
 @inner
@@ -22,10 +41,7 @@ def _summed(memory, parts, total, clip, start, stop):  # type: ignore[no-untyped
         more = cut(floats(memory, GRADIENTS, part), start, stop - start)
         for i in range(stop - start):
             g[i] += more[i]
-    if clip < np.inf:
-        for i in range(stop - start):
-            # written so that a NaN stays
-            g[i] = clip if g[i] > clip else (-clip if g[i] < -clip else g[i])
+    clipped(g, clip)
     return g
 
 
@@ -33,11 +49,11 @@ def _summed(memory, parts, total, clip, start, stop):  # type: ignore[no-untyped
 def sgd(weights, memory, parts, slots, total, numbers, clip, first, last):  # type: ignore[no-untyped-def]
     """Step weights[first:last] as SGD does; of the gradients in memory those of the first `parts` shares count.
 
-    slots : the momentum buffer, or empty. total : scratch, (BLOCK,) float32. numbers : of this step, (NUMBERS,).
+    slots : the momentum buffer, or empty. total : scratch, (UPDATED,) float32. numbers : of this step, (NUMBERS,).
     """
     rate, momentum, nesterov, decay = numbers[0], numbers[1], numbers[2] != 0, numbers[3]
-    for start in range(first, last, BLOCK):
-        stop = min(start + BLOCK, last)
+    for start in range(first, last, UPDATED):
+        stop = min(start + UPDATED, last)
         w = cut(weights, start, stop - start)
         g = _summed(memory, parts, total, clip, start, stop)
         if decay > 0:
@@ -55,12 +71,8 @@ def sgd(weights, memory, parts, slots, total, numbers, clip, first, last):  # ty
 
 @inner
 def by_rule(rule, weights, memory, parts, slots, total, numbers, clip, first, last):  # type: ignore[no-untyped-def]
-    """Step weights[first:last] with the optimizer's loop at the address `rule`; the rest is as in `sgd`.
-
-    slots : up to two, one after the other; behind their end a slice is empty, which the loop is given for a slot that it has not.
-    """
-    second = weights.shape[0]
-    for start in range(first, last, BLOCK):
-        stop = min(start + BLOCK, last)
+    """Step weights[first:last] with the optimizer's loop at the address `rule`; slots as in `by_loop`, the rest as in `sgd`."""
+    for start in range(first, last, UPDATED):
+        stop = min(start + UPDATED, last)
         g = _summed(memory, parts, total, clip, start, stop)
-        call_rule(rule, weights[start:stop], g, slots[start:stop], slots[second + start : second + stop], numbers)
+        by_loop(rule, weights, g, slots, numbers, start, stop)

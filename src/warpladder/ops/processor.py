@@ -1,0 +1,40 @@
+"""Which processor numba compiles for, told without importing numba: to fetch compiled code must not take as long as to begin compiling."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+#: Kinds of core for which numba leaves AVX alone, by LLVM's names.
+WITHOUT_AVX = {"corei7-avx", "core-avx-i", "sandybridge", "ivybridge", "nocona"}
+
+#: What else decides the machine code, as numba reads it from the environment.
+SETTINGS = ("NUMBA_OPT", "NUMBA_LOOP_VECTORIZE", "NUMBA_SLP_VECTORIZE", "NUMBA_DISABLE_INTEL_SVML", "NUMBA_LLVM_PASS_TIMINGS")
+
+
+@cache
+def target() -> tuple[str, str]:
+    """LLVM's name of the kind of core, and its features as one text, "+avx2,-avx512f,...": this machine's, or those that NUMBA_CPU_NAME and others say."""
+    import llvmlite.binding as llvm
+
+    named = os.environ.get("NUMBA_CPU_NAME")
+    name = llvm.get_host_cpu_name() if named is None else named
+    said = os.environ.get("NUMBA_CPU_FEATURES", "" if name.lower() == "generic" and named is not None else None)
+    if said is not None:
+        return name, said
+    try:
+        features = llvm.get_host_cpu_features()
+    except RuntimeError:  # LLVM knows none for this system
+        return name, ""
+    wanted = os.environ.get("NUMBA_ENABLE_AVX")
+    if not (name not in WITHOUT_AVX if wanted is None else int(wanted)):
+        features.update({feature: False for feature in features if feature.startswith("avx")})
+    return name, features.flatten()
+
+
+def versions() -> str:
+    """What of the compiler decides the machine code: numba's and llvmlite's versions, as they are installed, the target, and settings in the environment."""
+    from importlib.metadata import version
+
+    settings = {name: os.environ[name] for name in SETTINGS if name in os.environ}
+    return f"{version('numba')} {version('llvmlite')} {target()} {settings}"
