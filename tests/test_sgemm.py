@@ -9,12 +9,15 @@ import pytest
 
 from warpladder.cli import main
 from warpladder.device import Array, Device, Launch
-from warpladder.emulator import EmulatedDevice
+from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
 from warpladder.gemm.climb import SHAPES
 from warpladder.gemm.levels import LEVELS, Level
 from warpladder.gemm.proof import KINDS, prove
 from warpladder.gemm.tensor import EVERY_LEVEL
+
+if (reason := why_not()) is not None:  # before a device is made
+    pytest.skip(reason, allow_module_level=True)
 
 DEVICE = EmulatedDevice()
 levels = pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)

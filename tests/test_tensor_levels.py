@@ -11,7 +11,7 @@ import pytest
 
 from warpladder.device import Array, Limits, Source
 from warpladder.device import source as sources
-from warpladder.emulator import EmulatedDevice
+from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.emulator.kernel import EmulatedKernel
 from warpladder.errors import WarpladderError
 from warpladder.gemm import cublas
@@ -22,6 +22,9 @@ from warpladder.gemm.tensor import OF_WARPS, TENSOR_LEVELS, Stored16, TensorLeve
 from warpladder.peaks import TENSOR, Peaks
 from warpladder.precision import named
 from warpladder.tolerance import CUT, bound, rounded
+
+if (reason := why_not()) is not None:  # before a device is made
+    pytest.skip(reason, allow_module_level=True)
 
 DEVICE = EmulatedDevice()
 LEVELS = {level.name: level for level in TENSOR_LEVELS}
