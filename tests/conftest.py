@@ -8,12 +8,13 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+import hurry
 import processors
 
 settings.register_profile("night", max_examples=500)  # five times as many drawn cases where a test says how many by the usual 100
@@ -79,3 +80,17 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
         return (code, *capsys.readouterr())
 
     return call
+
+
+@pytest.fixture
+def small_climbs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Climbs and profiles in a hurry: `hurry.hurried`."""
+    hurry.hurried(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def small_climbs_in_module() -> Iterator[None]:
+    """The same, for fixtures that a whole file shares."""
+    with pytest.MonkeyPatch.context() as patch:
+        hurry.hurried(patch)
+        yield

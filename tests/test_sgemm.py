@@ -11,6 +11,7 @@ from warpladder.cli import main
 from warpladder.device import Array, Device, Launch
 from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
+from warpladder.gemm import climb
 from warpladder.gemm.climb import SHAPES
 from warpladder.gemm.levels import LEVELS, Level
 from warpladder.gemm.proof import KINDS, prove
@@ -21,6 +22,12 @@ if (reason := why_not()) is not None:  # before a device is made
 
 DEVICE = EmulatedDevice()
 levels = pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+
+
+@pytest.fixture(autouse=True)
+def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A level's time means nothing on the emulator: a hundredth of the usual is spent on it."""
+    monkeypatch.setattr(climb, "PATIENCE", climb.PATIENCE / 100)
 
 
 @levels
