@@ -8,12 +8,13 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+import hurry
 import processors
 
 settings.register_profile("night", max_examples=500)  # five times as many drawn cases where a test says how many by the usual 100
@@ -32,7 +33,8 @@ LONGEST = (
     "test_verify", "test_kernels_checked", "test_bench", "test_gemm_ops", "test_batch_sizes", "test_peers", "test_check", "test_steps",
     "test_kill", "emulator/test_correct", "test_tiled_ops", "test_own_rung", "test_climb_command", "test_verdicts", "test_compiled",
     "test_tensor_levels",
-    "test_wrong_inputs", "test_svm", "test_cli", "test_thin_chain", "test_kernel_liars", "test_docs", "test_asked", "test_precision", "emulator/test_bugs",
+    "test_svm", "test_fp64", "test_extending", "test_precision", "test_loss_every", "test_thin_chain", "test_cli", "emulator/test_bugs", "test_docs",
+    "test_native", "test_reproduce_command", "test_native_optimizers", "test_kernelwise", "test_asked", "test_wrong_inputs", "test_kernel_liars",
     "test_fresh", "test_tuner", "test_tuned_runs", "emulator/test_device", "test_cli_tables", "test_interrupt", "test_features", "test_profile",
 )  # fmt: skip
 
@@ -79,3 +81,17 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
         return (code, *capsys.readouterr())
 
     return call
+
+
+@pytest.fixture
+def small_climbs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Climbs and profiles in a hurry: `hurry.hurried`."""
+    hurry.hurried(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def small_climbs_in_module() -> Iterator[None]:
+    """The same, for fixtures that a whole file shares."""
+    with pytest.MonkeyPatch.context() as patch:
+        hurry.hurried(patch)
+        yield

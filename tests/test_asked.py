@@ -12,6 +12,8 @@ from runs import CONFIG, MLP, data
 from warpladder.errors import ArgumentError, ConfigError, DataError, NetError, RungError, WarpladderError
 from warpladder.train import asked
 
+pytestmark = pytest.mark.usefixtures("small_climbs")
+
 NOISE = data()
 
 

@@ -23,8 +23,10 @@ from warpladder.verify.cases import Cases
 
 DIGITS, BLOTS = load("digits"), images(4096)
 BIG = tuple(batch for batch in BATCHES if batch is None or batch > 64)
-DAY = (255, 1000, 4096, None)  # the others repeat these
-SOME = [batch if batch in DAY else pytest.param(batch, marks=pytest.mark.nightly) for batch in BIG]
+DAY = (255, 1000, 4096, None)  # in scripts/test the last two, in .ci/run all of these; the others repeat them
+SOME = [
+    batch if batch in DAY[2:] else pytest.param(batch, marks=pytest.mark.slow if batch in DAY else pytest.mark.nightly) for batch in BIG
+]
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2))])

@@ -204,11 +204,11 @@ def test_faults_for_machines(run: Run, tmp_path: Path) -> None:
 #: A kernel's body, what is launched, what the first problem is, and words of its message.
 SMALL: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "too many threads": ("x[0] = 1;", ("--block", "16,16,16"), "launch", "4,096 threads a block, and a GPU takes 1,024"),
-    "a misaligned float4": ("((float4*)(x + 1))->x = 1;", ("--block", "1"), "misaligned on x", "multiple of 16"),
+    "a misaligned float4": ("((float4*)(x + 1))->x = 1;", ("--block", "1", "--mode", "check"), "misaligned on x", "multiple of 16"),
     "numbers never written": ("x[0] = x[1];", ("--block", "1", "--mode", "check"), "uninitialised on x", "element 1"),
-    "a barrier that some miss": ("if (threadIdx.x < 8) __syncthreads(); x[threadIdx.x] = 1;", ("--block", "32"), "barrier", "24 threads"),
+    "a barrier that some miss": ("if (threadIdx.x < 8) __syncthreads(); x[threadIdx.x] = 1;", ("--block", "32", "--mode", "check"), "barrier", "24 threads"),
     "a lane that stays away": (
-        "if (threadIdx.x) x[threadIdx.x] = __shfl_sync(0xffffffff, 1.f, 0);", ("--block", "32"), "warp mask", "lane 31, reads lane 0",
+        "if (threadIdx.x) x[threadIdx.x] = __shfl_sync(0xffffffff, 1.f, 0);", ("--block", "32", "--mode", "check"), "warp mask", "lane 31, reads lane 0",
     ),
     "the sanitizer alone": ("x[100] = 1;", ("--block", "1", "--mode", "asan"), "out of bounds", "writes 4 bytes just behind an array of 400 bytes"),
     "undefined arithmetic": ("x[0] = 1 << n;", ("--block", "1", "--mode", "asan"), "undefined behaviour", "shift exponent 100"),

@@ -10,6 +10,8 @@ import pytest
 import warpladder as wl
 from warpladder.results import load as load_results
 
+pytestmark = pytest.mark.usefixtures("small_climbs")
+
 TABLE = ["--data", "csv", "--data-dir", "."]
 SETTINGS = ["--epochs", "30", "--batch-size", "8", "--lr", "0.1", "--no-progress"]
 

@@ -6,19 +6,19 @@ import signal
 import subprocess
 import sys
 import time
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from climbs import example
-from warpladder import machine
-from warpladder.bench import course, kept
+from warpladder.bench import kept
 from warpladder.cli import group, main
 from warpladder.cli.record import folder
 from warpladder.errors import ResultsError
 from warpladder.results import load, sweep
+
+pytestmark = pytest.mark.usefixtures("small_climbs")
 
 SMALL = ["--data", "digits", "--limit", "200", "--epochs", "1", "--batch-size", "32"]
 CLIMB = ["climb", "mlp10", *SMALL, "--rungs", "numpy", "--repeats", "1", "--budget", "0.1"]
@@ -191,17 +191,9 @@ def test_quick_is_a_few_short_repetitions(monkeypatch, run):
 # What is trained, swept
 
 
-@pytest.fixture
-def measured_once(monkeypatch):
-    """The machine is measured for the first task alone."""
-    monkeypatch.setattr(machine, "facts", cache(machine.facts))
-    monkeypatch.setattr(course, "SETTLE", 0.0)
-
-
 SWEEP = ["climb", "mlp10", *SMALL[:4], "--epochs", "1", "--rungs", "loops,numpy", "--repeats", "1", "--budget", "0.05", "--quick"]
 
 
-@pytest.mark.usefixtures("measured_once")
 def test_a_sweep_of_what_is_trained_has_a_task_for_each_combination(run):
     words = ["--sweep", "batch_size=32,full", "--sweep", "hidden=6,12", "--sweep", "threads=1"]
     code, out, err = run(*SWEEP, *words, "--out", "found")
@@ -228,7 +220,6 @@ def test_a_sweep_of_what_is_trained_has_a_task_for_each_combination(run):
         load("found/results.json")
 
 
-@pytest.mark.usefixtures("measured_once")
 def test_sweeps_of_samples_rates_and_optimizers_reach_the_training(run):
     words = [
         "--sweep",
@@ -251,7 +242,6 @@ def test_sweeps_of_samples_rates_and_optimizers_reach_the_training(run):
     assert all(optimizer["momentum"] == 0.9 and (shuffle, every) == (False, 2) for _, optimizer, shuffle, every in seen)
 
 
-@pytest.mark.usefixtures("measured_once")
 def test_a_file_of_one_task_is_a_sweep_of_one(run, tmp_path):
     assert run(*SWEEP, "--out", "found")[0] == 0
     found = sweep.load("found/results.json")
@@ -259,7 +249,6 @@ def test_a_file_of_one_task_is_a_sweep_of_one(run, tmp_path):
     assert found.table() == load("found/results.json").table()
 
 
-@pytest.mark.usefixtures("measured_once")
 def test_a_sweep_that_is_stopped_keeps_the_tasks_before(run, monkeypatch):
     import warpladder.bench
 
@@ -288,7 +277,6 @@ def test_a_sweep_that_is_stopped_keeps_the_tasks_before(run, monkeypatch):
     assert "batch_size=32: not reached" in out and "batch_size=32: not reached." in Path("found/report.html").read_text()
 
 
-@pytest.mark.usefixtures("measured_once")
 def test_a_rung_that_can_train_some_of_the_tasks_is_listed_where_it_cannot(run):
     words = ["--rungs", "numpy,sklearn", "--sweep", "loss_every=1,2"]
     some = [word for word in SWEEP if word not in ("--rungs", "loops,numpy")]

@@ -80,6 +80,7 @@ def test_python_can_be_read(page):
         compile(block, named(page), "exec")
 
 
+@pytest.mark.usefixtures("small_climbs")
 def test_the_python_of_the_readme_runs_as_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
@@ -87,6 +88,7 @@ def test_the_python_of_the_readme_runs_as_written(tmp_path, monkeypatch):
         exec(compile(block, "README.md", "exec"), names)
 
 
+@pytest.mark.usefixtures("small_climbs")
 def test_the_python_of_its_page_runs_as_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}

@@ -36,6 +36,8 @@ from warpladder.results import Checked
 from warpladder.results import load as load_results
 from warpladder.schedules import Schedule
 
+pytestmark = pytest.mark.usefixtures("small_climbs")
+
 HERE = Path(__file__).parent
 RUNGS = ["loops", "numpy", "native", "naive:device=emulated", "tiled:device=emulated", "graph:device=emulated", "torch", "jax"]
 emulated = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -99,6 +101,7 @@ CONFIG = wl.TrainConfig(batch_size=7, epochs=3, optimizer=Adagrad(0.05), schedul
 
 
 @pytest.mark.parametrize("name", RUNGS)
+@pytest.mark.usefixtures("cases_once")
 def test_an_optimizer_and_a_schedule_of_one_s_own_are_proven_on_every_rung(name: str) -> None:
     rung, net = find(name), mlp10((1, 8, 8))
     if "emulated" in name and (reason := why_not()):
@@ -203,6 +206,7 @@ SGD = wl.TrainConfig(batch_size=32, learning_rate=0.1)
     ],
     ids=["loops", "numpy", "torch", "jax", "naive", "graph"],
 )  # fmt: skip
+@pytest.mark.usefixtures("cases_once")
 def test_layers_of_one_s_own_are_proven_on_rungs_and_peers(net: Net, name: str) -> None:
     rung = find(name)
     if (reason := rung.unsupported(net, SGD)) and "not installed" in reason:

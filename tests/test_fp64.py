@@ -48,6 +48,7 @@ SQUARES = TrainConfig(batch_size=4, momentum=0.9, nesterov=True, weight_decay=5e
     ],
     ids=lambda each: getattr(each, "name", each) if not isinstance(each, TrainConfig) else type(each.optimizer).__name__,
 )
+@pytest.mark.usefixtures("cases_once")
 def test_proven(rung: str, net: Net, config: TrainConfig) -> None:
     found = find(rung)
     if reason := found.unsupported(net, config):

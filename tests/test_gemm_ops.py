@@ -78,7 +78,9 @@ CONVOLUTIONS: list[tuple[tuple[Layer, ...], Shape]] = [
 
 @emulated
 @pytest.mark.parametrize(("layers", "in_shape"), CONVOLUTIONS)
-@pytest.mark.parametrize(("capacity", "n"), [(1, 1), pytest.param(5, 2, marks=pytest.mark.nightly), (19, 18)])
+@pytest.mark.parametrize(
+    ("capacity", "n"), [pytest.param(1, 1, marks=pytest.mark.slow), pytest.param(5, 2, marks=pytest.mark.nightly), (19, 18)]
+)
 @pytest.mark.parametrize("want_dx", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_convolutions(device: Device, layers: tuple[Layer, ...], in_shape: Shape, capacity: int, n: int, want_dx: bool) -> None:
     check(device, GemmConv2d, layers, in_shape, capacity, n, want_dx, 256)
@@ -87,7 +89,7 @@ def test_convolutions(device: Device, layers: tuple[Layer, ...], in_shape: Shape
 @emulated
 @pytest.mark.parametrize(("capacity", "n"), [(1, 1), pytest.param(5, 2, marks=pytest.mark.nightly), (67, 67), (700, 650)])
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (13, 3), (4, 10), (256, 10), (20, 16), (133, 17), (64, 72)])
-@pytest.mark.parametrize("after", [(), (R,)], ids=["", "ReLU"])
+@pytest.mark.parametrize("after", [(), pytest.param((R,), marks=pytest.mark.slow)], ids=["", "ReLU"])
 def test_linear(device: Device, inputs: int, outputs: int, capacity: int, n: int, after: tuple[Layer, ...]) -> None:
     check(device, GemmLinear, (Linear(out_features=outputs), *after), (inputs,), capacity, n, True, 256)
 

@@ -14,6 +14,7 @@ import pytest
 
 from clockwork import Clockwork
 from strategies import case
+from test_verify import cases_once as cases_once  # a fixture
 from warpladder import gpu, nets
 from warpladder.config import TrainConfig
 from warpladder.device import Device, Kernel, Launch
@@ -146,6 +147,7 @@ LIES = [
 
 @pytest.mark.parametrize("device", DEVICES, ids=lambda device: device.__name__)
 @pytest.mark.parametrize(("table", "kernel", "change"), LIES)
+@pytest.mark.usefixtures("cases_once")
 def test_a_kernel_that_lies_is_caught(device: type[Device], table: KernelTable, kernel: str, change: Change) -> None:
     verdict = verify(build_on(lying(device, kernel, change), table), NET, CONFIG)
     assert not verdict.passed
@@ -154,6 +156,7 @@ def test_a_kernel_that_lies_is_caught(device: type[Device], table: KernelTable, 
 
 @pytest.mark.parametrize("device", DEVICES, ids=lambda device: device.__name__)
 @pytest.mark.parametrize("table", [NAIVE, FUSED], ids=["naive", "fused"])
+@pytest.mark.usefixtures("cases_once")
 def test_the_honest_kernels_pass(device: type[Device], table: KernelTable) -> None:
     verdict = verify(build_on(device(), table), NET, CONFIG)
     assert verdict.passed, verdict.reason

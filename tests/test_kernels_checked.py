@@ -1,7 +1,7 @@
 """Every kernel of the package in the emulator: in two orders of threads and under the checker; in a random order and under AddressSanitizer each night.
 
-The checker takes longest to compile for: scripts/test shows it each segment of a table once, .ci/run each chain of layers and each net at one of
-its sizes, scripts/nightly the others.
+Most of the time goes into compiling, for the checker above all. scripts/test runs each chain of layers and each net at one of its sizes, and under
+the checker each segment of a table once; .ci/run the other sizes, and under the checker the other chains and nets; scripts/nightly those at every size.
 The cases follow the tables of `warpladder.ops` (kernel_cases.py); a new entry is covered as soon as it stands in one. Each mode
 runs in a process of its own, which a test that asks for it starts.
 """
@@ -36,13 +36,21 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 CASES = every_case()
 SIZE = re.compile(r", \d+ (?:of \d+, block|samples).*")
-BY_DAY = frozenset({SIZE.sub("", case.name): case.name for case in CASES}.values())  # of what differs in size alone, the last
-#: One case of BY_DAY for each segment and the layers that it computes, with the gradient of its input where some case asks for it.
-SHORT = frozenset(
-    {
-        case.name.partition(" (")[0]: case.name for case in sorted(CASES, key=lambda c: not c.name.endswith("no dx")) if case.name in BY_DAY
-    }.values()
-)
+SAMPLES = re.compile(r"(\d+) of \d|\bof (\d+), block|(\d+) samples")
+
+
+def says(case: KernelCase) -> tuple[bool, int]:
+    """How much a case shows: whether its input has a gradient, and how many samples or weights it has."""
+    found = SAMPLES.search(case.name)
+    return not case.name.endswith("no dx"), int(next(filter(None, found.groups()))) if found else 0
+
+
+RISING = sorted(CASES, key=says)
+BY_DAY = frozenset(
+    {SIZE.sub("", case.name): case.name for case in RISING}.values()
+)  # of what differs in size alone, the one that shows most
+#: One case of BY_DAY for each segment and the layers, the loss or the optimizer that it computes.
+SHORT = frozenset({re.split(r" ?\(| \d", case.name)[0]: case.name for case in RISING if case.name in BY_DAY}.values())
 PLAIN = "fast forward"
 MODES = (PLAIN, "check forward", "fast reverse", "fast random")
 PACKAGE = Path(warpladder.__file__).parent
@@ -53,9 +61,10 @@ Outcome = dict[str, dict[str, Any]]
 
 def turn(mode: str, case: KernelCase) -> str:
     """Who runs this: "day" is scripts/test, "slow" .ci/run, "nightly" scripts/nightly."""
-    if mode == "fast random" or (mode == "check forward" and case.name not in BY_DAY):
+    checked, by_day = mode == "check forward", case.name in BY_DAY
+    if mode == "fast random" or (checked and not by_day):
         return "nightly"
-    return "slow" if mode == "check forward" and case.name not in SHORT else "day"
+    return "day" if case.name in (SHORT if checked else BY_DAY) else "slow"
 
 
 MARKS = {"day": [], "slow": [pytest.mark.slow], "nightly": [pytest.mark.nightly]}

@@ -125,6 +125,7 @@ def test_who_cannot_leave_a_loss_out_says_so(name: str) -> None:
 @pytest.mark.parametrize(
     "rung", (*(rung for rung in HERE if rung.unsupported(nets.mlp(), THIRD) is None), *CPU_PEERS[:1]), ids=lambda rung: rung.name
 )
+@pytest.mark.usefixtures("cases_once")
 def test_rungs_are_proven_in_both_kinds_of_epoch(rung: Rung) -> None:
     config = TrainConfig(batch_size=4, optimizer=AdamW(), schedule=Cosine(warmup=1), clip_value=5.0, loss_every=2)
     verdict = verify(rung.build, nets.mlp10((1, 8, 8)), config)

@@ -38,6 +38,8 @@ from warpladder.results import load as load_results
 from warpladder.rungs.options import Kind
 from warpladder.train import train
 
+pytestmark = pytest.mark.usefixtures("small_climbs")
+
 SMALL = ("--data", "digits", "--limit", "60")
 
 

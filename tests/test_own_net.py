@@ -11,6 +11,8 @@ from test_docs import ROOT, code
 from warpladder.errors import NetError
 from warpladder.results import load as load_results
 
+pytestmark = pytest.mark.usefixtures("small_climbs")
+
 LAYERS = '[[layers]]\ntype = "Flatten"\n[[layers]]\ntype = "Linear"\nout_features = 10\n'
 LOSS = 'loss = "CrossEntropyLoss"\n'
 WHOLE = LOSS + LAYERS

@@ -16,6 +16,8 @@ from warpladder.nets import mlp
 from warpladder.profile import FOREIGN, WHOLE, profile
 from warpladder.results import load as load_results
 
+pytestmark = pytest.mark.usefixtures("small_climbs")
+
 PAGE = ROOT / "docs" / "own-rung.md"
 MINE, KERNEL, OPTIONS, _ = code(PAGE, "python")
 HEAD = "from warpladder.ladder import Rung\n"

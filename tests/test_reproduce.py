@@ -107,7 +107,7 @@ def reproduced(folder: Path, text: str = SMALL, watcher: Watcher | None = None, 
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def whole(tmp_path_factory, small_climbs_in_module):
     folder = tmp_path_factory.mktemp("whole")
     return folder, reproduced(folder)
 

@@ -17,6 +17,8 @@ from warpladder.results.reproduction import load_reproduction
 from warpladder.results.trained import load_trainings
 from warpladder.train import train
 
+pytestmark = pytest.mark.usefixtures("small_climbs")
+
 TEXT = """
 title = "Report NAME"
 about = "A report that is none."

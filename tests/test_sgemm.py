@@ -9,15 +9,25 @@ import pytest
 
 from warpladder.cli import main
 from warpladder.device import Array, Device, Launch
-from warpladder.emulator import EmulatedDevice
+from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
+from warpladder.gemm import climb
 from warpladder.gemm.climb import SHAPES
 from warpladder.gemm.levels import LEVELS, Level
 from warpladder.gemm.proof import KINDS, prove
 from warpladder.gemm.tensor import EVERY_LEVEL
 
+if (reason := why_not()) is not None:  # before a device is made
+    pytest.skip(reason, allow_module_level=True)
+
 DEVICE = EmulatedDevice()
 levels = pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+
+
+@pytest.fixture(autouse=True)
+def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A level's time means nothing on the emulator: a hundredth of the usual is spent on it."""
+    monkeypatch.setattr(climb, "PATIENCE", climb.PATIENCE / 100)
 
 
 @levels

@@ -13,7 +13,7 @@ from strategies import Case, case
 from test_steps import bits, clear_of_switches, compare_epoch
 from warpladder import nets
 from warpladder.config import TrainConfig
-from warpladder.emulator import EmulatedDevice
+from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, MSELoss, Net, ReLU
 from warpladder.ops.chain import whole
 from warpladder.ops.graphed import TABLE
@@ -26,6 +26,9 @@ from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.kernelwise import trainer as kernelwise
 from warpladder.trainers.kernelwise.feeds import ResidentFeed
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
+
+if (reason := why_not()) is not None:  # before a device is made
+    pytest.skip(reason, allow_module_level=True)
 
 
 def device(**how: Any) -> EmulatedDevice:

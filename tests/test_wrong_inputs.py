@@ -24,6 +24,8 @@ from warpladder.checkpoint import flat_weights
 from warpladder.cli import group, main
 from warpladder.errors import DivergedError, WarpladderError
 
+pytestmark = pytest.mark.usefixtures("small_climbs")
+
 DIGITS = ["--data", "digits", "--limit", "200"]
 ONE = [*DIGITS, "--epochs", "1"]
 TRAIN, CLIMB, PREDICT = ["train", "mlp10", *ONE], ["climb", "mlp10", *ONE, "--rungs", "numpy"], ["predict", "c.safetensors"]

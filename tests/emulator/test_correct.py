@@ -7,7 +7,10 @@ import correct_samples
 import pytest
 from correct_samples import CASES, FOLDER, Bench, every_order
 
-from warpladder.emulator import EmulatedDevice, asan, locals
+from warpladder.emulator import EmulatedDevice, asan, locals, why_not
+
+if (reason := why_not()) is not None:  # before the compiler is asked
+    pytest.skip(reason, allow_module_level=True)
 
 
 @pytest.mark.parametrize("run", CASES, ids=lambda run: run.__name__)

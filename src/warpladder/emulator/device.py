@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -102,13 +103,17 @@ class EmulatedDevice(Device):
         self.mode, self.order, self.seed, self.collect, self.watched, self.local = mode, order, seed, collect, watched, local
         self.threads = (threads or cores()) if mode == "fast" else 1
         self.name = "the emulator"
-        self.runtime = runtime_of(mode)
         self.limits = Limits(self.name, memory=memory.total())
         self.stream = EmulatedStream()
         self.held: dict[str, int] = {}
         self.reports: list[Report] = []
         self.adopted: dict[int, tuple[Array, int]] = {}
         self._kernels: dict[tuple[str, str], EmulatedKernel] = {}
+
+    @cached_property
+    def runtime(self) -> ctypes.CDLL:
+        """The library that allocates memory and runs launches; it is compiled when something of it is first needed, which takes seconds."""
+        return runtime_of(self.mode)
 
     def kernel(self, path: Path | str | Source, name: str) -> EmulatedKernel:
         source = path if isinstance(path, Source) else sources.read(path)
