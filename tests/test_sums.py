@@ -24,12 +24,12 @@ def unfit(terms: np.ndarray, met: np.ndarray | None = None, which: np.ndarray | 
     seen = Sums(NET, which)
     counts = np.bincount(which)
     for times in np.unique(counts):
-        some = counts == times
-        seen.expect(some, 1, terms[some] * len(which) / np.count_nonzero(some))
+        some = np.flatnonzero(counts == times)
+        seen.expect(some, len(some), 1, terms[some] * len(which) / len(some))
     seen.meet(0, 1, (terms[which] if met is None else met).astype(np.float32))
     gradient = np.zeros(NET.param_count)
     gradient[-2:] = terms[which].sum(axis=0)
-    return seen.unfit(gradient, {"1.bias": BOUND}, 3.0)
+    return seen.cancel(gradient, {"1.bias": BOUND}, 3.0) or seen.unfit(gradient, {"1.bias": BOUND}, 3.0)
 
 
 def test_terms_of_both_signs_are_fit() -> None:
