@@ -5,6 +5,7 @@ A file is the unit because its tests share what is dear to make: compiled kernel
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 import signal
@@ -39,7 +40,30 @@ LONGEST = (
 )  # fmt: skip
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def part(text: str) -> tuple[int, int]:
+    """K/N as two numbers."""
+    number, _, of = text.partition("/")
+    try:
+        k, n = int(number), int(of)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"wants two numbers, as in 3/7, got {text!r}") from None
+    if not 0 <= k < n:
+        raise argparse.ArgumentTypeError(f"wants a number from 0 to {n - 1} before the stroke, got {text!r}")
+    return k, n
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", type=part, metavar="K/N", help="of the tests that are selected, every N-th from number K on, counted from 0")
+
+
+@pytest.hookimpl(trylast=True)  # of what -m and -k have left
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("part") is not None and items:
+        k, n = config.getoption("part")
+        n = min(n, len(items))  # there is always one
+        k %= n
+        config.hook.pytest_deselected(items=[item for number, item in enumerate(items) if number % n != k])
+        items[:] = items[k::n]
     if "PYTEST_XDIST_WORKER" in os.environ:
         place = {f"tests/{name}.py": number for number, name in enumerate(LONGEST)}
         items.sort(key=lambda item: place.get(item.nodeid.partition("::")[0], len(LONGEST)))

@@ -2,6 +2,8 @@
 
     python tests/sweep_proofs.py --seeds 20 --rungs numpy,native            # a line for each proof that is not as it should be
     python tests/sweep_proofs.py --liars --batches 64,1000,full --nets mlp --jobs 8
+    python tests/sweep_proofs.py --rows light --seeds 2 --first-seed 14     # as scripts/nightly does: what takes seconds, with seeds of its own,
+    python tests/sweep_proofs.py --rows heavy --turn 7 --seeds 1            # and one of the rows that take minutes each
 
 It exits with 1 where a proof is not as it should be. MNIST's shapes are images made here, unless --data-dir has MNIST itself.
 """
@@ -49,6 +51,7 @@ OF_BATCHES = {
 OF_EPOCHS = {"ChangesTheRateEachEpoch", "CountsRunsAsSteps", "IgnoresWarmup", "KeepsItsFirstEpochsLength"}
 SHARES = 4  # of a row's liars, at most, that are proven side by side: for each its cases are made anew
 NARROW = 8  # channels of the autoencoder above batches of SMALL samples
+HEAVY = 3e9  # FLOPs of a training step from where on a row is heavy: the proofs of its two rungs take from ten seconds to half an hour of a core
 
 
 def images(samples: int = 60_000) -> Dataset:
@@ -141,6 +144,11 @@ class Row(NamedTuple):
     def __str__(self) -> str:
         return f"{self.data}, {self.net}, batch {self.batch or 'full'}"
 
+    def heavy(self, folder: Path | None) -> bool:
+        data = loaded(self.data, folder)
+        net, config = sized(self.net, data, self.batch)
+        return net.train_flops * config.batch(len(data.train_x)) >= HEAVY
+
 
 class Part(NamedTuple):
     """Proofs of a row with one seed: of some rungs, or of every `of`-th liar from number `first` on."""
@@ -194,6 +202,13 @@ def numbers(text: str) -> tuple[int | None, ...]:
     return tuple(None if word == "full" else int(word) for word in text.split(","))
 
 
+def share(text: str) -> tuple[int, int]:
+    k, n = text.split("/")
+    if not 0 <= int(k) < int(n):
+        raise ValueError(text)
+    return int(k), int(n)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nets", default=",".join(NETS))
@@ -202,17 +217,29 @@ def main() -> int:
     parser.add_argument("--batches", type=numbers, default=BATCHES, help="with commas between them; full is a full batch")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--rows", choices=("all", "light", "heavy"), default="all", help="by what a training step of them takes")
+    parser.add_argument("--turn", type=int, help="of these rows one alone, number TURN modulo how many there are")
     parser.add_argument("--rungs", default="numpy,native")
     parser.add_argument("--liars", action="store_true", help="liars in place of rungs")
     parser.add_argument("--large", action="store_true", help="the liars of large batches alone")
+    parser.add_argument(
+        "--share", type=share, default=(0, 1), metavar="K/N", help="every N-th liar alone, from number K on, counted from 0"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side, with a processor each")
     given = parser.parse_args()
 
     who = "large" if given.large else "liars" if given.liars else given.rungs
     rows = [Row(data, net, batch) for data in given.data.split(",") for net in given.nets.split(",") for batch in given.batches]
+    if given.rows != "all":
+        rows = [row for row in rows if row.heavy(given.data_dir) == (given.rows == "heavy")]
+    if given.turn is not None:
+        rows = [rows[given.turn % len(rows)]] if rows else []
+    if not rows:
+        parser.error(f"there are no {given.rows} rows among these nets, data sets and batches")
     seeds = range(given.first_seed, given.first_seed + given.seeds)
     shares = min(given.jobs, SHARES) if given.liars or given.large else 1
-    parts = [Part(row, seed, who, given.data_dir, first, shares) for row in rows for seed in seeds for first in range(shares)]
+    k, n = given.share
+    parts = [Part(row, seed, who, given.data_dir, k + n * first, n * shares) for row in rows for seed in seeds for first in range(shares)]
     todo, proofs = Counter(part.row for part in parts), dict.fromkeys(rows, 0)
     seconds, closest = dict.fromkeys(rows, 0.0), dict.fromkeys(rows, 0.0)
     made = wrong = 0

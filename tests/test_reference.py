@@ -24,6 +24,7 @@ from warpladder.ops.upsample2d import reference as upsample2d
 from warpladder.optimizers import Adam, AdamW
 from warpladder.order import Order
 from warpladder.params import places
+from warpladder.trainers import reference as trainer
 from warpladder.trainers.base import State
 from warpladder.trainers.reference import ReferenceTrainer
 
@@ -71,13 +72,26 @@ def test_linear_is_w_x_plus_b() -> None:
 
 
 @pytest.mark.parametrize(("k", "stride", "padding"), [(1, 1, 0), (3, 1, 1), (2, 2, 0), (3, 2, 2), (2, 3, 1), (4, 1, 3)])
-def test_conv2d(k: int, stride: int, padding: int) -> None:
-    x, w, b = normal(2, 2, 5, 4), normal(3, 2, k, k), normal(3)
+@pytest.mark.parametrize(("inputs", "outputs"), [(2, 3), (5, 2)], ids=["input unfolded", "output unfolded"])
+def test_conv2d(k: int, stride: int, padding: int, inputs: int, outputs: int) -> None:
+    x, w, b = normal(2, inputs, 5, 4), normal(outputs, inputs, k, k), normal(outputs)
     r = normal(*conv2d.forward(x, w, b, stride, padding).shape)
     dx, dw, db = conv2d.backward(x, w, r, stride, padding)
     assert same(dx, gradient(lambda v: float((conv2d.forward(v, w, b, stride, padding) * r).sum()), x))
     assert same(dw, gradient(lambda v: float((conv2d.forward(x, v, b, stride, padding) * r).sum()), w))
     assert same(db, gradient(lambda v: float((conv2d.forward(x, w, v, stride, padding) * r).sum()), b))
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(2, 3), (5, 2)])
+def test_conv2d_of_a_sample_has_the_same_bits_whatever_stands_beside_it(inputs: int, outputs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, w, b, dy = normal(7, inputs, 6, 6), normal(outputs, inputs, 3, 3), normal(outputs), normal(7, outputs, 4, 4)
+    y, (dx, dw, db) = conv2d.forward(x, w, b, 1, 0), conv2d.backward(x, w, dy, 1, 0)
+    monkeypatch.setattr(conv2d, "AT_ONCE", 1)  # a sample at a time
+    assert np.array_equal(conv2d.forward(x, w, b, 1, 0), y)
+    alone = conv2d.backward(x, w, dy, 1, 0)
+    assert np.array_equal(alone[0], dx)
+    assert same(alone[1], dw)
+    assert same(alone[2], db)
 
 
 def test_conv2d_is_a_cross_correlation() -> None:
@@ -191,6 +205,25 @@ def test_training_lowers_the_loss(net: Net) -> None:
     logs = [reference.run(Order(0, epoch, 10), 0, 3) for epoch in range(4)]
     assert logs[0].size.tolist() == [4, 4, 2]
     assert np.average(logs[-1].loss, weights=logs[-1].size) < np.average(logs[0].loss, weights=logs[0].size)
+
+
+@pytest.mark.parametrize("net", [nets.mlp((1, 8, 8)), nets.cnn((1, 8, 8)), nets.autoencoder((1, 4, 4))], ids=lambda n: n.name)
+def test_parts_add_up_to_a_batch(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = case(net, TrainConfig(), seed=3, samples=10)
+    reference = ReferenceTrainer(net, drawn.config, drawn.state)
+    reference.load(drawn.dataset)
+    x, y = reference.batch(np.arange(10))
+    loss, correct, gradient = reference.gradients(x, y)
+    parts = [reference.gradients(x[some], None if y is None else y[some], of=10) for some in (slice(0, 3), slice(3, 4), slice(4, 10))]
+    assert sum(part[0] for part in parts) == pytest.approx(loss, rel=1e-14)
+    assert sum(part[1] for part in parts) == correct
+    assert np.linalg.norm(sum(part[2] for part in parts) - gradient) <= 1e-14 * np.linalg.norm(gradient)
+    out = reference.activations(x)[-1]
+    monkeypatch.setattr(trainer, "SLICE_BYTES", 1)  # a sample at a time
+    assert [len(range(10)[some]) for some in trainer.slices(net, 10)] == [1] * 10
+    assert np.allclose(reference.through(x), out, rtol=1e-13, atol=1e-13)
+    half = reference.through(reference.through(x, last=2), 2)
+    assert np.array_equal(half, reference.through(x))
 
 
 def test_margins_find_the_switch() -> None:

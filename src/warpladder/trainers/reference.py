@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import math
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,10 +25,17 @@ from .base import State, StepLog, Trainer, check_fit, check_range
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
 
-SLICE = 256  # samples that predict takes at a time
+#: Of the largest activation of the samples that go through the layers together: of more, each layer would find its numbers out of the cache.
+SLICE_BYTES = 1 << 21
 
 #: Called with the number of each trained layer, and the gradient of what leaves the layer.
 Watch = Callable[[int, np.ndarray], None]
+
+
+def slices(net: Net, n: int) -> Iterator[slice]:
+    """Runs of the samples 0..n-1 that stay in the cache on their way through a net in float64."""
+    step = max(1, SLICE_BYTES // (8 * max(map(math.prod, net.shapes))))
+    return (slice(first, min(first + step, n)) for first in range(0, n, step))
 
 
 class ReferenceTrainer(Trainer):
@@ -48,7 +56,6 @@ class ReferenceTrainer(Trainer):
         their "sum". Some programs round a product twice, some once, and compilers leave out what a next step would round anyway.
     """
 
-    params: np.ndarray
     slots: dict[str, np.ndarray]
     step: int
 
@@ -58,6 +65,15 @@ class ReferenceTrainer(Trainer):
         self.net, self.config, self.precision, self.stores = net, config, named(precision), stores
         self.dataset: Dataset | None = None
         self.set_state(state)
+
+    @property
+    def params(self) -> np.ndarray:
+        """(param_count,) float64: the present parameters."""
+        return self._params
+
+    @params.setter
+    def params(self, values: np.ndarray) -> None:
+        self._params, self._named = values, views(self.net, values)
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
@@ -88,11 +104,26 @@ class ReferenceTrainer(Trainer):
 
     def activations(self, x: np.ndarray) -> list[np.ndarray]:
         """From samples (n, *in_shape) float64: what enters each layer, and last what leaves the net."""
-        named = views(self.net, self.params)
         out = [x]
-        for i, layer in enumerate(self.net.layers):
-            x, w = self._factors(layer, out[-1], named.get(f"{i}.weight"))
-            out.append(self._with_bias(layer, x, w, named.get(f"{i}.bias")))
+        for i in range(len(self.net.layers)):
+            out.append(self.leaving(i, out[-1]))
+        return out
+
+    def leaving(self, i: int, x: np.ndarray) -> np.ndarray:
+        """What leaves layer `i`, (n, *shape), where x (n, *shape) enters it, both float64."""
+        layer, named = self.net.layers[i], self._named
+        x, w = self._factors(layer, x, named.get(f"{i}.weight"))
+        return self._with_bias(layer, x, w, named.get(f"{i}.bias"))
+
+    def through(self, x: np.ndarray, first: int = 0, last: int | None = None) -> np.ndarray:
+        """What enters layer `last`, or leaves the net, where x (n, *shape) float64 enters layer `first`; a slice of the samples at a time."""
+        last = len(self.net.layers) if last is None else last
+        out = np.empty((len(x), *self.net.shapes[last]))
+        for some in slices(self.net, len(x)):
+            a = x[some]
+            for i in range(first, last):
+                a = self.leaving(i, a)
+            out[some] = a
         return out
 
     def _with_bias(self, layer: Layer, x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
@@ -119,10 +150,13 @@ class ReferenceTrainer(Trainer):
         """What leaves them."""
         return self._factors(layer, *given) if self.precision.stored else given
 
-    def gradients(self, x: np.ndarray, y: np.ndarray | None, watch: Watch | None = None) -> tuple[float, int, np.ndarray]:
+    def gradients(
+        self, x: np.ndarray, y: np.ndarray | None, watch: Watch | None = None, of: int | None = None
+    ) -> tuple[float, int, np.ndarray]:
         """Mean loss, number of correct samples (0 for MSELoss) and the loss's gradient (param_count,) at the present parameters.
 
-        x is (n, *in_shape) float64, y (n,) labels; MSELoss takes x for its target and ignores y.
+        x is (n, *in_shape) float64, y (n,) labels; MSELoss takes x for its target and ignores y. Where x is a part of `of` samples, loss and gradient
+        are what the part adds to the mean over all of them.
         """
         entering = self.activations(x)
         out = entering[-1]
@@ -132,8 +166,10 @@ class ReferenceTrainer(Trainer):
         else:
             target = x.reshape(out.shape)
             loss, correct, d = mse.forward(out, target), 0, mse.backward(out, target)
+        if of is not None and of != len(x):
+            loss, d = loss * (len(x) / of), d * (len(x) / of)
         flat = np.zeros(self.net.param_count)
-        w, dw = views(self.net, self.params), views(self.net, flat)
+        w, dw = self._named, views(self.net, flat)
         for i in reversed(range(self.net.first_trained, len(self.net.layers))):
             layer = self.net.layers[i]
             if watch is not None and f"{i}.bias" in w:
@@ -168,9 +204,8 @@ class ReferenceTrainer(Trainer):
         if x.shape[1:] != self.net.in_shape:
             raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
         out = np.empty((len(x), *self.net.out_shape))
-        for first in range(0, len(x), SLICE):
-            some = np.arange(first, min(first + SLICE, len(x)))
-            out[some] = self.activations(gather.rows(x, some, scale).astype(np.float64))[-1]
+        for some in slices(self.net, len(x)):
+            out[some] = self.through(gather.rows(x, np.arange(len(x))[some], scale).astype(np.float64))
         return out
 
     def memory(self) -> dict[str, int]:

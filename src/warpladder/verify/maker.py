@@ -21,7 +21,7 @@ from ..params import initial, places, views
 from ..precision import Precision, named
 from ..schedules import Constant
 from ..trainers.base import State
-from ..trainers.reference import ReferenceTrainer
+from ..trainers.reference import ReferenceTrainer, slices
 from .draws import Draw
 from .specimens import Case, Pool, Specimen, truth
 from .sums import Sums
@@ -251,11 +251,12 @@ class Maker:
         ys: list[np.ndarray] = []
         for _ in range(CANDIDATES):
             x, y = draw(self.rng, count)
-            keep = steady(reference, pixels(x, draw.scale).astype(np.float64), self.precision)
-            xs.append(x[keep])
-            ys.append(y[keep])
-            if sum(map(len, xs)) >= count:
-                return rounded, np.concatenate(xs)[:count], np.concatenate(ys)[:count]
+            for some in slices(self.net, count):  # no more are looked at than are wanted
+                keep = steady(reference, pixels(x[some], draw.scale).astype(np.float64), self.precision)
+                xs.append(x[some][keep])
+                ys.append(y[some][keep])
+                if sum(map(len, xs)) >= count:
+                    return rounded, np.concatenate(xs)[:count], np.concatenate(ys)[:count]
         raise TooManySwitches
 
     def _exact(self, state: State, count: int, draw: Draw) -> tuple[State, np.ndarray, np.ndarray]:
@@ -268,7 +269,7 @@ class Maker:
         seen = pixels(x, draw.scale).astype(np.float64)
         rounded = on_grid(self.net, state, seen, self.rng, self.precision)
         if coarse:
-            clear = decided(self.net, ReferenceTrainer(self.net, self.config, rounded).activations(seen)[-1], self.precision)
+            clear = decided(self.net, ReferenceTrainer(self.net, self.config, rounded).through(seen), self.precision)
             if np.count_nonzero(clear) < count:
                 raise Unfit("too few samples have a largest logit that rounding cannot change")
             x, y = x[clear][:count], y[clear][:count]

@@ -12,7 +12,7 @@ from ..data.dataset import Dataset
 from ..ops.update import reference as update
 from ..order import Order
 from ..trainers.base import State
-from ..trainers.reference import ReferenceTrainer
+from ..trainers.reference import ReferenceTrainer, slices
 from .sizes import sizes
 from .sums import Sums
 
@@ -105,11 +105,13 @@ def truth(
     """
     loss, correct, gradient = 0.0, 0, np.zeros(reference.net.param_count)
     for times in np.unique(counts):
-        some = counts == times
-        watch = None if sums is None else partial(sums.expect, some)
-        its_loss, its_correct, its_gradient = reference.gradients(x[some], y[some], watch)
-        share = times * np.count_nonzero(some) / counts.sum()
-        loss += float(share * its_loss)
-        correct += int(times) * its_correct
-        gradient += share * its_gradient
+        alike = np.flatnonzero(counts == times)
+        share = times * len(alike) / counts.sum()
+        for part in slices(reference.net, len(alike)):
+            some = alike[part]
+            watch = None if sums is None else partial(sums.expect, some, len(alike))
+            its_loss, its_correct, its_gradient = reference.gradients(x[some], y[some], watch, len(alike))
+            loss += float(share * its_loss)
+            correct += int(times) * its_correct
+            gradient += share * its_gradient
     return loss, correct, gradient

@@ -22,19 +22,31 @@ from ..ops import reference as layers
 from ..params import places
 from ..precision import Precision, named
 from ..trainers.base import State
-from ..trainers.reference import ReferenceTrainer
+from ..trainers.reference import ReferenceTrainer, slices
 from .bounds import apart, output_bound, products, roundings
 
 
 def steady(reference: ReferenceTrainer, x: np.ndarray, precision: str | Precision = "fp32") -> np.ndarray:
     """(n,) bool: which samples of x (n, *in_shape) float64 keep every switch, and their largest logit, out of rounding's reach."""
-    net = reference.net
-    entering = reference.activations(x)
-    out = np.ones(len(x), np.bool_)
+    out = np.zeros(len(x), np.bool_)
+    for some in slices(reference.net, len(x)):
+        out[some] = _steady(reference, x[some], precision)
+    return out
+
+
+def _steady(reference: ReferenceTrainer, x: np.ndarray, precision: str | Precision) -> np.ndarray:
+    """As `steady`, all samples at a time. One that comes too close to a switch is not followed to the layers behind it."""
+    net, clear = reference.net, np.arange(len(x))
+    out = np.zeros(len(x), np.bool_)
     for i, layer in enumerate(net.layers):
         if i > net.first_trained and layers.switches(layer):
-            out &= layers.margin(layer, entering[i]) > apart(precision, roundings(net, i), products(net, i, precision))
-    return out & decided(net, entering[-1], precision)
+            keep = layers.margin(layer, x) > apart(precision, roundings(net, i), products(net, i, precision))
+            clear, x = clear[keep], x[keep]
+            if not len(clear):
+                return out
+        x = reference.leaving(i, x)
+    out[clear] = decided(net, x, precision)
+    return out
 
 
 def decided(net: Net, out: np.ndarray, precision: str | Precision = "fp32") -> np.ndarray:
@@ -71,10 +83,11 @@ def on_grid(net: Net, state: State, x: np.ndarray, rng: np.random.Generator, pre
     ahead = [place for place in places(net) if len(place.shape) > 1 and switches and place.layer < switches[-1]]
     biases = {place.layer: place for place in places(net) if len(place.shape) == 1}
     unit = 0.25  # what enters the layer is a whole number of these
+    entering, at = x, 0  # and the layer's number
     for place in ahead:
         bias = biases[place.layer]
         w, b = state.params[place.start : place.stop], state.params[bias.start : bias.stop]
-        entering = ReferenceTrainer(net, TrainConfig(), State(params)).activations(x)[place.layer]
+        entering, at = ReferenceTrainer(net, TrainConfig(), State(params)).through(entering, at, place.layer), place.layer
         peak = np.abs(entering).max(initial=0) / unit
         size = math.sqrt(float(np.mean(w.astype(np.float64) ** 2)))
         grid = 2.0 ** math.ceil(math.log2(size)) if size > 0 else 1.0
@@ -85,7 +98,7 @@ def on_grid(net: Net, state: State, x: np.ndarray, rng: np.random.Generator, pre
             if peak * np.abs(whole).reshape(place.shape[0], -1).sum(axis=1).max() + np.abs(offset).max() <= 2.0**24:
                 if digits == 2.0**24:
                     break
-                sums = ReferenceTrainer(net, TrainConfig(), State(params)).activations(x)[place.layer + 1]
+                sums = ReferenceTrainer(net, TrainConfig(), State(params)).through(entering, at, at + 1)
                 if np.abs(sums).max(initial=0) / (unit * grid) + np.abs(offset).max() <= digits:
                     break
             grid *= 2

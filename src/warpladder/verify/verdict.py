@@ -90,8 +90,15 @@ def distance(got: np.ndarray, want: np.ndarray, scale: np.ndarray | None = None,
     float
         NaN where `got` has one; inf where there is a difference and nothing to measure it by.
     """
-    off = np.maximum(np.abs(np.asarray(got, np.float64) - want) - slack, 0) ** 2
-    size = np.asarray(want if scale is None else scale, np.float64) ** 2
+    off = np.asarray(
+        np.asarray(got, np.float64) - want
+    )  # and from here on in its place: a fresh array for each step would take longer than the steps
+    if np.any(slack):
+        np.abs(off, out=off)
+        off -= slack
+        np.maximum(off, 0, out=off)
+    np.square(off, out=off)
+    size = np.square(np.asarray(want if scale is None else scale, np.float64))
     worst = 0.0
     for numerator, own in zip(_sums(off), _sums(size), strict=True):
         denominator = np.maximum(own, own.mean())

@@ -61,15 +61,19 @@ class Witness(LayerwiseTrainer):
 def misfit(net: Net, dataset: Dataset, specimen: Specimen, precision: Precision, sums: Sums | None) -> tuple[str, list[np.ndarray]]:
     """Where a format that is not coarse does not come well within the bounds on this batch, a whole data set, empty where it does; and the gradient found.
 
-    sums : has been told the truth of the batch's terms; None where only the bound of the loss counts.
+    sums : has been told the truth of the batch's terms; None where only the bound of the loss counts. Where these alone say that the batch is not fit,
+        the witness, which takes longer, is not asked, and no gradient is found.
     """
+    bounds = update_bounds(net, specimen.size, precision)
+    if sums is not None and (beyond := sums.cancel(specimen.gradient, bounds, RESERVE)):
+        return f"plain {precision.name} code itself: {beyond}", []
     trainer = Witness(net, specimen.state.params, precision, sums)
     trainer.load(dataset)
     log = trainer.run(Order(0, 0, len(dataset.train_x), shuffle=False), 0, 1)
     gradient = trainer.state().slots["momentum_buffer"]
     beyond = _beyond(net, specimen, float(log.loss[0]), gradient, RESERVE, precision, sums is not None)
     if sums is not None and not beyond:
-        beyond = sums.unfit(specimen.gradient, update_bounds(net, specimen.size, precision), RESERVE)
+        beyond = sums.unfit(specimen.gradient, bounds, RESERVE)
     return f"plain {precision.name} code itself: {beyond}" if beyond else "", [gradient]
 
 

@@ -7,38 +7,55 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..relu.reference import STRUCTURAL
+from ..relu.reference import closest
 
 
 def forward(x: np.ndarray, kernel_size: int, stride: int) -> np.ndarray:
     """y[n, c, p, q] = the maximum of x[n, c, p s : p s + k, q s : q s + k]."""
-    return windows(x, kernel_size, stride).max(axis=-1)
+    first, *others = positions(x, kernel_size, stride)
+    y = first.copy()
+    for candidate in others:
+        np.maximum(y, candidate, out=y)
+    return y
 
 
 def backward(x: np.ndarray, kernel_size: int, stride: int, dy: np.ndarray) -> np.ndarray:
     """dx: each output's gradient goes to the winner of its window, the first among equals."""
-    winner = windows(x, kernel_size, stride).argmax(axis=-1)
-    n, c, p, q = np.indices(dy.shape)
+    first, *others = positions(x, kernel_size, stride)
+    number_type = np.min_scalar_type(kernel_size**2 - 1).type
+    best, winner = first.copy(), np.zeros(first.shape, number_type)
+    for number, candidate in enumerate(others, 1):
+        np.maximum(winner, (candidate > best) * number_type(number), out=winner)  # the numbers rise: the latest winner stands
+        np.maximum(best, candidate, out=best)
     dx = np.zeros_like(x)
-    np.add.at(dx, (n, c, p * stride + winner // kernel_size, q * stride + winner % kernel_size), dy)
+    for number, target in enumerate(positions(dx, kernel_size, stride)):
+        target += np.where(winner == number, dy, 0)
     return dx
 
 
 def margin(x: np.ndarray, kernel_size: int, stride: int) -> np.ndarray:
     """(n,): how far each sample's closest runner-up is from its winner, relative to the sample's root mean square.
 
-    Equals do not count (`STRUCTURAL`): they see equal pixels, a flat background say, and so does the gradient.
+    Equals do not count (`relu.reference.STRUCTURAL`): they see equal pixels, a flat background say, and so does the gradient.
     """
     if kernel_size == 1:
         return np.full(len(x), np.inf)
-    top = np.partition(windows(x, kernel_size, stride), kernel_size**2 - 2, axis=-1)[..., -2:]
-    gap = (top[..., 1] - top[..., 0]).reshape(len(x), -1)
+    first, *others = positions(x, kernel_size, stride)
+    best, second = first.copy(), np.full(first.shape, -np.inf)
+    for candidate in others:
+        np.maximum(second, np.minimum(best, candidate), out=second)
+        np.maximum(best, candidate, out=best)
+    gap = (best - second).reshape(len(x), -1)
     size = np.sqrt(np.mean(x.reshape(len(x), -1) ** 2, axis=1, keepdims=True))
-    relative = np.divide(gap, size, out=np.full(gap.shape, np.inf), where=gap > STRUCTURAL * size)
-    return relative.min(axis=1)
+    return closest(gap, size)
+
+
+def positions(x: np.ndarray, k: int, s: int) -> list[np.ndarray]:
+    """For each of the k k places in a window, row by row, what stands there in every window: views (n, c, oh, ow) of x."""
+    oh, ow = (x.shape[2] - k) // s + 1, (x.shape[3] - k) // s + 1
+    return [x[:, :, i : i + s * (oh - 1) + 1 : s, j : j + s * (ow - 1) + 1 : s] for i, j in np.ndindex(k, k)]
 
 
 def windows(x: np.ndarray, k: int, s: int) -> np.ndarray:
     """(n, c, oh, ow, k * k)."""
-    windows = np.lib.stride_tricks.sliding_window_view(x, (k, k), axis=(2, 3))[:, :, ::s, ::s]
-    return windows.reshape(*windows.shape[:4], k * k)
+    return np.stack(positions(x, k, s), axis=-1)

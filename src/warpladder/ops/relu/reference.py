@@ -25,5 +25,10 @@ def margin(x: np.ndarray) -> np.ndarray:
     """
     flat = np.abs(x.reshape(len(x), -1))
     size = np.sqrt(np.mean(flat**2, axis=1, keepdims=True))
-    relative = np.divide(flat, size, out=np.full(flat.shape, np.inf), where=flat > STRUCTURAL * size)
-    return relative.min(axis=1)
+    return closest(flat, size)
+
+
+def closest(distances: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """(n,): the smallest of each sample's distances (n, count), in units of its size (n, 1), of those that are not zero but for rounding; inf without any."""
+    nearest = np.where(distances > STRUCTURAL * size, distances, np.inf).min(axis=1, keepdims=True)
+    return np.divide(nearest, size, out=np.full(size.shape, np.inf), where=size > 0)[:, 0]
