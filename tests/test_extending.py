@@ -24,6 +24,7 @@ from avgpool2d import AvgPool2d
 from leakyrelu import LeakyReLU
 from strategies import case
 from test_docs import ROOT, code
+from test_verify import cases_once as cases_once  # a fixture
 from warpladder.bench.kept import Kept
 from warpladder.bench.task import Task
 from warpladder.emulator import why_not

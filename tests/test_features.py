@@ -18,6 +18,7 @@ import pytest
 
 import warpladder as wl
 from runs import AUTOENCODER, CNN, CONFIG, MLP, data
+from warpladder import gpu
 from warpladder.checkpoint import save
 from warpladder.errors import ConfigError, DataError, NetError, WarpladderError
 from warpladder.features import Extraction, extract, open_features, write_features
@@ -85,6 +86,23 @@ def test_every_rung_gives_the_same(runs, noise, rung, net):
     for layer in range(len(net.layers)):
         with layer_outputs(checkpoint, layer, rung) as outputs:
             assert close(outputs(noise.test_x, noise.scale), runs[net.name].features(noise.test_x, layer), 2 * (16 + 27))
+
+
+@pytest.mark.skipif(gpu.why_not() is None, reason="here the rung that trained can compute")
+def test_weights_of_a_gpu_name_a_rung_that_can_compute_here(runs, noise):
+    trained = replace(runs[MLP.name].checkpoint, rung="graph")
+    with (
+        pytest.raises(
+            WarpladderError, match=r"^rung 'graph' cannot run .*; another rung computes the same from these weights: --rung native"
+        ),
+        extract(trained, 1, noise),
+    ):
+        pass
+    with pytest.raises(WarpladderError, match="cannot run") as asked, extract(trained, 1, noise, "graph"):
+        pass
+    assert "another rung" not in str(asked.value), "who names a rung means it"
+    with extract(trained, 1, noise, "numpy") as found:
+        assert (np.concatenate(list(found.batches("test"))) == runs[MLP.name].features(noise.test_x, 1)).all()
 
 
 def test_no_samples_have_no_features(runs, noise):

@@ -13,6 +13,7 @@ from checkpoints import apart, together
 from runs import CNN, CONFIG, MLP, data
 from test_resume import crashed, same
 from test_verify import CODER
+from test_verify import cases_once as cases_once  # a fixture
 from warpladder import nets
 from warpladder.checkpoint.codec import decode, encode
 from warpladder.config import TrainConfig

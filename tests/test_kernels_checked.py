@@ -123,8 +123,9 @@ def test_kernels(mode: str, case: KernelCase, runs: Runs) -> None:
     assert "error" not in found, found["error"]
 
 
+@pytest.mark.slow
 def test_every_kernel_of_the_package_is_launched_by_some_case(runs: Runs) -> None:
-    launched = {name for case, found in runs[PLAIN, "day"].items() if case in BY_DAY for name in found.get("kernels", ())}
+    launched = {name for part in ("day", "slow") for found in runs[PLAIN, part].values() for name in found.get("kernels", ())}
     there = {name for file in (PACKAGE / "ops").rglob("*.cu") for name in names(source.read(file))}
     assert there - launched == set()
     assert {level.path for level in EVERY_LEVEL} >= set((PACKAGE / "gemm").rglob("*.cu"))

@@ -93,7 +93,10 @@ def restore(checkpoint: Checkpoint, rung: str | Rung | None = None) -> Trainer:
     if too_few_cores(checkpoint.net, config, chosen.options):  # it was trained on a larger machine
         chosen = chosen.but(threads=None)
     if reason := chosen.unsupported(checkpoint.net, config):
-        raise RungError(f"rung {chosen.name!r} cannot run net {checkpoint.net.name!r}: {reason}")
+        others = () if rung is not None else ("native", "numpy")
+        other = next((name for name in others if find(name).unsupported(checkpoint.net, config) is None), None)
+        way_out = f"; another rung computes the same from these weights: --rung {other}, in Python rung={other!r}" if other else ""
+        raise RungError(f"rung {chosen.name!r} cannot run net {checkpoint.net.name!r}: {reason}{way_out}")
     return chosen.build(checkpoint.net, config, to_state(converted(checkpoint, named(chosen.precision).element)))
 
 

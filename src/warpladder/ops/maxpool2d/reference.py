@@ -20,12 +20,13 @@ def forward(x: np.ndarray, kernel_size: int, stride: int) -> np.ndarray:
 
 
 def backward(x: np.ndarray, kernel_size: int, stride: int, dy: np.ndarray) -> np.ndarray:
-    """dx: each output's gradient goes to the winner of its window, the first among equals."""
+    """dx: each output's gradient goes to the winner of its window, the first among equals, or the first NaN."""
     first, *others = positions(x, kernel_size, stride)
     number_type = np.min_scalar_type(kernel_size**2 - 1).type
     best, winner = first.copy(), np.zeros(first.shape, number_type)
     for number, candidate in enumerate(others, 1):
-        np.maximum(winner, (candidate > best) * number_type(number), out=winner)  # the numbers rise: the latest winner stands
+        wins = (candidate > best) | (np.isnan(candidate) & ~np.isnan(best))
+        np.maximum(winner, wins * number_type(number), out=winner)  # the numbers rise: the latest winner stands
         np.maximum(best, candidate, out=best)
     dx = np.zeros_like(x)
     for number, target in enumerate(positions(dx, kernel_size, stride)):
