@@ -502,6 +502,7 @@ def test_peak_memory_counts_the_data_once(net):
     assert 0.98 * pixels_and_labels <= sizes[1] - sizes[0] < 2.5 * pixels_and_labels
 
 
+@pytest.mark.slow
 def test_every_rung_and_peer_climbs(tmp_path):
     here = [rung for rung in HERE if rung in LADDER]
     net = nets.mlp10((1, 4, 4), 3)

@@ -173,6 +173,7 @@ DOT_LAUNCH = (
 )
 
 
+@pytest.mark.slow
 @emulated
 def test_faults_are_shown_with_their_lines_and_causes_before_consequences(run: Run, tmp_path: Path) -> None:
     (tmp_path / "dot.cu").write_text(DOT)

@@ -75,6 +75,7 @@ def test_an_edit_of_comments_docstrings_and_lines_compiles_nothing(copy: Path) -
     assert run(copy) == "21 1\n"
 
 
+@pytest.mark.slow
 def test_a_change_in_a_file_outside_the_package_is_seen(copy: Path) -> None:
     """The folder's hash does not know it, and bytecode without its constants is the same."""
     mine = copy.parent / "mine.py"
@@ -85,6 +86,7 @@ def test_a_change_in_a_file_outside_the_package_is_seen(copy: Path) -> None:
         assert run(copy, "import mine", PYTHONDONTWRITEBYTECODE="1") == said
 
 
+@pytest.mark.slow
 def test_functions_of_one_name_keep_their_own_code(copy: Path) -> None:
     """numba's index knows bytecode, not constants: two functions of one name in one file must not share it."""
     (copy / "ops" / "probe_twins.py").write_text(
@@ -121,6 +123,7 @@ def test_without_a_place_for_it_everything_works(copy: Path) -> None:
     assert said.count("cannot be kept") == 1
 
 
+@pytest.mark.slow
 def test_files_of_different_processes_have_different_names(copy: Path) -> None:
     run(copy)
     code = "import warpladder.ops.probe_outer as p; p.outer(1.5); from warpladder.ops.compiled import PROCESS; print(PROCESS)"

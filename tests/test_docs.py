@@ -88,6 +88,7 @@ def test_the_python_of_the_readme_runs_as_written(tmp_path, monkeypatch):
         exec(compile(block, "README.md", "exec"), names)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_climbs")
 def test_the_python_of_its_page_runs_as_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -43,9 +43,11 @@ SQUARES = TrainConfig(batch_size=4, momentum=0.9, nesterov=True, weight_decay=5e
     [
         *(("numpy:precision=fp64", net, SQUARES) for net in (PERCEPTRON, CONVOLUTION, CODER)),
         ("numpy:precision=fp64", PERCEPTRON, ADAM),
-        *((rung, net, SQUARES) for rung in ("loops:precision=fp64", "numpy:sums=fp64") for net in (PERCEPTRON, CONVOLUTION)),
-        ("numpy:sums=fp64", PERCEPTRON, ADAM),
-        *(("torch:precision=fp64", net, config) for net, config in ((PERCEPTRON, ADAM), (CONVOLUTION, SQUARES))),
+        *((rung, PERCEPTRON, SQUARES) for rung in ("loops:precision=fp64", "numpy:sums=fp64")),
+        *(pytest.param(rung, CONVOLUTION, SQUARES, marks=pytest.mark.slow) for rung in ("loops:precision=fp64", "numpy:sums=fp64")),
+        pytest.param("numpy:sums=fp64", PERCEPTRON, ADAM, marks=pytest.mark.slow),
+        pytest.param("torch:precision=fp64", PERCEPTRON, ADAM, marks=pytest.mark.slow),
+        ("torch:precision=fp64", CONVOLUTION, SQUARES),
     ],
     ids=lambda each: getattr(each, "name", each) if not isinstance(each, TrainConfig) else type(each.optimizer).__name__,
 )

@@ -49,8 +49,6 @@ RISING = sorted(CASES, key=says)
 BY_DAY = frozenset(
     {SIZE.sub("", case.name): case.name for case in RISING}.values()
 )  # of what differs in size alone, the one that shows most
-#: One case of BY_DAY for each segment and the layers, the loss or the optimizer that it computes.
-SHORT = frozenset({re.split(r" ?\(| \d", case.name)[0]: case.name for case in RISING if case.name in BY_DAY}.values())
 PLAIN = "fast forward"
 MODES = (PLAIN, "check forward", "fast reverse", "fast random")
 PACKAGE = Path(warpladder.__file__).parent
@@ -61,10 +59,10 @@ Outcome = dict[str, dict[str, Any]]
 
 def turn(mode: str, case: KernelCase) -> str:
     """Who runs this: "day" is scripts/test, "slow" .ci/run, "nightly" scripts/nightly."""
-    checked, by_day = mode == "check forward", case.name in BY_DAY
-    if mode == "fast random" or (checked and not by_day):
+    by_day = case.name in BY_DAY
+    if mode == "fast random" or (mode == "check forward" and not by_day):
         return "nightly"
-    return "day" if case.name in (SHORT if checked else BY_DAY) else "slow"
+    return "day" if by_day and mode != "check forward" else "slow"
 
 
 MARKS = {"day": [], "slow": [pytest.mark.slow], "nightly": [pytest.mark.nightly]}

@@ -80,6 +80,7 @@ def test_one_wrong_number_is_enough() -> None:
         prove(DEVICE, OneNumber("liar", "", 1, (32, 32), (32, 32)), 63, 76, 92, kind="positive")
 
 
+@pytest.mark.slow
 def test_the_command_on_the_emulator(tmp_path, capsys):
     out = tmp_path / "sgemm.json"
     assert main(["gemm", "--size", "36", "--device", "emulated", "--out", str(out)]) == 0

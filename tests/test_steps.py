@@ -140,7 +140,11 @@ def test_steps_of_the_zoo(rung: Rung, net: Net) -> None:
 
 
 @pytest.mark.parametrize("rung", TEMPLATED, ids=lambda rung: rung.name)
-@pytest.mark.parametrize("net", [nets.mlp((1, 8, 8)), nets.cnn((1, 8, 8)), nets.autoencoder((1, 8, 8))], ids=lambda net: net.name)
+@pytest.mark.parametrize(
+    "net",
+    [nets.mlp((1, 8, 8)), nets.cnn((1, 8, 8)), pytest.param(nets.autoencoder((1, 8, 8)), marks=pytest.mark.slow)],
+    ids=lambda net: net.name,
+)
 def test_steps_of_kernels_with_instances(rung: Rung, net: Net) -> None:
     if rung.base.name.startswith("tensor") and net.name != "mlp":
         pytest.skip("it has no products for Conv2d")

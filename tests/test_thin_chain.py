@@ -184,7 +184,9 @@ def _trained(drawn: Case, device: EmulatedDevice) -> bytes:
         return bits(trainer.state()) + log.loss.tobytes() + log.correct.tobytes()
 
 
-@pytest.mark.parametrize("net", [*NETS[:2], nets.mlp((1, 5, 5))], ids=lambda net: net.name)
+@pytest.mark.parametrize(
+    "net", [*(pytest.param(net, marks=pytest.mark.slow) for net in NETS[:2]), nets.mlp((1, 5, 5))], ids=lambda net: net.name
+)
 def test_every_order_of_threads_gives_the_same_bits_and_the_checker_is_silent(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(many, "SLAB", 4)
     for few in (1000, 2):

@@ -148,14 +148,15 @@ def test_honest_trainers_pass(build, net, batch):
     assert all(count > 0 for count in verdict.checks.values())
 
 
-#: The autoencoder is proven at its whole width on one rung, in .ci/run, and on the others in the nightly run.
+def proven_by(rung: Rung, net: Net) -> list[pytest.MarkDecorator]:
+    """Who runs a proof: of the perceptrons scripts/test the mlp and .ci/run the others; of the autoencoder at its whole width .ci/run one rung, the night all."""
+    if net is strategies.ZOO[-1]:
+        return [pytest.mark.slow if rung.name == "native" else pytest.mark.nightly]
+    return [pytest.mark.slow] if net.name in ("softmax", "mlp10") else []
+
+
 RUNGS_AND_NETS = [
-    pytest.param(
-        rung,
-        net,
-        id=f"{rung.name}-{net.name}",
-        marks=[pytest.mark.slow if rung.name == "native" else pytest.mark.nightly] if net is strategies.ZOO[-1] else [],
-    )
+    pytest.param(rung, net, id=f"{rung.name}-{net.name}", marks=proven_by(rung, net))
     for rung in HERE + CPU_PEERS
     for net in (*strategies.ZOO, strategies.NARROW)
 ]  # fmt: skip
@@ -287,7 +288,9 @@ def test_every_rung_and_peer_is_proven_on_full_batches_without_any_setting(rung:
     assert verdict.passed, verdict.reason
 
 
-@pytest.mark.parametrize("make", nets.ZOO[:4], ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make", [pytest.param(make, marks=[pytest.mark.slow] * (make is not nets.cnn)) for make in nets.ZOO[:4]], ids=lambda make: make.__name__
+)
 def test_the_nets_of_the_ladder_are_proven_at_full_size(make):
     net = make()
     verdict = verify(honest, net, TrainConfig(batch_size=None if net.name == "mlp10" else 64))

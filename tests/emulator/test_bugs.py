@@ -42,6 +42,7 @@ def ends() -> dict[str, dict]:
     return {end["name"]: end for end in map(json.loads, run.stdout.splitlines())}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.asan], ids=lambda bug: bug.name)
 def test_asan_stops_at_it(bug: Bug, ends):
     end = ends[bug.name]

@@ -19,12 +19,14 @@ def test_results_are_numpys_and_nothing_is_reported(mode, run):
     every_order(mode, run)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not locals.comparable(), reason="g++ 12 can fill local variables")
 @pytest.mark.parametrize("run", CASES, ids=lambda run: run.__name__)
 def test_no_result_depends_on_local_variables_without_a_value(run):
     run(Bench(EmulatedDevice("fast", local="pattern")))
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_asan_finds_nothing():
     done = asan.run([correct_samples.__file__, "asan"])
