@@ -61,14 +61,14 @@ def test_damaged_files_are_made_anew(home: Path) -> None:
     assert run(home)[:3] == [wanted[0], "False", "False"]
 
 
-@pytest.mark.slow  # what `versions` says of a processor is in the key, as its test below shows
+@pytest.mark.nightly  # what `versions` says of a processor is in the key, as its test below shows
 def test_another_processor_has_files_of_its_own(home: Path) -> None:
     run(home)
     assert run(home, NUMBA_CPU_NAME="haswell", NUMBA_CPU_FEATURES="")[2] == "True"
     assert run(home)[2] == "False"
 
 
-@pytest.mark.slow  # test_compiled.py shows it with less to compile
+@pytest.mark.nightly  # test_compiled.py shows it with less to compile
 def test_without_a_place_to_write_it_trains_all_the_same(home: Path, tmp_path: Path) -> None:
     blocked = tmp_path / "a_file"
     blocked.write_text("")

@@ -1,4 +1,4 @@
-"""What scripts/nightly asks for: its steps are commands that stand-ins write down here; that the commands themselves start, .ci/run shows."""
+"""What scripts/nightly asks for: its steps are commands that stand-ins write down here; `scripts/nightly 1000` shows that the commands themselves start."""
 
 from __future__ import annotations
 

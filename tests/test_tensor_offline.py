@@ -40,8 +40,14 @@ INSTRUCTIONS = {
 }
 
 
-@pytest.mark.parametrize("precision", FORMATS)
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", pytest.param("sm_100", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("arch", "precision"),
+    [
+        pytest.param(arch, precision, marks=[] if arch == "sm_80" or (arch, precision) == ("sm_90", "fp32") else [pytest.mark.nightly])
+        for arch in ("sm_80", "sm_90", "sm_100")
+        for precision in FORMATS
+    ],
+)
 def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(
     arch: str, precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

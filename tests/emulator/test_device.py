@@ -217,7 +217,7 @@ def test_launches_work_in_a_child_process(device):
     assert os.waitpid(child, 0)[1] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_portable_switch_of_stacks_computes_the_same():
     """What other processors use in the place of the x86-64 assembly."""
     code = (
