@@ -19,7 +19,7 @@ import made_up_sets
 from warpladder.report.reproduction.files import write_pictures
 from warpladder.report.reproduction.page import write_page
 from warpladder.reproduce import NAMES, Course, Watcher, definition
-from warpladder.reproduce.definition import Definition
+from warpladder.reproduce.definition import UNMEASURED, Definition
 from warpladder.results import RungResult
 from warpladder.results.reproduction import Reproduction
 
@@ -84,7 +84,7 @@ def unexplained(found: Reproduction, report: Definition) -> list[str]:
     for section, told in zip(found.sections, report.sections, strict=True):
         for table, rows in zip(section.tables, told.tables, strict=False):  # behind them stand tables of launches
             for row, asked in zip(table.rows, rows.rows, strict=True):
-                if asked.here and not row.reason and all(value.here is None for value in row.values):
+                if asked.here not in ("", UNMEASURED) and not row.reason and all(value.here is None for value in row.values):
                     out.append(f"{found.report}, {table.title}, {' '.join(row.label)}: neither figure nor reason")
     return out
 
