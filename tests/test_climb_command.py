@@ -111,7 +111,10 @@ def test_an_error_nobody_foresaw_keeps_its_traceback_and_what_was_found(monkeypa
 
 @pytest.mark.parametrize(
     ("signum", "code"),
-    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow), (signal.SIGKILL, -9)],
+    [
+        (signal.SIGINT, 130),
+        *(pytest.param(signum, code, marks=pytest.mark.slow) for signum, code in ((signal.SIGTERM, 143), (signal.SIGKILL, -9))),
+    ],
     ids=lambda each: str(each),
 )
 def test_a_climb_that_is_stopped_leaves_a_file_and_a_page_that_say_so(signum, code, tmp_path):

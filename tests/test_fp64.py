@@ -43,7 +43,8 @@ SQUARES = TrainConfig(batch_size=4, momentum=0.9, nesterov=True, weight_decay=5e
     [
         *(("numpy:precision=fp64", net, SQUARES) for net in (PERCEPTRON, CONVOLUTION, CODER)),
         ("numpy:precision=fp64", PERCEPTRON, ADAM),
-        *((rung, PERCEPTRON, SQUARES) for rung in ("loops:precision=fp64", "numpy:sums=fp64")),
+        pytest.param("loops:precision=fp64", PERCEPTRON, SQUARES, marks=pytest.mark.slow),
+        ("numpy:sums=fp64", PERCEPTRON, SQUARES),
         *(pytest.param(rung, CONVOLUTION, SQUARES, marks=pytest.mark.slow) for rung in ("loops:precision=fp64", "numpy:sums=fp64")),
         pytest.param("numpy:sums=fp64", PERCEPTRON, ADAM, marks=pytest.mark.slow),
         pytest.param("torch:precision=fp64", PERCEPTRON, ADAM, marks=pytest.mark.slow),

@@ -61,7 +61,11 @@ def test_killed_runs_go_on_to_the_same_bits(tmp_path, optimizer):
 
 @pytest.mark.parametrize(
     ("fault", "count", "shows"),
-    [(LOST_MOMENTUM, 4, "params"), (REPEATED_STEP, 4, "params"), (WRITTEN_IN_PLACE, 12, "whole safetensors file")],
+    [
+        (LOST_MOMENTUM, 4, "params"),
+        pytest.param(REPEATED_STEP, 4, "params", marks=pytest.mark.slow),
+        pytest.param(WRITTEN_IN_PLACE, 12, "whole safetensors file", marks=pytest.mark.slow),
+    ],
     ids=["lost momentum", "a repeated step", "written in place"],
 )
 def test_a_fault_in_resuming_is_noticed(tmp_path, fault, count, shows):

@@ -324,6 +324,7 @@ def test_what_differs_between_machines_is_listed():
 # What drawing needs.
 
 
+@pytest.mark.slow
 def test_a_home_that_is_empty_or_cannot_be_written_changes_nothing(tmp_path):
     (tmp_path / "matplotlibrc").write_text("font.size: 40\nlines.linewidth: 9\n")
     code = "import sys; from climbs import example; from warpladder.report.page import page; sys.stdout.write(page(example()))"

@@ -28,6 +28,9 @@ from warpladder.trainers.reference import ReferenceTrainer
 
 rungs = pytest.mark.parametrize("rung", HERE, ids=lambda rung: rung.name)
 
+#: Rungs that have the kernels of naive or tiled, and another way of bringing samples.
+FEEDS = ("streamed-emulated", "resident-emulated")
+
 #: A rate at which a step's update dwarfs the weights, so that an error in it cannot hide behind them.
 RATE = 64.0
 
@@ -132,8 +135,14 @@ def clear_of_switches(net: Net, config: TrainConfig, samples: int) -> Case:
     return replace(drawn, dataset=chosen, order=replace(drawn.order, n=samples))
 
 
-@rungs
-@pytest.mark.parametrize("net", ZOO, ids=lambda net: net.name)
+@pytest.mark.parametrize(
+    ("rung", "net"),
+    [
+        pytest.param(rung, net, id=f"{net.name}-{rung.name}", marks=[pytest.mark.slow] * (net is ZOO[-1] and rung.name in FEEDS))
+        for net in ZOO
+        for rung in HERE
+    ],
+)
 def test_steps_of_the_zoo(rung: Rung, net: Net) -> None:
     config = TrainConfig(batch_size=2, learning_rate=1e-5, momentum=0.9, nesterov=True, weight_decay=1e-2)
     assert compare_epoch(rung, clear_of_switches(net, config, samples=3)) == 2

@@ -250,6 +250,7 @@ def test_ptx_is_told_from_fences() -> None:
     assert changed == 'emu_no_body("PTX mov.u32", __FILE__, __LINE__)\n;\nint z;'
 
 
+@pytest.mark.slow
 @emulated
 def test_constants_in_a_file_of_launches(run: Run, tmp_path: Path) -> None:
     np.save(tmp_path / "taps.npy", np.array([0, 2, 0], np.float32))
