@@ -227,8 +227,6 @@ def busy_now() -> tuple[float | None, float]:
 
 PEAK_RSS = """
 import sys
-from crowd import PROCESSES, crowd
-
 from warpladder import data, nets, train, TrainConfig
 mnist = data.load("mnist", data_dir=sys.argv[2] or None, progress=False)
 train(nets.mlp(), mnist, TrainConfig(epochs=1), rung=sys.argv[1])

@@ -13,7 +13,7 @@
 #include "mma.cuh"
 #include "warp.cuh"
 
-// What a number becomes: two halves of 16 bits, or one number rounded to tf32 or to bf16.
+// Formats of a factor's numbers on tensor cores: each as two halves of 16 bits, or rounded to tf32, or to bf16.
 enum { SPLIT = 0, TF32 = 1, BF16 = 2 };
 
 constexpr int DEPTH = 32;  // terms in a panel

@@ -33,7 +33,7 @@ def target() -> tuple[str, str]:
 
 
 def versions() -> str:
-    """What of the compiler decides the machine code: numba's and llvmlite's versions, as they are installed, the target, and settings in the environment."""
+    """A text that differs wherever machine code may: the installed versions of numba and llvmlite, the target, and settings in the environment."""
     from importlib.metadata import version
 
     settings = {name: os.environ[name] for name in SETTINGS if name in os.environ}

@@ -1,4 +1,4 @@
-"""What is found in a climb's results: figures, curves, and from which size on one rung is faster than another."""
+"""Figures and curves of a climb's results, and the size from which on one rung is faster than another."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def _rate(results: Results, result: RungResult) -> Value | None:
     return None if result.timing is None else Value(here=result.timing.samples_per_second)
 
 
-#: What is known of a rung in a climb, by name, in base units.
+#: Measures of a rung in a climb, by name, in base units.
 MEASURES: dict[str, Any] = {
     "epoch_seconds": lambda results, result: _timed(result, 1.0),
     "train_seconds": lambda results, result: _timed(result, float(results.epochs)),

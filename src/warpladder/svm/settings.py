@@ -15,7 +15,8 @@ METHODS = ("auto", "sklearn", "blocks")
 #: What products are computed in.
 PRECISIONS = ("float64", "float32")
 
-#: What is done to features first: "standard" brings each to mean 0 and deviation 1, as scikit-learn's StandardScaler; "none" leaves them as they are.
+#: Ways to scale features before a machine is fitted: "standard" brings each to mean 0 and deviation 1, as scikit-learn's
+#: StandardScaler; "none" leaves them as they are.
 SCALINGS = ("standard", "none")
 
 #: Where the kernel's matrix is computed.

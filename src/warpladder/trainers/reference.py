@@ -25,7 +25,7 @@ from .base import State, StepLog, Trainer, check_fit, check_range
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
 
-#: Of the largest activation of the samples that go through the layers together: of more, each layer would find its numbers out of the cache.
+#: Bytes of the largest activation of those samples that go through the layers together: with more, each layer would find its numbers out of the cache.
 SLICE_BYTES = 1 << 21
 
 #: Called with the number of each trained layer, and the gradient of what leaves the layer.

@@ -90,9 +90,8 @@ def distance(got: np.ndarray, want: np.ndarray, scale: np.ndarray | None = None,
     float
         NaN where `got` has one; inf where there is a difference and nothing to measure it by.
     """
-    off = np.asarray(
-        np.asarray(got, np.float64) - want
-    )  # and from here on in its place: a fresh array for each step would take longer than the steps
+    # each step writes into this array: a fresh one for each would take longer than the steps
+    off = np.asarray(np.asarray(got, np.float64) - want)
     if np.any(slack):
         np.abs(off, out=off)
         off -= slack

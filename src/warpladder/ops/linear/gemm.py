@@ -9,7 +9,7 @@ from ..chain import Slice, Subgraph
 from ..kernels import Launches
 from ..segments import Operands, Segment
 from . import short
-from .products import BiasGradient, Product, add_gradients
+from .products import BiasGradient, Product
 from .thin import MOST, Thin
 
 
@@ -60,12 +60,7 @@ class Wide:
         bias, slabs = self.bias.launch(n)
         found: Launches = [bias]
         product, parts = self.dw.product(n, t.dy, t.x, t.dw)
-        gradients: Launches = [product]
-        if parts > 1 or slabs > 1:
-            gradients.append(
-                add_gradients(self.device, (self.dw.parts, t.dw, parts, t.dw.size), (self.bias.sums, t.db, slabs, self.outputs))
-            )
-        found += self.dw.plan.mark(gradients)
+        found += self.dw.plan.mark(self.bias.behind(product, self.dw.parts, parts, slabs))
         if t.dx is not None:
             found += self.dx.launches(n, t.dy, t.w, t.dx)
         return found

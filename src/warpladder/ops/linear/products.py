@@ -56,14 +56,18 @@ class Product:
         if parts == 1:
             return [launch]
         m, n, _ = self.shape(samples)
-        add = self.device.kernel(GEMM, "add_parts")
-        adding = add.bind(ceil_div(m * n, THREADS), THREADS, self.parts, bias, c, parts, m * n, n, int(rectify))
-        return self.plan.mark([launch, adding])
+        return self.plan.mark([launch, add_parts(self.device, self.parts, parts, bias, c, m, n, rectify)])
 
 
 def _how(along: bool, width: int) -> str:
     """How a panel is copied: across, four numbers at a time where every row begins on a boundary of 16 bytes."""
     return "ALONG" if along else "ACROSS" if width % 4 else "ACROSS_BY_4"
+
+
+def add_parts(device: Device, sums: Array | None, parts: int, bias: Array | None, c: Array, m: int, n: int, rectify: bool) -> Launch:
+    """Adds up sums (parts, m, n) of a product, with bias (n,) where there is one, then max(., 0) where `rectify`, and writes c (m, n)."""
+    kernel = device.kernel(GEMM, "add_parts")
+    return kernel.bind(ceil_div(m * n, THREADS), THREADS, sums, bias, c, parts, m * n, n, int(rectify))
 
 
 class BiasGradient:
@@ -85,7 +89,7 @@ class BiasGradient:
     """
 
     def __init__(self, owner: OnDevice, t: Buffers, rectify: bool) -> None:
-        self.buffers, self.rectify = t, rectify
+        self.device, self.buffers, self.rectify = owner.device, t, rectify
         capacity, self.outputs = t.dy.shape
         self.kernel = owner.device.kernel(GEMM, "rectify_gradient")
         processors = owner.device.limits.multiprocessors
@@ -99,6 +103,13 @@ class BiasGradient:
         grid = ceil_div(self.outputs, 32), slabs
         sums = t.db if slabs == 1 else self.sums
         return self.kernel.bind(grid, THREADS, t.dy, t.y if self.rectify else None, sums, n, self.outputs, slab), slabs
+
+    def behind(self, product: Launch, sums: Array | None, parts: int, slabs: int) -> Launches:
+        """The product that makes dw, and where it leaves dw as sums (parts, *dw.shape), or `launch` db in several slabs, the launch that adds both up."""
+        t = self.buffers
+        if parts == slabs == 1:
+            return [product]
+        return [product, add_gradients(self.device, (sums, t.dw, parts, t.dw.size), (self.sums, t.db, slabs, self.outputs))]
 
 
 def add_gradients(

@@ -7,7 +7,7 @@ from ...nets import ReLU
 from ..chain import Slice, Subgraph
 from ..kernels import Launches
 from ..segments import Operands, Segment
-from .products import BiasGradient, add_gradients
+from .products import BiasGradient
 from .tensor_products import FORMATS, TensorProduct
 
 
@@ -19,7 +19,6 @@ class TensorLinear(Segment):
         t, precision = operands.buffers, subgraph.precision
         self.rectify = isinstance(subgraph.layers[-1], ReLU)
         (capacity, inputs), outputs = t.x.shape, t.y.shape[1]
-        self.outputs = outputs
         self.y = TensorProduct(self, lambda n: (n, outputs, inputs), capacity, True, True, precision)
         if t.dy is not None:
             self.bias = BiasGradient(self, t, self.rectify)
@@ -39,7 +38,5 @@ class TensorLinear(Segment):
         t, n = self.buffers, part.n
         bias, slabs = self.bias.launch(n)
         product, parts = self.dw.product(n, t.dy, t.x, t.dw)
-        found: Launches = [bias, product]
-        if parts > 1 or slabs > 1:
-            found.append(add_gradients(self.device, (self.dw.parts, t.dw, parts, t.dw.size), (self.bias.sums, t.db, slabs, self.outputs)))
+        found: Launches = [bias, *self.bias.behind(product, self.dw.parts, parts, slabs)]
         return found if t.dx is None else [*found, *self.dx.launches(n, t.dy, t.w, t.dx)]

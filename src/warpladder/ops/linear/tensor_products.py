@@ -13,7 +13,7 @@ from ...device.occupancy import blocks_per_multiprocessor
 from ...peaks import RATES, TENSOR
 from ..busy import BYTES, LAUNCH, MOST
 from ..kernels import Launches, OnDevice, ceil_div
-from .products import GEMM, THREADS
+from .products import add_parts
 
 SOURCE = Path(__file__).with_name("tensor.cu")
 
@@ -183,5 +183,4 @@ class TensorProduct:
         if parts == 1:
             return [launch]
         m, n, _ = self.shape(samples)
-        add = self.device.kernel(GEMM, "add_parts")
-        return [launch, add.bind(ceil_div(m * n, THREADS), THREADS, self.parts, bias, c, parts, m * n, n, int(rectify))]
+        return [launch, add_parts(self.device, self.parts, parts, bias, c, m, n, rectify)]
