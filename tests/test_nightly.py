@@ -107,6 +107,14 @@ def test_heavy_rows_and_the_shares_of_liars_take_turns_that_meet() -> None:
     assert len(heavy) % 2 == 1  # else half of the liars' shares, which are eight, would never meet half of the rows
 
 
+def test_a_row_of_small_batches_has_no_liars_of_large_ones() -> None:
+    command = [sys.executable, "tests/sweep_proofs.py", "--large", "--nets", "softmax", "--data", "digits", "--seeds", "1", "--batches"]
+    small = subprocess.run([*command, "7"], cwd=ROOT, capture_output=True, text=True)
+    assert small.returncode == 0 and "nothing to prove" in small.stdout, small.stdout + small.stderr
+    large = subprocess.run([*command, "255"], cwd=ROOT, capture_output=True, text=True)
+    assert large.returncode == 0 and re.search(r"^[1-9]\d* proofs, 0 not as they should be$", large.stdout, re.M), large.stdout + large.stderr
+
+
 def selected(*arguments: str) -> set[str]:
     """Names of the tests of a file that pytest would run."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only", "tests/test_imports.py", *arguments]
