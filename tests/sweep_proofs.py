@@ -237,7 +237,9 @@ def main() -> int:
     if not rows:
         parser.error(f"there are no {given.rows} rows among these nets, data sets and batches")
     if given.large and all(row.batch is not None and row.batch <= SMALL for row in rows):
-        print(f"{', '.join(map(str, rows))}: liars of large batches are honest with {SMALL} samples and fewer, so there is nothing to prove")
+        print(
+            f"{', '.join(map(str, rows))}: liars of large batches are honest with {SMALL} samples and fewer, so there is nothing to prove"
+        )
         return 0
     seeds = range(given.first_seed, given.first_seed + given.seeds)
     shares = min(given.jobs, SHARES) if given.liars or given.large else 1

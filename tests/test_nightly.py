@@ -112,7 +112,9 @@ def test_a_row_of_small_batches_has_no_liars_of_large_ones() -> None:
     small = subprocess.run([*command, "7"], cwd=ROOT, capture_output=True, text=True)
     assert small.returncode == 0 and "nothing to prove" in small.stdout, small.stdout + small.stderr
     large = subprocess.run([*command, "255"], cwd=ROOT, capture_output=True, text=True)
-    assert large.returncode == 0 and re.search(r"^[1-9]\d* proofs, 0 not as they should be$", large.stdout, re.M), large.stdout + large.stderr
+    assert large.returncode == 0 and re.search(r"^[1-9]\d* proofs, 0 not as they should be$", large.stdout, re.M), (
+        large.stdout + large.stderr
+    )
 
 
 def selected(*arguments: str) -> set[str]:
