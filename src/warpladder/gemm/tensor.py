@@ -149,12 +149,12 @@ TENSOR_LEVELS: tuple[TensorLevel, ...] = (
         tile=(128, 128), warp=(64, 32), copied=4, read=2, threads=256,
     ),
     Stored16(
-        "ring", "factors stored in bf16: four stages copied ahead, ldmatrix", named("bf16"),
-        tile=(128, 256), warp=(64, 64), copied=2, read=2, threads=256, shared=4 * _stage(2, 32, 128, 256),
+        "ring", "factors stored in bf16: stages copied ahead, ldmatrix", named("bf16"),
+        tile=(128, 256), warp=(64, 64), copied=2, read=2, threads=256, shared=3 * _stage(2, 64, 128, 256),
     ),
     ByWidth(
         "ring_tf32", "the same in tf32, from floats as they lie in memory", named("tf32"),
-        tile=(128, 256), warp=(64, 64), copied=4, read=4, threads=256, shared=4 * _stage(4, 16, 128, 256),
+        tile=(128, 256), warp=(64, 64), copied=4, read=4, threads=256, shared=3 * _stage(4, 32, 128, 256),
     ),
     Split(
         "split", "two halves for a float, three products, sums in registers", named("fp32"),
