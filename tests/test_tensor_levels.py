@@ -18,7 +18,8 @@ from warpladder.gemm import cublas
 from warpladder.gemm.climb import SHAPES, prove_everywhere
 from warpladder.gemm.formats import bf16, held, padded
 from warpladder.gemm.proof import KINDS, multiplied, prove, question
-from warpladder.gemm.tensor import OF_WARPS, TENSOR_LEVELS, Stored16, TensorLevel
+from warpladder.gemm.tensor import TENSOR_LEVELS
+from warpladder.gemm.tensor_level import OF_WARPS, Stored16, TensorLevel
 from warpladder.peaks import TENSOR, Peaks
 from warpladder.precision import named
 from warpladder.tolerance import CUT, bound, rounded
@@ -171,6 +172,8 @@ def test_numbers_in_bf16_and_tf32_are_the_nearest() -> None:
     np.testing.assert_array_equal(held(ties, named("bf16")), [1, 1 + 2.0**-6, -1])
     ties = np.array([1 + 2.0**-11, -1 - 2.0**-11], np.float32)
     np.testing.assert_array_equal(held(ties, named("tf32")), [1 + 2.0**-10, -1 - 2.0**-10])
+    np.testing.assert_array_equal(held(ties, named("tf32"), even=True), [1, -1])
+    np.testing.assert_array_equal(held(np.array([1 + 3 * 2.0**-11], np.float32), named("tf32"), even=True), [1 + 2.0**-9])
     assert held(x, named("fp32")) is x
     filled = padded(np.ones((2, 9), np.float32))
     assert filled.shape == (2, 16) and (filled[:, :9] == bf16(np.ones(1, np.float32))).all() and not filled[:, 9:].any()
@@ -186,7 +189,8 @@ def test_a_bound_of_sums_that_are_cut_off() -> None:
 
 @levels
 def test_what_is_predicted_for_hopper(level: TensorLevel) -> None:
-    assert 0 < level.predicted <= OF_WARPS
+    assert 0 < level.predicted <= level.reach
+    assert (level.reach == OF_WARPS) == ("wgmma" not in level.path.read_text())
 
 
 def test_small_tiles_are_bound_by_what_brings_their_numbers() -> None:
@@ -206,7 +210,12 @@ class Older:
 @levels
 def test_a_gpu_without_these_tensor_cores_says_so(level: TensorLevel) -> None:
     device: Any = Older()
-    assert level.lacks(device, 64, 64) == "bf16 needs a GPU of compute capability 8.0 or later, and this one has 7.5"
+    said = {
+        "bf16 needs a GPU of compute capability 8.0 or later, and this one has 7.5",
+        "wants a GPU of compute capability 9.0 or later, for tiles by TMA, and this one has 7.5",
+        "wants a GPU of compute capability 9.0, for wgmma, and this one has 7.5",
+    }
+    assert level.lacks(device, 64, 64) in said
     assert level.unit == TENSOR
 
 
