@@ -109,6 +109,12 @@ Report deadlock(Worker& worker) {
     for (auto& thread : waiting->threads) polls |= thread.state == State::ready;
     report.block = text(waiting->index);
     report.kind = polls ? "deadlock" : "barrier";
+    for (auto& thread : waiting->threads)
+        if (!polls && (thread.state == State::at_phase || thread.state == State::at_products)) {
+            report.kind = thread.state == State::at_phase ? "phase" : "warpgroup";
+            report.thread = text(thread.index);
+            break;
+        }
     report.message = "nothing can go on: in block " + report.block + " " + census(*waiting, report.places);
     if (polls && worker.run->units > 1 && !worker.run->launch.cooperative) report.message += "; blocks that wait for others must not rely on the order in which blocks run";
     return report;

@@ -27,7 +27,7 @@ std::string lacks(Block& block, const void* address) {
 }
 
 [[noreturn]] static void refuse_phase(Thread& me, const std::string& why, const char* file, int line) {
-    worker_of(me).fail({"barrier", name_of(me) + " " + why, "", text(me.block->index), text(me.index), {{file, line}}});
+    worker_of(me).fail({"phase", name_of(me) + " " + why, "", text(me.block->index), text(me.index), {{file, line}}});
 }
 
 static PhaseBarrier& phase_of(Thread& me, Block& block, const void* address, const char* file, int line) {
@@ -80,7 +80,7 @@ void leftovers(Block& block) {
         if (!barrier.under_way.empty()) {
             const Tile& tile = barrier.under_way.front();
             std::string why = "block " + text(block.index) + " ends before the tile has arrived that is asked for at {0}: nobody has waited for " + called(block, address);
-            block.worker->fail({"unfinished copy", why, "", text(block.index), "", {{nullptr, 0, tile.code}}});
+            block.worker->fail({"unfinished copy", why, "", text(block.index), text(tile.thread), {{nullptr, 0, tile.code}}});
         }
     unfinished_products(block);
 }

@@ -12,7 +12,8 @@ struct Tile {
     char* to;
     TileMap map;
     int column, row;
-    const void* code;  // where it was asked for
+    const void* code;  // where it was asked for,
+    uint3 thread;      // and by whom
 
     size_t bytes() const { return map.box_rows * map.box_columns * map.size; }
 };

@@ -60,7 +60,7 @@ void bring(Block& block, PhaseBarrier& barrier) {
 EMU_EXPORT void emu_copy_tile(void* to, const void* described, int column, int row, void* barrier, unsigned blocks, const char* file, int line) {
     Thread& me = self();
     Block& mine = block_of(me);
-    Tile tile{static_cast<char*>(to), {}, column, row, __builtin_return_address(0)};
+    Tile tile{static_cast<char*>(to), {}, column, row, __builtin_return_address(0), me.index};
     memcpy(&tile.map, described, sizeof tile.map);
     if (tile.map.mark != TileMap::MARK) refuse_tile(me, "trap", "asks for a tile at {0} by a tensor map that the emulator did not make", file, line);
     if (!mine.memory.holds(to)) refuse_tile(me, "out of bounds", "asks for a tile at {0} to what is no shared memory of its block", file, line);
