@@ -5,7 +5,7 @@ HINTS = {
     "unfinished copy": "commit the copy, wait for its group (wait_for_copies<0> waits for all) and then put __syncthreads(), before anybody reads what it brings.",
     "barrier": "every thread of the block must come to the same __syncthreads(): take it out of the if, and let idle threads skip the work, not the barrier.",
     "warp mask": "the mask must name exactly the lanes that come to the call: call it before any if or return that keeps lanes away.",
-    "phase": "a phase ends when as many have arrived as barrier_init says, and as many bytes as barrier_expect announced; who waits names the parity of its number: 0, 1, 0, ...",
+    "phase": "let as many arrive as barrier_init says, and as many bytes as barrier_expect announces; phases have the parities 0, 1, 0, ... to wait for.",
     "warpgroup": "four whole warps, the first of them a multiple of four, call wgmma and wait for it together, with the same factors: take it out of the if.",
     "wgmma fence": "call wgmma_begin() after the last line that sets or reads the sums, and before the wgmma that adds to them.",
     "proxy fence": "let every thread that writes the tile call tiles_written() after it, and before the barrier behind which the others multiply.",

@@ -151,6 +151,6 @@ def split(device: Device, a: Array, b: Array) -> tuple[list[Launch], list[Array]
     rows, columns = (device.kernel(HERE / "split.cu", name) for name in ("split_rows", "split_columns"))
     launches = [
         rows.bind(m, 256, a, *of_a, exponents_a, k, pitches[0]),
-        columns.bind(ceil_div(n, 32), 256, b, *of_b, exponents_b, k, n, pitches[1]),
+        columns.bind(ceil_div(n, 32), 1024, b, *of_b, exponents_b, k, n, pitches[1]),
     ]
     return launches, [*of_a, exponents_a, *of_b, exponents_b]

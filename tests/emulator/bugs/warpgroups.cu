@@ -1,4 +1,5 @@
 // Tiles that are used before they have arrived, barriers whose phases never end, and warpgroups that multiply what they may not yet.
+// arch: sm_90a
 #include "bulk.cuh"
 #include "wgmma.cuh"
 

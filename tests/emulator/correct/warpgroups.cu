@@ -1,4 +1,5 @@
 // Tiles by the copy engine, barriers that count arrivals and bytes, and products of warpgroups.
+// arch: sm_90a
 #include "bulk.cuh"
 #include "sync.cuh"
 #include "wgmma.cuh"
