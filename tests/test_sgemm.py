@@ -92,13 +92,13 @@ def test_the_command_on_the_emulator(tmp_path, capsys):
     assert all(row["error"] < 1e-6 for row in found if row["precision"] == "fp32")
     said = capsys.readouterr().out
     assert said.index("pipelined") < said.index("in tf32") < said.index("ring_tf32") < said.index("in bf16") < said.rindex("fragments")
-    assert all(f"{level.name:10} {level.idea}" in said for level in EVERY_LEVEL)
+    assert all(f"{level.name:17} {level.idea}" in said for level in EVERY_LEVEL)
 
 
 def test_the_command_takes_one_precision(tmp_path, capsys):
     out = tmp_path / "tf32.json"
     assert main(["gemm", "--size", "20", "--precision", "tf32", "--device", "emulated", "--out", str(out)]) == 0
-    assert [row["level"] for row in json.loads(out.read_text())["levels"]] == ["ring_tf32"]
+    assert [row["level"] for row in json.loads(out.read_text())["levels"]] == ["ring_tf32", "specialised_tf32"]
     assert "naive" not in capsys.readouterr().out
 
 

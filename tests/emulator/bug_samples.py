@@ -29,6 +29,14 @@ class Unwritten:
 
 
 @dataclass(frozen=True)
+class Tiles:
+    """A tensor map of an array, for tiles of so many rows."""
+
+    array: np.ndarray
+    rows: int
+
+
+@dataclass(frozen=True)
 class Bug:
     """One sample.
 
@@ -79,6 +87,7 @@ def zeros(n: int, dtype: Any = np.float32) -> np.ndarray:
 
 
 OUT, UNFINISHED = "out of bounds", "unfinished copy"
+ROWS = Tiles(floats(16, 32), 8)
 BUGS = (
     Bug("row_too_many", (3, 3), (16, 16), (floats(40, 10), floats(10, 36), zeros(40 * 36), 40, 36, 10), OUT, "a", asan=True),
     Bug("no_column_guard", (2, 5), 32, (floats(5 * 40), zeros(5 * 40), 5, 40), OUT, "y", asan=True, also=("race",)),
@@ -143,6 +152,30 @@ BUGS = (
     Bug("a_warp_of_sixteen", 1, 16, (zeros(16),), "warp mask"),
     Bug("one_in_each_branch", 1, 32, (zeros(32),), "warp mask"),
     Bug("rest_waits_elsewhere", 1, 32, (zeros(32),), "warp mask"),
+    Bug("no_wait_for_the_tile", 1, 64, (ROWS, zeros(64)), UNFINISHED, "tile"),
+    Bug("one_waits_for_all", 1, 64, (ROWS, zeros(64)), "race", "tile", also=(UNFINISHED,)),
+    Bug("always_the_same_phase", 1, 64, (ROWS, zeros(64)), UNFINISHED, "tile"),
+    Bug("too_many_bytes", 1, 64, (ROWS, zeros(64)), "phase"),
+    Bug("too_few_arrive", 1, 32, (zeros(32),), "phase"),
+    Bug("arrives_too_often", 1, 64, (ROWS, zeros(64)), "phase"),
+    Bug("barrier_from_nowhere", 1, 32, (zeros(32),), "phase"),
+    Bug("filled_too_early", 1, 64, (ROWS, zeros(64)), "race", "tile", also=(UNFINISHED,)),
+    Bug("nobody_takes_the_tile", 1, 64, (ROWS, zeros(64)), UNFINISHED),
+    Bug("no_fence_after_clearing", 1, 128, (zeros(128),), "wgmma fence"),
+    Bug("sums_before_the_wait", 1, 128, (zeros(128),), "unfinished product"),
+    Bug("nobody_waits_for_the_product", 1, 128, (zeros(128),), "unfinished product"),
+    Bug("no_fence_for_the_tile", 1, 128, (zeros(128),), "proxy fence", "tile"),
+    Bug(
+        "filled_under_a_product",
+        1,
+        128,
+        (Tiles(zeros(64 * 64, np.uint16).reshape(64, 64), 64), zeros(128)),
+        "race",
+        "tile",
+        also=(UNFINISHED,),
+    ),
+    Bug("one_warp_differs", 1, 128, (zeros(128),), "warpgroup"),
+    Bug("one_warp_stays_away", 1, 128, (zeros(128),), "warpgroup"),
 )
 
 
@@ -152,6 +185,8 @@ def send(device: EmulatedDevice, bug: Bug) -> list[np.ndarray]:
     for argument in bug.arguments:
         if isinstance(argument, np.ndarray):
             argument = device.array(argument)
+        elif isinstance(argument, Tiles):
+            argument = device.tensor_map(device.array(argument.array), argument.rows)
         elif isinstance(argument, Unwritten):
             argument = device.empty(argument.shape, argument.dtype)
         arguments.append(argument)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hopper_samples
 import numpy as np
 import tensor_step
 
@@ -24,7 +25,7 @@ X = RNG.standard_normal(4096).astype(np.float32)
 I = RNG.integers(0, 8, 4096).astype(np.int32)
 B = RNG.integers(0, 16, 4096).astype(np.int32)
 
-CASES: list[Callable[[Bench], None]] = []
+CASES: list[Callable[[Bench], None]] = [*hopper_samples.CASES]
 
 
 class Bench:

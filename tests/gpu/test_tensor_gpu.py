@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +13,15 @@ import pytest
 pytest.importorskip("cuda.bindings", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
 pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
 
+import hopper_samples
+
 from warpladder import emulator, gpu
 from warpladder.device import Device
 from warpladder.emulator import EmulatedDevice
 from warpladder.gemm.climb import prove_everywhere
 from warpladder.gemm.proof import KINDS, prove
-from warpladder.gemm.tensor import TENSOR_LEVELS, TensorLevel
+from warpladder.gemm.tensor import TENSOR_LEVELS
+from warpladder.gemm.tensor_level import TensorLevel
 from warpladder.gpu.device import GpuDevice
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
@@ -64,8 +69,29 @@ def test_the_emulators_steps_are_hoppers_to_the_bit(kind: int, device: GpuDevice
         )
 
 
+@pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
+@pytest.mark.parametrize("kind", [0, 1, 2], ids=["half", "bf16", "tf32"])
+def test_the_emulators_warpgroups_are_hoppers_to_the_bit(kind: int, device: GpuDevice) -> None:
+    if device.capability != (9, 0):
+        pytest.skip("wgmma is Hopper's alone")
+    emulated = EmulatedDevice()
+    for spread in range(13):
+        asked = hopper_samples.factors(kind, spread)
+        got, wanted = (hopper_samples.multiplied(each, kind, *asked).view(np.uint32) for each in (device, emulated))
+        np.testing.assert_array_equal(got, wanted, f"exponents {spread} apart")
+
+
+@pytest.mark.parametrize("run", hopper_samples.CASES, ids=lambda run: run.__name__)
+def test_tiles_barriers_and_warpgroups_do_on_the_gpu_what_they_do_in_the_emulator(run: Callable[[Any], None], device: GpuDevice) -> None:
+    if device.capability != (9, 0):
+        pytest.skip("wgmma is Hopper's alone")
+    run(SimpleNamespace(device=device, put=device.array))
+
+
 @levels
 def test_every_level_passes_the_proof(level: TensorLevel, device: GpuDevice) -> None:
+    if reason := level.lacks(device, 1, 1):
+        pytest.skip(reason)
     prove_everywhere(device, level)
     for size in ((19, 11, 1), (257, 129, 33), (1000, 999, 1001)):
         for kind in KINDS:

@@ -86,7 +86,7 @@ def _show(title: str, rows: list[Timed]) -> None:
         )  # fmt: skip
     console().print(table)
     for level in dict.fromkeys(row.level for row in rows if row.level in ideas):
-        click.echo(f"  {level:10} {ideas[level]}")
+        click.echo(f"  {level:17} {ideas[level]}")
     click.echo()
 
 

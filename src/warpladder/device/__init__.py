@@ -11,3 +11,4 @@ from .kernel import Launch as Launch
 from .limits import Limits as Limits
 from .limits import Resources as Resources
 from .source import Source as Source
+from .tensormap import TensorMap as TensorMap

@@ -17,6 +17,7 @@ import numpy as np
 from ..errors import KernelError
 from .array import Array
 from .source import Source
+from .tensormap import TensorMap
 from .types import has_pointers, members, resolve
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -88,6 +89,8 @@ class Signature:
 
     def _packed(self, device: Any, parameter: Parameter, argument: Any) -> Any:
         wrong = f"kernel {self.name}: {parameter} "
+        if parameter.type == TensorMap.__name__ or isinstance(argument, TensorMap):
+            return self._map(device, parameter, argument, wrong)
         if parameter.members:
             return self._struct(device, parameter, argument, wrong)
         if parameter.pointer:
@@ -112,6 +115,13 @@ class Signature:
         if kind in "iu" and int(argument) not in _held(parameter.dtype):
             raise KernelError(f"{wrong}cannot hold {argument}")
         return parameter.dtype.type(argument)
+
+    def _map(self, device: Any, parameter: Parameter, argument: Any, wrong: str) -> np.void:
+        if parameter.type != TensorMap.__name__ or parameter.pointer:
+            raise KernelError(f"{wrong}wants no tensor map; a kernel takes one as const __grid_constant__ TensorMap, of bulk.cuh")
+        if not isinstance(argument, TensorMap) or argument.array.device is not device:
+            raise KernelError(f"{wrong}wants a tensor map that {device.name} made, got {argument!r}")
+        return np.frombuffer(argument.words.tobytes(), f"V{argument.words.nbytes}")[0]
 
     def _struct(self, device: Any, parameter: Parameter, argument: Any, wrong: str) -> np.void:
         wanted = {member.name[len(parameter.name) + 1 :]: (offset, member) for offset, member in parameter.members}

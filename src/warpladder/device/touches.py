@@ -8,6 +8,7 @@ from typing import Any
 
 from .array import Array
 from .signature import Parameter, Signature
+from .tensormap import TensorMap
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,9 @@ def touches(signature: Signature, arguments: tuple[Any, ...]) -> Touches:
     reads: list[range] = []
     writes: list[range] = []
     for parameter, argument in zip(signature.parameters, arguments, strict=True):
+        if isinstance(argument, TensorMap):
+            reads.append(range(argument.array.address, argument.array.address + argument.array.nbytes))
+            continue
         for member, given in _leaves(parameter, argument):
             if isinstance(given, Array):
                 (reads if member.const else writes).append(range(given.address, given.address + given.nbytes))

@@ -13,6 +13,7 @@ import numpy as np
 from ..device import Array, Device, Event, Launch, Limits, Source, Stream
 from ..device import source as sources
 from ..device.signature import signature
+from ..device.tensormap import WORDS
 from ..errors import ConfigError, DeviceError, LaunchError, OutOfMemoryError
 from ..machine import cores
 from . import memory
@@ -24,6 +25,8 @@ from .toolchain import MODES, compiler
 
 #: How often a launch is asked where it is.
 ASKED = 20
+#: The first word of a tensor map for the emulator (headers/interface.h).
+MAP_MARK = 0x70616D5F756D65
 
 
 class EmulatedEvent(Event):
@@ -185,6 +188,13 @@ class EmulatedDevice(Device):
             if found and found[0].locations[0][1]:
                 break  # in between it may be where no line is, on the way to the runtime
         return found
+
+    def _described(self, array: Array, columns: int, tile: tuple[int, int], to_tf32: bool) -> np.ndarray:
+        """As headers/interface.h has it."""
+        size = array.dtype.itemsize
+        words = np.zeros(WORDS, np.uint64)
+        words[:9] = MAP_MARK, array.address, columns, array.shape[0], array.shape[1] * size, tile[1], tile[0], size, to_tf32
+        return words
 
     def new_stream(self) -> Stream:
         return EmulatedStream()

@@ -64,12 +64,12 @@ Entries = Sequence[Mapping[str, Any]]
 CAUSES = ("trap", "out of bounds", "misaligned", "undefined behaviour")
 
 #: Kinds that take two places: one fault may show in many pairs of them.
-_PAIRS = ("race", "unfinished copy")
+_PAIRS = ("race", "unfinished copy", "unfinished product", "proxy fence")
 
 #: Kinds that one fault may go by: what ends a thread in one mode is a signal or a message in another, and what waits for ever runs until its time is over.
 _ALIKE = (
     {"trap", "undefined behaviour", "crash"},
-    {"deadlock", "barrier", "warp mask", "time limit"},
+    {"deadlock", "barrier", "warp mask", "phase", "warpgroup", "time limit"},
     {"out of bounds", "crash"},
 )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..device import Array, Kernel, Launch, Resources, Stream
+from ..device import Array, Kernel, Launch, Resources, Stream, TensorMap
 from ..device.arguments import laid_out
 from ..device.limits import Dim3
 from ..device.signature import Parameter, Signature
@@ -137,6 +138,9 @@ def _arrays(parameters: tuple[Parameter, ...], arguments: tuple[Any, ...]) -> li
     """The arrays among the arguments, those in structs too, each with its parameter."""
     found = []
     for parameter, argument in zip(parameters, arguments, strict=True):
+        if isinstance(argument, TensorMap):  # what it maps is only read
+            found.append((replace(parameter, dtype=argument.array.dtype, width=1, pointer=True, const=True, members=()), argument.array))
+            continue
         inside = [(p, argument[p.name[len(parameter.name) + 1 :]]) for _, p in parameter.members] or [(parameter, argument)]
         found += [(p, a) for p, a in inside if isinstance(a, Array)]
     return found

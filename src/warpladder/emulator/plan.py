@@ -11,6 +11,7 @@ import numpy as np
 
 from ..device.signature import Parameter, Signature, instantiated, readable, signature, templates
 from ..device.source import Source
+from ..device.tensormap import TensorMap
 from ..errors import ConfigError, KernelError
 from .arithmetic import Number, evaluate, whole
 from .constants import constants
@@ -84,6 +85,10 @@ def plan(description: Description, source: Source, seed: int = 0) -> Plan:
             without[name] = why
             continue
         kernel = signature(source, name)
+        if any(parameter.type == TensorMap.__name__ for parameter in kernel.parameters):
+            raise KernelError(
+                f'kernel {kernel.name} takes a tensor map, for which a description has no words: send it from Python, to EmulatedDevice("check")'
+            )
         where = f"launch {number}, kernel {kernel.name}" if several else f"kernel {kernel.name}"
         launches.append(_launch(kernel, asked, description, values, where, kinds, number))
     if without and not launches:

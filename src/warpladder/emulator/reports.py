@@ -15,15 +15,15 @@ Location = tuple[str, int]
 
 _FOREIGN = (HEADERS, RUNTIME, Path("/usr/include"), Path("/usr/lib"), Path("/usr/local/include"))
 #: Single instructions as functions: what is wrong is the line that calls them.
-_INSTRUCTIONS = (SHARED / "async.cuh", SHARED / "mma.cuh")
+_INSTRUCTIONS = tuple(SHARED / name for name in ("async.cuh", "bulk.cuh", "mma.cuh", "wgmma.cuh"))
 
 
 @dataclass(frozen=True)
 class Report:
     """What the emulator found.
 
-    kind : "race", "unfinished copy", "out of bounds", "uninitialised", "misaligned", "barrier", "warp mask", "deadlock", "cluster", "trap" or
-        "out of memory".
+    kind : "race", "unfinished copy", "out of bounds", "uninitialised", "misaligned", "barrier", "warp mask", "deadlock", "cluster", "trap",
+        "phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product" or "out of memory".
     message : a sentence, with file:line of every place.
     locations : those places, the one where it was noticed first.
     array : the kernel's argument, or the __shared__ variable; "" where no array has to do with it.

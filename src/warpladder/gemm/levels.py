@@ -67,6 +67,10 @@ class Level:
         """A factor, float32, as the level wants it to lie in memory."""
         return factor
 
+    def held(self, factor: np.ndarray) -> np.ndarray:
+        """The numbers, float32, that the level multiplies in place of these."""
+        return factor
+
     def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
         """C = A B on a device, for arrays (m, k), (k, n) and (m, n), A and B as they are `stored`."""
         (m, k), n = a.shape, b.shape[1]

@@ -11,7 +11,6 @@ import numpy as np
 from ..device import Device
 from ..errors import WarpladderError
 from ..tolerance import bound
-from .formats import held
 from .tensor import AnyLevel
 
 CHECKED = 64  # rows that are compared: all of them where there are no more
@@ -102,7 +101,7 @@ def prove(device: Device, level: AnyLevel, m: int, n: int, k: int, seed: int = 0
     name = level.precision.name
     error = judged(got[asked.rows], asked.truth, asked.size, bound(name, k), bound(name, 16 * k, products=16), where)
     if level.precision.coarse:  # the sums alone, of the very numbers that were multiplied
-        truth = _product(held(asked.a[asked.rows], level.precision), held(asked.b, level.precision))
+        truth = _product(level.held(asked.a[asked.rows]), level.held(asked.b))
         cuts = -(-k // DEPTH)
         sums = (
             f"{where}, against the product of factors rounded to {name}, so that they are rounded otherwise or their sums not kept in fp32"

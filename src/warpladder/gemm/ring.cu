@@ -1,13 +1,14 @@
 // C (m, n) = A (m, k) B (k, n), float32; A and B are stored in bf16, row by row, pitch_a and pitch_b numbers from row to row, multiples of 8.
-// A block of 256 threads makes 128 x 256 numbers of C, a warp 64 x 64. Tiles of 32 terms lie in a ring of four stages in shared memory: while one
-// is multiplied three are on their way (cp.async), and no register holds what is copied. ldmatrix reads a fragment of A, or two of B, at once.
+// A block of 256 threads makes 128 x 256 numbers of C, a warp 64 x 64. Tiles of 64 terms lie in a ring of three stages in shared memory: while one
+// is multiplied two are on their way (cp.async), and no register holds what is copied. ldmatrix reads a fragment of A, or two of B, at once.
+// More terms in fewer stages, in as much shared memory, are fewer barriers; two stages under way are enough to hide the memory's latency.
 // For 16 terms a warp reads 4 KB of fragments and does 131,072 FLOPs. An H100's multiprocessor takes 32 cycles for either, so a smaller part of the
 // tile for each warp would make shared memory the limit.
 // arch: sm_80, sm_90, sm_100
 #include "store.cuh"
 #include "tiles16.cuh"
 
-constexpr int TILE_M = 128, TILE_N = 256, DEPTH = 32, STAGES = 4, THREADS = 256;
+constexpr int TILE_M = 128, TILE_N = 256, DEPTH = 64, STAGES = 3, THREADS = 256;
 using TileA = Tile16<TILE_M, DEPTH, THREADS>;
 using TileB = Tile16<DEPTH, TILE_N, THREADS>;
 constexpr int STAGE = TileA::SIZE + TileB::SIZE;  // numbers; a block takes 2 STAGES STAGE bytes of shared memory

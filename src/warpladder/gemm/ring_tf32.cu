@@ -1,5 +1,5 @@
 // C (m, n) = A (m, k) B (k, n), row by row in memory, float32; factors are rounded to tf32 in registers, so that memory holds what it always held.
-// As ring.cu: a block of 256 threads makes 128 x 256 numbers of C, a warp 64 x 64, from a ring of four stages, here of 16 terms.
+// As ring.cu: a block of 256 threads makes 128 x 256 numbers of C, a warp 64 x 64, from a ring of three stages, here of 32 terms.
 // To ldmatrix a row of A is four floats instead of eight numbers of 16 bits, and each lane gets one of them: just what a fragment of A wants in
 // tf32. What it turns are numbers of 16 bits, so fragments of B are read by plain loads, of 32 neighbouring banks.
 // arch: sm_80, sm_90, sm_100
@@ -9,14 +9,21 @@
 #include "mma.cuh"
 #include "store.cuh"
 
-constexpr int TILE_M = 128, TILE_N = 256, DEPTH = 16, STAGES = 4, THREADS = 256;
+constexpr int TILE_M = 128, TILE_N = 256, DEPTH = 32, STAGES = 3, THREADS = 256;
 constexpr int PITCH_A = DEPTH + 4, PITCH_B = TILE_N + 8;  // floats: 8 rows of four begin in different banks, and so do 4 rows of eight
 constexpr int STAGE = TILE_M * PITCH_A + DEPTH * PITCH_B;  // a block takes 4 STAGES STAGE bytes of shared memory
 
 // Begins to copy ROWS x COLUMNS floats of a matrix of which `rows` and `columns` are left, WIDTH at a time; what lies beyond is 0.
 template <int ROWS, int COLUMNS, int PITCH, int WIDTH>
 __device__ __forceinline__ void fetch_tile(float* to, const float* from, int pitch, int rows, int columns) {
+    if (WIDTH == 4 && rows >= ROWS && columns >= COLUMNS) {  // inside of the matrix no copy asks for an edge
 #pragma unroll
+        for (int i = threadIdx.x; i < ROWS * COLUMNS / 4; i += THREADS) {
+            const int row = i / (COLUMNS / 4), column = i % (COLUMNS / 4) * 4;
+            copy_sixteen(to + row * PITCH + column, from + (long long)row * pitch + column, 4);
+        }
+        return;
+    }
     for (int i = threadIdx.x; i < ROWS * COLUMNS / WIDTH; i += THREADS) {
         const int row = i / (COLUMNS / WIDTH), column = i % (COLUMNS / WIDTH) * WIDTH;
         const int wanted = row < rows ? max(0, min(WIDTH, columns - column)) : 0;

@@ -42,21 +42,23 @@ split_rows(const float* __restrict__ x, Bits* __restrict__ high, Bits* __restric
     if (threadIdx.x == 0) exponents[blockIdx.x] = exponent;
 }
 
+constexpr int COLUMN_SPLITTERS = 1024;  // there are few blocks, so that each needs many loads under way
+
 // One block for 32 columns of x (rows, columns); its warps take turns at the rows.
-extern "C" __global__ void __launch_bounds__(SPLITTERS)
+extern "C" __global__ void __launch_bounds__(COLUMN_SPLITTERS)
 split_columns(
     const float* __restrict__ x, Bits* __restrict__ high, Bits* __restrict__ low, int* __restrict__ exponents, int rows, int columns, int pitch
 ) {
-    __shared__ float largest[SPLITTERS / 32][32];
+    __shared__ float largest[COLUMN_SPLITTERS / 32][32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = blockIdx.x * 32 + lane;
     const int end = column < columns ? rows : 0;
     float most = 0.0f;
-    for (int row = warp; row < end; row += SPLITTERS / 32) most = fmaxf(most, fabsf(x[(long long)row * columns + column]));
+    for (int row = warp; row < end; row += COLUMN_SPLITTERS / 32) most = fmaxf(most, fabsf(x[(long long)row * columns + column]));
     largest[warp][lane] = most;
     __syncthreads();
-    for (int other = 0; other < SPLITTERS / 32; ++other) most = fmaxf(most, largest[other][lane]);
+    for (int other = 0; other < COLUMN_SPLITTERS / 32; ++other) most = fmaxf(most, largest[other][lane]);
     const int exponent = exponent_for(most);
-    for (int row = warp; row < end; row += SPLITTERS / 32) {
+    for (int row = warp; row < end; row += COLUMN_SPLITTERS / 32) {
         const long long to = (long long)row * pitch + column;
         split(x[(long long)row * columns + column], exponent, high[to], low[to]);
     }

@@ -13,9 +13,16 @@ struct Tile16 {
     static_assert(COLUMNS % 8 == 0, "copies are of eight numbers");
 
     // Begins to copy the tile at `from`, in a matrix whose rows are `pitch` numbers apart, a multiple of 8. Of the matrix `rows` and `columns` are left
-    // from there on, and what lies beyond them is 0 here.
+    // from there on, and what lies beyond them is 0 here. A tile that lies inside of the matrix asks for no edge: its copies are address and instruction.
     __device__ __forceinline__ static void fetch(Bits* to, const Bits* from, int pitch, int rows, int columns) {
+        if (rows >= ROWS && columns >= COLUMNS) {
 #pragma unroll
+            for (int i = threadIdx.x; i < ROWS * COLUMNS / 8; i += THREADS) {
+                const int row = i / (COLUMNS / 8), column = i % (COLUMNS / 8) * 8;
+                copy_sixteen(to + row * PITCH + column, from + (long long)row * pitch + column, 8);
+            }
+            return;
+        }
         for (int i = threadIdx.x; i < ROWS * COLUMNS / 8; i += THREADS) {
             const int row = i / (COLUMNS / 8), column = i % (COLUMNS / 8) * 8;
             const int wanted = row < rows ? max(0, min(8, columns - column)) : 0;

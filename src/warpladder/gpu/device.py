@@ -21,6 +21,7 @@ from .kernel import GpuKernel, GpuLaunch
 from .memory import Allocation, PinnedMemory
 from .stream import GpuStream
 from .support import why_not
+from .tiles import encoded
 
 
 class GpuDevice(Compiler):
@@ -125,6 +126,9 @@ class GpuDevice(Compiler):
             raise LaunchError(f"cannot copy {source.dtype} {source.shape} to {target.dtype} {target.shape}: they must be alike")
         if target.nbytes:
             self.call(cuda.cuMemcpyDtoDAsync, target.address, source.address, target.nbytes, on.handle, doing="copy an array")
+
+    def _described(self, array: Array, columns: int, tile: tuple[int, int], to_tf32: bool) -> np.ndarray:
+        return encoded(self, array, columns, tile, to_tf32)
 
     @cached_property
     def capturing(self) -> GpuStream:

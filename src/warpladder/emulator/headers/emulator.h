@@ -26,4 +26,5 @@
 #include "bfloat16.h"
 #include "matrix.h"
 #include "async.h"
+#include "bulk.h"
 #include "kernels.h"

@@ -29,7 +29,7 @@ struct BlockView {
 };
 
 struct Stack;
-enum class State : unsigned { ready, at_barrier, at_cluster, at_grid, at_warp, done };
+enum class State : unsigned { ready, at_barrier, at_cluster, at_grid, at_warp, at_phase, at_products, done };
 
 // Runs on the lanes of a collective when the last one has arrived: pointers for those that take part, null for the others.
 using Combine = void (*)(void** payloads);
@@ -91,6 +91,12 @@ struct Launch {
     mutable uint32_t effects;  // 1 where a thread has written to global memory, 2 where one has printed: only a checked launch says so
 };
 
+// A tensor map, as a kernel gets it by value: the matrix, and how large the tiles are that are copied from it.
+struct TileMap {
+    static constexpr uint64_t MARK = 0x70616D5F756D65;  // says that the emulator made it
+    uint64_t mark, base, columns, rows, pitch, box_columns, box_rows, size, to_tf32, rest[7];  // pitch: bytes from row to row; size: bytes of a number
+};
+
 // The thread that runs now on this OS thread. In a checked build kernels ask the runtime, which hides the access from the checker.
 extern thread_local Thread* current __attribute__((tls_model("initial-exec"), visibility("default")));
 
@@ -129,6 +135,20 @@ EMU_EXPORT void emu_load_matrices(unsigned* out, const void* row, int count, int
 EMU_EXPORT void emu_copy(void* to, const void* from, unsigned bytes, unsigned size);
 EMU_EXPORT void emu_commit_copies();
 EMU_EXPORT void emu_wait_for_copies(unsigned pending);
+
+// Barriers in shared memory that count arrivals and bytes, and tiles whose bytes arrive there. rank: of the block of the cluster, -1 for the own one.
+// blocks: a bit for each block of the cluster that gets the tile, 0 for the own one alone.
+EMU_EXPORT void emu_phase_init(void* barrier, unsigned count, const char* file, int line);
+EMU_EXPORT void emu_phase_arrive(void* barrier, unsigned bytes, int rank, const char* file, int line);
+EMU_EXPORT void emu_phase_wait(void* barrier, unsigned parity, const char* file, int line);
+EMU_EXPORT void emu_copy_tile(void* to, const void* map, int column, int row, void* barrier, unsigned blocks, const char* file, int line);
+EMU_EXPORT void emu_proxy_fence();
+
+// A warpgroup's products from shared memory. d: the thread's share of the sums, `columns` / 2 numbers; a, b: descriptors; turned: b's terms go down its rows.
+EMU_EXPORT void emu_products(float* d, uint64_t a, uint64_t b, unsigned columns, int kind, int turned, int add, const char* file, int line);
+EMU_EXPORT void emu_products_begin(const char* file, int line);
+EMU_EXPORT void emu_products_commit(const char* file, int line);
+EMU_EXPORT void emu_products_wait(unsigned pending, const char* file, int line);
 
 // Atomic operations tell the checker; `size` bytes; scope as a fence's. The raw accesses are hidden from it.
 EMU_EXPORT void emu_atomic(const void* address, unsigned size, int write, int scope);

@@ -76,7 +76,7 @@ void Checker::begin(Block& block) {
 
 bool Checker::conflict(Thread& me, const Access& earlier, const Access& now, bool shared) {
     if (!earlier.thread || !(earlier.bytes & now.bytes) || earlier.thread == now.thread) return false;
-    if (earlier.atomic && now.atomic && now.atomic != UNDER_WAY) {
+    if (earlier.thread < ENGINES && earlier.atomic && now.atomic && now.atomic < UNDER_WAY) {
         uint32_t its_block = (earlier.thread - 1) / threads_per_block_, its_linear = (earlier.thread - 1) % threads_per_block_;
         bool same_block = its_block == block_of(me).linear;
         // Volatile orders nothing: lanes of a warp that pass numbers on through volatile shared memory need a __syncwarp().
@@ -103,7 +103,7 @@ void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t siz
         if (at < address) bytes &= every << (address - at);
         if (at + grain > end) bytes &= every >> (at + grain - end);
         now.bytes = uint8_t(bytes);
-        if (cell.write.atomic == UNDER_WAY && cell.write.bytes & bytes) {
+        if ((cell.write.atomic == UNDER_WAY || cell.write.atomic == TILE) && cell.write.bytes & bytes) {
             unfinished(me, region, at, cell.write, now, write ? "writes" : "reads");
             continue;
         }
@@ -140,6 +140,52 @@ void Checker::arrived(Thread& me, const void* pointer, size_t size) {
     }
 }
 
+// A tile is on its way: until it has arrived nobody may touch where it will be.
+void Checker::tile(const void* address, size_t size, const void* code) { access(address, size, true, TILE, code); }
+
+// From now on it counts as written by the copy engine, in the phase of the barrier at which its bytes arrived.
+void Checker::tile_arrived(Thread& me, const void* pointer, size_t size, uint32_t engine, uint32_t moment) {
+    uintptr_t address = uintptr_t(pointer);
+    Region* region = find(me, address);
+    if (!region) return;
+    for (uintptr_t at = address; at < address + size; at += region->cells->grain()) {
+        Access& write = (*region->cells)[at].write;
+        if (write.atomic == TILE) write.thread = engine, write.epoch = 0, write.clock = moment, write.atomic = ENGINE;
+    }
+}
+
+// Tensor cores read for a thread, and go on reading until their group has been waited for.
+void Checker::engine_reads(Thread& me, const void* pointer, size_t size, uint32_t engine, uint32_t moment, const void* code_address) {
+    uintptr_t address = uintptr_t(pointer);
+    uint32_t code = uint32_t(uintptr_t(code_address) - run_->base), number = number_of(me);
+    Region* region = find(me, address);
+    if (!region || address + size > region->high) outside(me, address, size, false, code);
+    uint32_t stamp = owner_of(me, address).clocks.stamp;
+    unsigned grain = region->cells->grain();
+    Access now{number, clock(me).epoch, clock(me).clock, code, uint8_t((1u << grain) - 1), 0};
+    for (uintptr_t at = address; at < address + size; at += grain) {
+        Cell& cell = (*region->cells)[at];
+        if (cell.stamp != stamp) {
+            cell = Cell{};
+            cell.stamp = stamp;
+        }
+        if (cell.write.atomic == UNDER_WAY || cell.write.atomic == TILE) {
+            unfinished(me, *region, at, cell.write, now, "reads");
+            continue;
+        }
+        if (!known_written(*region, cell, at, now.bytes, size)) unread(me, *region, at, code);
+        if (conflict(me, cell.write, now, true)) race(me, *region, at, cell.write, "write", now, "read");
+        else if (cell.write.thread && cell.write.thread < ENGINES) {
+            Block& block = block_of(me);
+            uint32_t first = block.linear * block.count + 1, linear = cell.write.thread - first;
+            if (linear < block.count && !block.clocks.threads[linear].proxy.after(cell.write.epoch, cell.write.clock)) unfenced(me, *region, at, cell.write, code);
+        }
+        Access read = now;
+        read.thread = engine, read.epoch = 0, read.clock = moment, read.atomic = ENGINE;
+        remember_read(me, cell, read);
+    }
+}
+
 // The first reader, and the last one of another warp: whoever writes next, one of them is no warp mate of his.
 void Checker::remember_read(Thread& me, Cell& cell, const Access& now) {
     Access &first = cell.read[0], &second = cell.read[1];
@@ -173,7 +219,7 @@ void Checker::access(const void* pointer, size_t size, bool write, int atomic, c
     if (!current || !run_) return;
     Thread& me = self();
     uintptr_t address = uintptr_t(pointer);
-    if (worker_here->here->holds(pointer)) return;
+    if (worker_here->here->holds(pointer)) return touches_sums(me, pointer, size, write, code_address);
     uint32_t code = uint32_t(uintptr_t(code_address) - run_->base);
     Region* region = nullptr;
     for (Region* recent : recent_)

@@ -40,6 +40,15 @@ class Checker {
     void access(const void* address, size_t size, bool write, int atomic, const void* code);
     void synchronise(Thread& me, const void* address, bool write, int scope);
     void arrived(Thread& me, const void* address, size_t size);
+
+    // Barriers that count arrivals: who arrives tells what it knows, who has waited learns it, and what an engine did until a moment of its own.
+    uint32_t engine() { return ENGINES | ++engines_; }
+    void release(Thread& me, Known& told);
+    void acquire(Thread& me, const Known& told, uint32_t engine, uint32_t moment);
+    void tile(const void* address, size_t size, const void* code);
+    void tile_arrived(Thread& me, const void* address, size_t size, uint32_t engine, uint32_t moment);
+    void engine_reads(Thread& me, const void* address, size_t size, uint32_t engine, uint32_t moment, const void* code);
+    void proxy_fence(Thread& me);
     void misaligned(const void* address, unsigned alignment, const std::string& type, Where where);
     void out_of_bounds(const std::string& what, Where where);
     void written(uintptr_t address, size_t bytes);
@@ -55,6 +64,8 @@ class Checker {
     static bool known_written(const Region& region, const Cell& cell, uintptr_t at, unsigned bytes, size_t size);
     static Block& owner_of(Thread& me, uintptr_t address);
     void race(Thread& me, Region& region, uintptr_t address, const Access& earlier, const char* was, const Access& now, const char* is);
+    static void touches_sums(Thread& me, const void* address, size_t size, bool write, const void* code);
+    void unfenced(Thread& me, Region& region, uintptr_t address, const Access& earlier, uint32_t code);
     void unfinished(Thread& me, Region& region, uintptr_t address, const Access& copy, const Access& now, const char* is);
     void report_unread(bool shared_only);
     void unread(Thread& me, Region& region, uintptr_t address, uint32_t code);
@@ -70,6 +81,7 @@ class Checker {
     static constexpr unsigned RECENT = 4;
     Region* recent_[RECENT] = {};  // where accesses were
     unsigned forgotten_ = 0;
+    uint32_t engines_ = 0;
     uint32_t stamp_ = 0, launch_stamp_ = 0, threads_per_block_ = 1;
     std::unordered_map<uintptr_t, SyncPoint> sync_points_;
 

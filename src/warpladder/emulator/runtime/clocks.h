@@ -64,6 +64,7 @@ struct ThreadClock {
         uint32_t seen[32];
         Known known, block_known;
     } fence;
+    Moment proxy;         // the last fence for what the copy engine and the tensor cores read
     bool fenced = false;  // since the block's last barrier
 };
 

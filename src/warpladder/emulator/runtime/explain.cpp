@@ -21,7 +21,8 @@ std::string lanes_of(unsigned mask) {
 }
 
 static bool same_place(const Thread& a, const Thread& b) {
-    return a.state == b.state && (a.state == State::done || a.state == State::ready || (a.line == b.line && !strcmp(a.file, b.file) && !strcmp(a.waits, b.waits)));
+    return a.state == b.state && (a.state == State::done || a.state == State::ready || (a.line == b.line && !strcmp(a.file, b.file) && !strcmp(a.waits, b.waits) &&
+                                     (a.state != State::at_phase || a.payload == b.payload)));
 }
 
 // What a thread waits for, with its place in the source, which is added to the places.
@@ -30,7 +31,8 @@ static std::string doing(Worker& worker, const Thread& thread, bool one, std::ve
     std::string s = one ? "s" : "", here = " {" + std::to_string(places.size()) + "}";
     if (thread.state != State::ready) {
         places.push_back({thread.file, thread.line});
-        return "wait" + s + " at " + thread.waits + here;
+        std::string lacking = thread.state == State::at_phase ? lacks(block_of(const_cast<Thread&>(thread)), thread.payload) : "";
+        return "wait" + s + " at " + thread.waits + here + lacking;
     }
     std::string what = "memory";
     const Launch& launch = worker.run->launch;
@@ -107,6 +109,12 @@ Report deadlock(Worker& worker) {
     for (auto& thread : waiting->threads) polls |= thread.state == State::ready;
     report.block = text(waiting->index);
     report.kind = polls ? "deadlock" : "barrier";
+    for (auto& thread : waiting->threads)
+        if (!polls && (thread.state == State::at_phase || thread.state == State::at_products)) {
+            report.kind = thread.state == State::at_phase ? "phase" : "warpgroup";
+            report.thread = text(thread.index);
+            break;
+        }
     report.message = "nothing can go on: in block " + report.block + " " + census(*waiting, report.places);
     if (polls && worker.run->units > 1 && !worker.run->launch.cooperative) report.message += "; blocks that wait for others must not rely on the order in which blocks run";
     return report;

@@ -28,11 +28,11 @@ std::string Checker::element(const Region& region, uintptr_t address) {
 
 void Checker::race(Thread& me, Region& region, uintptr_t address, const Access& earlier, const char* was, const Access& now, const char* is) {
     auto of = [](const Access& a, const char* what) {
-        return std::string(a.atomic == 4 ? "volatile " : a.atomic == UNDER_WAY ? "asynchronous " : a.atomic ? "atomic " : "") + what;
+        return std::string(a.atomic == 4 ? "volatile " : a.atomic == UNDER_WAY || a.atomic == TILE ? "asynchronous " : a.atomic && a.atomic < UNDER_WAY ? "atomic " : "") + what;
     };
-    bool other_block = (earlier.thread - 1) / threads_per_block_ != (now.thread - 1) / threads_per_block_;
+    bool engine = earlier.thread >= ENGINES, other_block = !engine && (earlier.thread - 1) / threads_per_block_ != (now.thread - 1) / threads_per_block_;
     std::string message = "race on " + element(region, address) + ": " + of(now, is) + " by " + here(me) + " at {0} and " + of(earlier, was) + " by " +
-                          thread_name(earlier.thread) + " at {1}, with nothing between them that orders " + (other_block ? "the blocks" : "the threads");
+                          (engine ? earlier.atomic == ENGINE && !strcmp(was, "write") ? "the copy engine, asked for" : "the tensor cores, for wgmma" : thread_name(earlier.thread)) + " at {1}, with nothing between them that orders " + (other_block ? "the blocks" : "the threads");
     if (auto unread = unread_.find(earlier.code); unread != unread_.end() && unread->second.address == address) unread_.erase(unread);
     Report report = report_of(me, "race", message, region.name);
     report.places = {in_code(*run_, now.code), in_code(*run_, earlier.code)};
@@ -41,6 +41,11 @@ void Checker::race(Thread& me, Region& region, uintptr_t address, const Access& 
 
 // An access to where a copy is on its way.
 void Checker::unfinished(Thread& me, Region& region, uintptr_t address, const Access& copy, const Access& now, const char* is) {
+    if (copy.atomic == TILE) {
+        Report report = report_of(me, "unfinished copy", here(me) + " " + is + " " + element(region, address) + " at {0} before the tile has arrived that is asked for at {1}: nobody has waited for its barrier", region.name);
+        report.places = {in_code(*run_, now.code), in_code(*run_, copy.code)};
+        return worker_here->warn(report);
+    }
     Block& block = owner_of(me, address);
     uint32_t linear = (copy.thread - 1) % threads_per_block_;
     bool own = copy.thread == now.thread, grouped = block.copies[linear].grouped(reinterpret_cast<void*>(address));
@@ -49,6 +54,30 @@ void Checker::unfinished(Thread& me, Region& region, uintptr_t address, const Ac
     Report report = report_of(me, "unfinished copy", here(me) + " " + is + " " + element(region, address) + " at {0} before the copy " + who + " at {1} has arrived: " + why, region.name);
     report.places = {in_code(*run_, now.code), in_code(*run_, copy.code)};
     worker_here->warn(report);
+}
+
+// What a thread wrote, read by the tensor cores, which see memory another way.
+void Checker::unfenced(Thread& me, Region& region, uintptr_t address, const Access& earlier, uint32_t code) {
+    std::string message = "wgmma of " + here(me) + " reads " + element(region, address) + " at {0}, and " + thread_name(earlier.thread) + ", which wrote it at {1}, has not passed tiles_written() since: the tensor cores may not see it";
+    Report report = report_of(me, "proxy fence", message, region.name);
+    report.places = {in_code(*run_, code), in_code(*run_, earlier.code)};
+    worker_here->warn(report);
+}
+
+// A thread's own memory: only sums that tensor cores add to are of interest there.
+void Checker::touches_sums(Thread& me, const void* pointer, size_t size, bool write, const void* code) {
+    Block& block = block_of(me);
+    if (block.products.empty()) return;
+    Products& mine = block.products[me.linear];
+    const char* address = static_cast<const char*>(pointer);
+    auto meet = [&](const char* sums, unsigned bytes) { return address < sums + bytes && sums < address + size; };
+    if (mine.sums && meet(mine.sums, mine.bytes)) mine.fenced = false;
+    for (const Product& product : mine.begun) {
+        if (!meet(reinterpret_cast<const char*>(product.d), product.columns * 2)) continue;
+        Report report = report_of(me, "unfinished product", here(me) + (write ? " writes to" : " reads") + std::string(" sums at {0} before the wgmma is done that it began at {1}: wgmma_wait comes first"), "");
+        report.places = {{nullptr, 0, code}, {product.file, product.line}};
+        return worker_here->warn(report);
+    }
 }
 
 void Checker::unread(Thread& me, Region& region, uintptr_t address, uint32_t code) {

@@ -112,9 +112,42 @@ void Checker::synchronise(Thread& me, const void* address, bool write, int scope
     if (mine.known && !before) block.clocks.learned.push_back(me.linear);
 }
 
+// An arrival at a barrier that counts arrivals is a fence and tells those alone who wait there.
+void Checker::release(Thread& me, Known& told) {
+    Block& block = block_of(me);
+    ThreadClock& mine = clock(me);
+    ThreadClock::Fence kept = mine.fence;
+    ++mine.clock;
+    mine.fence.scope = 0;
+    mine.fence.moment = {mine.epoch, mine.clock};
+    mine.fence.known = mine.known;
+    mine.fence.block_known = block.clocks.known;
+    memcpy(mine.fence.seen, mine.seen, sizeof mine.seen);
+    tell(told, block, me.linear);
+    mine.fence = kept;
+}
+
+void Checker::acquire(Thread& me, const Known& told, uint32_t engine, uint32_t moment) {
+    ThreadClock& mine = clock(me);
+    Known before = mine.known, all = std::make_shared<Knowledge>();
+    all->threads[engine] = {0, moment};
+    join(all, told);
+    join(mine.known, all);
+    if (!before) block_of(me).clocks.learned.push_back(me.linear);
+}
+
+void Checker::proxy_fence(Thread& me) {
+    ThreadClock& mine = clock(me);
+    mine.proxy = {mine.epoch, ++mine.clock};
+}
+
 bool Checker::ordered(Thread& me, const Access& earlier) {
     Block& block = block_of(me);
     uint32_t number = number_of(me);
+    if (earlier.thread >= ENGINES) {  // no barrier of the block is theirs: somebody has to have waited for them
+        auto waited = [&](const Known& known) { return known && known->covers(~0u, earlier.thread, earlier.epoch, earlier.clock); };
+        return waited(block.clocks.known) || waited(block.clocks.threads[me.linear].known);
+    }
     if (earlier.thread == number) return true;
     uint32_t its_block = (earlier.thread - 1) / threads_per_block_;
     if (its_block == block.linear) {

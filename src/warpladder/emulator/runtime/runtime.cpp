@@ -12,3 +12,6 @@
 #include "watch.cpp"
 #include "worker.cpp"
 #include "sync.cpp"
+#include "phases.cpp"
+#include "tiles.cpp"
+#include "products.cpp"

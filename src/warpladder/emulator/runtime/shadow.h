@@ -30,9 +30,12 @@ struct Access {
     uint32_t epoch, clock;  // when, by the block's barriers and by the thread's own clock
     uint32_t code;          // where in the module
     uint8_t bytes;          // which of the cell's
-    uint8_t atomic;         // 0: plain, 1 to 3: an atomic operation of that scope and one, 4: volatile, 5: a copy under way
+    uint8_t atomic;         // 0: plain, 1 to 3: an atomic operation of that scope and one, 4: volatile, and those below
 };
-constexpr int UNDER_WAY = 5;  // until its thread has waited for it: nobody may read or write there
+constexpr int UNDER_WAY = 5;  // a copy, until its thread has waited for it: nobody may read or write there
+constexpr int TILE = 6;       // a tile, until it has arrived: likewise
+constexpr int ENGINE = 7;     // by the copy engine or the tensor cores, which are no threads of the block: `thread` is the number of one from ENGINES on
+constexpr uint32_t ENGINES = 0x80000000u;
 
 struct Cell {
     uint32_t stamp;  // what it holds counts for the block, or the launch, of this number

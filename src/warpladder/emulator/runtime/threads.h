@@ -1,11 +1,14 @@
 // A block's threads, and which of them can run next.
 #pragma once
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <random>
 
 #include "checker.h"
 #include "copies.h"
+#include "phases.h"
+#include "products.h"
 #include "stacks.h"
 
 namespace emu {
@@ -34,6 +37,9 @@ struct Block : BlockView {
     Clocks clocks;
     std::vector<Copies> copies;  // of each thread, where one has begun any
     bool copying = false;
+    std::map<const void*, PhaseBarrier> phases;  // the barriers in its shared memory, by address
+    std::vector<Warpgroup> warpgroups;           // where one has begun any products
+    std::vector<Products> products;              // of each thread, likewise
 
     // Threads that were woken one by one, in a ring.
     std::vector<unsigned> ring;
@@ -64,6 +70,9 @@ struct Block : BlockView {
         live = count, released = count, mixed = false, calm = true;
         if (copying) for (auto& mine : copies) mine.clear();
         copying = false;
+        phases.clear();
+        warpgroups.clear();
+        products.clear();
         for (unsigned i = 0; i < warps.size(); ++i) {
             unsigned lanes = std::min(32u, count - 32 * i);
             warps[i] = {lanes == 32 ? ~0u : (1u << lanes) - 1, 0, 0};

@@ -161,6 +161,7 @@ void Worker::finish(Thread& me) {
     progress();
     if (block.calm) {  // all of its threads have run
         block.live = 0;
+        leftovers(block);
         --unfinished;
         return;
     }
@@ -168,6 +169,7 @@ void Worker::finish(Thread& me) {
     Warp& warp = block.warps[me.linear / 32];
     warp.done |= 1u << (me.linear & 31);
     if (--block.live == 0) {
+        leftovers(block);
         --unfinished;
         return;
     }

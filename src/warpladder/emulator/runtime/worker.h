@@ -31,6 +31,8 @@ struct Worker {
     void grid_barrier(Thread& me, const char* file, int line);
     void collective(Thread& me, unsigned mask, void* payload, Combine combine, const char* name, const char* file, int line);
     void yield(Thread& me);
+    void phase(Thread& me, void* barrier, unsigned parity, const char* file, int line);
+    void products(Thread& me, unsigned pending, const char* file, int line);
     void progress();
     [[noreturn]] void fail(Report report);  // the launch ends here
     void warn(Report report);               // the launch goes on
@@ -72,6 +74,10 @@ inline Block& stirred(Thread& me) {
 inline Worker& worker_of(Thread& thread) { return *block_of(thread).worker; }
 
 Report divergence(Block& block, const char* why);
+void leftovers(Block& block);
+void unfinished_products(Block& block);
+void bring(Block& block, PhaseBarrier& barrier);
+std::string lacks(Block& block, const void* barrier);
 Report deadlock(Worker& worker);
 void poll(Thread& me, const void* address, unsigned size, const void* code);
 std::string name_of(const Thread& thread);

@@ -1,0 +1,77 @@
+// Tiles that the copy engine (TMA) brings to shared memory, and the barriers there (mbarrier) that say when they have arrived.
+//
+// One thread asks for a whole tile: a tensor map, made by the host, says where the matrix lies, how long its rows are and how large a tile is; what
+// lies beyond the matrix arrives as zeros. A tile begins at a multiple of 1,024 bytes and has rows of 128 bytes, eight pieces of 16, and piece p of row r
+// lies where piece p ^ (r % 8) would: the 128-byte swizzle, so that eight rows below each other lie in different banks.
+//
+// A barrier has phases, numbered from 0. A phase ends when `count` arrivals have come and all bytes that were announced in it; whoever waits names the
+// parity of the phase's number. Needs sm_90.
+#pragma once
+
+using Barrier = unsigned long long;
+
+// What the host knows of a matrix and its tiles; a kernel takes it as `const __grid_constant__ TensorMap`.
+struct alignas(64) TensorMap {
+    unsigned long long words[16];
+};
+
+#ifdef __CUDA_EMU__
+
+__device__ inline void barrier_init(Barrier* barrier, unsigned count, EMU_HERE) { emu_phase_init(barrier, count, file, line); }
+__device__ inline void barriers_ready() {}
+__device__ inline void tiles_written() { emu_proxy_fence(); }
+__device__ inline void barrier_arrive(Barrier* barrier, EMU_HERE) { emu_phase_arrive(barrier, 0, -1, file, line); }
+__device__ inline void barrier_arrive_at(Barrier* barrier, unsigned rank, EMU_HERE) { emu_phase_arrive(barrier, 0, int(rank), file, line); }
+__device__ inline void barrier_expect(Barrier* barrier, unsigned bytes, EMU_HERE) { emu_phase_arrive(barrier, bytes, -1, file, line); }
+__device__ inline void barrier_wait(Barrier* barrier, unsigned parity, EMU_HERE) { emu_phase_wait(barrier, parity, file, line); }
+__device__ __forceinline__ void copy_tile(void* to, const TensorMap& from, int column, int row, Barrier* barrier, EMU_HERE) {
+    emu_copy_tile(to, &from, column, row, barrier, 0, file, line);
+}
+__device__ __forceinline__ void copy_tile_to(unsigned blocks, void* to, const TensorMap& from, int column, int row, Barrier* barrier, EMU_HERE) {
+    emu_copy_tile(to, &from, column, row, barrier, blocks, file, line);
+}
+
+#elif __CUDA_ARCH__ >= 900
+
+__device__ __forceinline__ unsigned in_shared(const void* address) { return static_cast<unsigned>(__cvta_generic_to_shared(address)); }
+
+// By one thread; barriers_ready() and a barrier of the block come before others use it.
+__device__ __forceinline__ void barrier_init(Barrier* barrier, unsigned count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(in_shared(barrier)), "r"(count) : "memory");
+}
+// After barrier_init, so that the copy engine and other blocks of the cluster find barriers.
+__device__ __forceinline__ void barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+// Tiles that a thread has written itself: it calls this before the barrier after which the tensor cores (wgmma) read them.
+__device__ __forceinline__ void tiles_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+__device__ __forceinline__ void barrier_arrive(Barrier* barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(in_shared(barrier)) : "memory");
+}
+// At the barrier of another block of the cluster.
+__device__ __forceinline__ void barrier_arrive_at(Barrier* barrier, unsigned rank) {
+    asm volatile("{.reg .b32 its; mapa.shared::cluster.u32 its, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [its];}"
+                 ::"r"(in_shared(barrier)), "r"(rank) : "memory");
+}
+// Arrives, and announces bytes that the phase is to wait for.
+__device__ __forceinline__ void barrier_expect(Barrier* barrier, unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(in_shared(barrier)), "r"(bytes) : "memory");
+}
+// Until the phase of this parity has ended.
+__device__ __forceinline__ void barrier_wait(Barrier* barrier, unsigned parity) {
+    asm volatile("{.reg .pred done;\n"
+                 "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;}" ::"r"(in_shared(barrier)), "r"(parity) : "memory");
+}
+
+// Begins to copy the tile whose first number is in this column and row; its bytes arrive at the barrier.
+__device__ __forceinline__ void copy_tile(void* to, const TensorMap& from, int column, int row, Barrier* barrier) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                 ::"r"(in_shared(to)), "l"(&from), "r"(column), "r"(row), "r"(in_shared(barrier)) : "memory");
+}
+// The same for several blocks of the cluster, a bit for each: each gets it at the same place, and its bytes arrive at its own barrier.
+__device__ __forceinline__ void copy_tile_to(unsigned blocks, void* to, const TensorMap& from, int column, int row, Barrier* barrier) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
+                 ::"r"(in_shared(to)), "l"(&from), "r"(column), "r"(row), "r"(in_shared(barrier)), "h"(static_cast<unsigned short>(blocks)) : "memory");
+}
+
+#endif

@@ -1,0 +1,91 @@
+// Steps of a matrix product by a warpgroup (wgmma): four warps, the first of them a multiple of four, multiply tiles that lie in shared memory.
+//
+// D (64 x columns) += A (64 x depth) B (depth x columns); depth is 32 bytes: 16 numbers in bf16 or half, 8 in tf32. Factors are named by descriptors, and
+// only D lies in registers: warp w has rows 16 w to 16 w + 15, and with g = lane / 4, t = lane % 4 a lane has
+//     d[4 j], d[4 j + 1] = row g, columns 8 j + 2 t and the next one;  d[4 j + 2], d[4 j + 3] = the same of row g + 8.
+// Steps run while the warps go on: they are committed in groups, and d may not be touched before its group was waited for. Needs sm_90a.
+#pragma once
+
+#ifdef __CUDA_EMU__
+
+#define WGMMA(name, columns, factors, turned)                                                                                     \
+    __device__ __forceinline__ void name(float (&d)[columns / 2], unsigned long long a, unsigned long long b, bool add, EMU_HERE) { \
+        emu_products(d, a, b, columns, int(emu::Factors::factors), turned, add, file, line);                                      \
+    }
+WGMMA(wgmma_bf16, 256, bfloat16, true)
+WGMMA(wgmma_half, 128, half, true)
+WGMMA(wgmma_tf32, 256, tf32, false)
+#undef WGMMA
+
+__device__ inline void wgmma_begin(EMU_HERE) { emu_products_begin(file, line); }
+__device__ inline void wgmma_commit(EMU_HERE) { emu_products_commit(file, line); }
+template <int PENDING>
+__device__ inline void wgmma_wait(EMU_HERE) {
+    emu_products_wait(PENDING, file, line);
+}
+template <int COUNT>
+__device__ inline void fewer_registers() {}
+template <int COUNT>
+__device__ inline void more_registers() {}
+__device__ inline unsigned long long address_in_shared(const void* address) { return emu::shared_address(address); }
+
+#elif __CUDA_ARCH__ >= 900
+
+__device__ __forceinline__ unsigned long long address_in_shared(const void* address) { return __cvta_generic_to_shared(address); }
+
+#define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
+#define SUMS_64 SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48)
+#define SUMS_128 SUMS_64, SIXTEEN(64), SIXTEEN(80), SIXTEEN(96), SIXTEEN(112)
+#define NAMES_64                                                                          \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define NAMES_128                                                                         \
+    NAMES_64 ", "                                                                         \
+    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
+    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+    "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+
+// a, b : descriptors. more : whether D is added to; otherwise it begins here.
+#define WGMMA(name, shape, turns, sums, a_and_b, more)                                                                           \
+    __device__ __forceinline__ void name(float (&d)[sums], unsigned long long a, unsigned long long b, bool add) {               \
+        asm volatile("{.reg .pred more; setp.ne.b32 more, " more ", 0;\n"                                                        \
+                     "wgmma.mma_async.sync.aligned." shape " {" NAMES_##sums "}, " a_and_b ", more, 1, 1" turns ";}"             \
+                     : SUMS_##sums : "l"(a), "l"(b), "r"(static_cast<int>(add)));                                                 \
+    }
+WGMMA(wgmma_bf16, "m64n256k16.f32.bf16.bf16", ", 0, 1", 128, "%128, %129", "%130")
+WGMMA(wgmma_half, "m64n128k16.f32.f16.f16", ", 0, 1", 64, "%64, %65", "%66")
+WGMMA(wgmma_tf32, "m64n256k8.f32.tf32.tf32", "", 128, "%128, %129", "%130")
+#undef WGMMA
+
+__device__ __forceinline__ void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int PENDING>
+__device__ __forceinline__ void wgmma_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
+template <int COUNT>
+__device__ __forceinline__ void fewer_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+template <int COUNT>
+__device__ __forceinline__ void more_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+#endif
+
+#if defined(__CUDA_EMU__) || __CUDA_ARCH__ >= 900
+// A descriptor's bits: 0-13 the address, 16-29 the leading and 32-45 the stride byte offset, each in units of 16 bytes; 62 the 128-byte swizzle.
+__device__ __forceinline__ unsigned long long descriptor(const void* tile, unsigned leading, unsigned stride) {
+    return (address_in_shared(tile) >> 4 & 0x3fff) | static_cast<unsigned long long>(leading >> 4) << 16 | static_cast<unsigned long long>(stride >> 4) << 32 | 1ull << 62;
+}
+// Terms go along the rows of 128 bytes.
+__device__ __forceinline__ unsigned long long terms_along(const void* tile) { return descriptor(tile, 16, 1024); }
+// Terms go down the rows; the next 64 columns lie `next` bytes further.
+__device__ __forceinline__ unsigned long long terms_down(const void* tile, unsigned next) { return descriptor(tile, next, 1024); }
+
+#endif

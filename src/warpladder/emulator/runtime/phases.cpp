@@ -1,0 +1,135 @@
+// Arriving at barriers in shared memory, and waiting for their phases.
+#include "worker.h"
+
+namespace emu {
+
+// What a barrier is called: the shared variable in which it lies.
+static std::string called(Block& block, const void* barrier) {
+    unsigned offset = unsigned(static_cast<const char*>(barrier) - block.shared);
+    for (const Place* place = block.worker->run->launch.layout->first; place; place = place->next)
+        if (offset - place->offset < place->bytes) {
+            unsigned element = (offset - place->offset) / 8;
+            return std::string("barrier ") + place->name + (place->bytes > 8 ? "[" + std::to_string(element) + "]" : "");
+        }
+    return "the barrier";
+}
+
+// Why threads still wait for it.
+std::string lacks(Block& block, const void* address) {
+    const PhaseBarrier& barrier = block.phases[address];
+    std::string what = ", for phase " + std::to_string(barrier.phase) + " of " + called(block, address);
+    if (barrier.missing) what += ", which lacks " + std::to_string(barrier.missing) + " of " + std::to_string(barrier.count) + " arrivals";
+    if (barrier.bytes) {
+        what += barrier.missing ? " and " : ", which ";
+        what += barrier.bytes > 0 ? "lacks " + std::to_string(barrier.bytes) + " bytes that were announced" : "has got " + std::to_string(-barrier.bytes) + " bytes more than were announced";
+    }
+    return what;
+}
+
+[[noreturn]] static void refuse_phase(Thread& me, const std::string& why, const char* file, int line) {
+    worker_of(me).fail({"phase", name_of(me) + " " + why, "", text(me.block->index), text(me.index), {{file, line}}});
+}
+
+static PhaseBarrier& phase_of(Thread& me, Block& block, const void* address, const char* file, int line) {
+    auto found = block.phases.find(address);
+    if (found != block.phases.end()) return found->second;
+    bool shared = block.memory.holds(address);
+    refuse_phase(me, shared ? "uses " + called(block, address) + " at {0}, which nobody has initialised" : "uses a barrier at {0} that lies in no shared memory", file, line);
+}
+
+// Lets those go on who wait for a barrier, to look whether there is still a reason to.
+static void wake_all(Block& block, PhaseBarrier& barrier) {
+    block.worker->progress();
+    for (unsigned thread : barrier.waiting) block.wake(block.threads[thread]);
+    barrier.waiting.clear();
+}
+
+static void end_phase(Block& block, PhaseBarrier& barrier) {
+    if (barrier.missing || barrier.bytes) return;
+    ++barrier.phase;
+    barrier.missing = barrier.count;
+#ifdef EMU_CHECK
+    join(barrier.known, barrier.told);
+    barrier.told = nullptr;
+#endif
+    wake_all(block, barrier);
+}
+
+void Worker::phase(Thread& me, void* address, unsigned parity, const char* file, int line) {
+    Block& block = block_of(me);
+    PhaseBarrier& barrier = phase_of(me, block, address, file, line);
+    while ((barrier.phase & 1) == (parity & 1)) {
+        if (!barrier.under_way.empty()) {
+            bring(block, barrier);
+            continue;
+        }
+        stirred(me);
+        me.state = State::at_phase;
+        me.waits = "barrier_wait", me.file = file, me.line = line, me.payload = address;
+        barrier.waiting.push_back(me.linear);
+        suspend(me);
+    }
+#ifdef EMU_CHECK
+    checker.acquire(me, barrier.known, barrier.engine, barrier.phase);
+#endif
+}
+
+// What is still on its way when a block ends: on a GPU it comes to memory that is another block's by then.
+void leftovers(Block& block) {
+    for (auto& [address, barrier] : block.phases)
+        if (!barrier.under_way.empty()) {
+            const Tile& tile = barrier.under_way.front();
+            std::string why = "block " + text(block.index) + " ends before the tile has arrived that is asked for at {0}: nobody has waited for " + called(block, address);
+            block.worker->fail({"unfinished copy", why, "", text(block.index), text(tile.thread), {{nullptr, 0, tile.code}}});
+        }
+    unfinished_products(block);
+}
+
+}  // namespace emu
+
+EMU_EXPORT void emu_phase_init(void* address, unsigned count, const char* file, int line) {
+    Thread& me = self();
+    Block& block = block_of(me);
+    if (!block.memory.holds(address)) refuse_phase(me, "initialises a barrier at {0} that lies in no shared memory of its block", file, line);
+    if (uintptr_t(address) % 8) emu_misaligned(address, 8, "barrier", file, line);
+    if (count == 0) refuse_phase(me, "initialises a barrier at {0} that no arrival would ever end", file, line);
+    PhaseBarrier barrier;
+    barrier.count = barrier.missing = count;
+#ifdef EMU_CHECK
+    barrier.engine = checker.engine();
+    checker.access(address, 8, true, 0, __builtin_return_address(0));
+#endif
+    block.phases[address] = std::move(barrier);
+}
+
+EMU_EXPORT void emu_phase_arrive(void* address, unsigned bytes, int rank, const char* file, int line) {
+    Thread& me = self();
+    Block* block = &block_of(me);
+    if (rank >= 0) {
+        address = emu_map_shared(address, unsigned(rank), file, line);
+        block = block->group->blocks[unsigned(rank)];
+        if (!block->live) refuse_phase(me, "arrives at a barrier of block " + text(block->index) + " at {0}, which has left the kernel", file, line);
+    }
+    PhaseBarrier& barrier = phase_of(me, *block, address, file, line);
+    if (barrier.missing == 0) refuse_phase(me, "arrives at " + called(*block, address) + " at {0}, in a phase in which all " + std::to_string(barrier.count) + " arrivals have come", file, line);
+#ifdef EMU_CHECK
+    checker.access(address, 8, true, 2, __builtin_return_address(0));
+    checker.release(me, barrier.told);
+#endif
+    barrier.bytes += bytes;
+    --barrier.missing;
+    end_phase(*block, barrier);
+}
+
+EMU_EXPORT void emu_phase_wait(void* address, unsigned parity, const char* file, int line) {
+#ifdef EMU_CHECK
+    checker.access(address, 8, false, 2, __builtin_return_address(0));
+#endif
+    worker_of(self()).phase(self(), address, parity, file, line);
+}
+
+EMU_EXPORT void emu_proxy_fence() {
+#ifdef EMU_CHECK
+    checker.proxy_fence(self());
+#endif
+}

@@ -1,0 +1,33 @@
+// Barriers in shared memory that count arrivals and bytes (mbarrier), and the tiles whose bytes are on their way to one.
+#pragma once
+#include <vector>
+
+#include "clocks.h"
+#include "../headers/interface.h"
+
+namespace emu {
+
+// A tile that a thread has asked for. It arrives as late as it may: when somebody waits for the barrier.
+struct Tile {
+    char* to;
+    TileMap map;
+    int column, row;
+    const void* code;  // where it was asked for,
+    uint3 thread;      // and by whom
+
+    size_t bytes() const { return map.box_rows * map.box_columns * map.size; }
+};
+
+struct PhaseBarrier {
+    unsigned count = 0, missing = 0;  // arrivals that end a phase, and those that have not come
+    int64_t bytes = 0;                // that were announced and have not come
+    uint32_t phase = 0;               // how many have ended
+    std::vector<Tile> under_way;
+    std::vector<unsigned> waiting;  // threads
+    uint32_t engine = 0;            // as the checker counts who copies
+#ifdef EMU_CHECK
+    Known told, known;  // by who has arrived in this phase; in those that have ended
+#endif
+};
+
+}  // namespace emu

@@ -1,0 +1,87 @@
+// The copy engine: tiles of matrices in global memory come to shared memory, and their bytes to a barrier there.
+#include "worker.h"
+
+namespace emu {
+
+constexpr unsigned ROW = 128, ATOM = 1024;  // bytes of a tile's row, and of eight rows, in which its pieces are dealt out
+
+// Where a byte lies that would lie at an offset in the shared memory of its block: its piece of 16 bytes changes places by the number of its row.
+static unsigned swizzled(unsigned offset) { return offset ^ (offset >> 3 & 0x70); }
+
+static bool inside(const Tile& tile, unsigned row) { return tile.row + int64_t(row) >= 0 && tile.row + int64_t(row) < int64_t(tile.map.rows); }
+
+// Of a tile's row the first byte in the matrix and how many are in it, both counted from the row's begin.
+static std::pair<unsigned, unsigned> part(const Tile& tile) {
+    int64_t low = std::max<int64_t>(0, -int64_t(tile.column)), high = std::min<int64_t>(int64_t(tile.map.box_columns), int64_t(tile.map.columns) - tile.column);
+    if (high <= low) return {0, 0};
+    return {unsigned(low * int64_t(tile.map.size)), unsigned((high - low) * int64_t(tile.map.size))};
+}
+
+static const char* source(const Tile& tile, unsigned row) {
+    return reinterpret_cast<const char*>(tile.map.base) + (tile.row + int64_t(row)) * int64_t(tile.map.pitch) + tile.column * int64_t(tile.map.size);
+}
+
+static void arrive(Block& block, const Tile& tile) {
+    for (unsigned row = 0; row < tile.map.box_rows; ++row) {
+        unsigned char bytes[ROW] = {};
+        auto [first, count] = part(tile);
+        if (inside(tile, row) && count) memcpy(bytes + first, source(tile, row) + first, count);
+        if (tile.map.to_tf32)
+            for (unsigned i = 0; i < ROW; i += 4) {
+                uint32_t number;
+                memcpy(&number, bytes + i, 4);
+                if ((number & 0x7f800000) != 0x7f800000) number = (number + 0xfff + (number >> 13 & 1)) & 0xffffe000;  // ties to the even one: seen on an H200
+                memcpy(bytes + i, &number, 4);
+            }
+        unsigned offset = unsigned(tile.to - block.shared) + row * ROW;
+        for (unsigned piece = 0; piece < ROW; piece += 16) memcpy(block.shared + swizzled(offset + piece), bytes + piece, 16);
+    }
+}
+
+// Lets all tiles arrive that are on their way to a barrier.
+void bring(Block& block, PhaseBarrier& barrier) {
+    for (const Tile& tile : barrier.under_way) {
+        arrive(block, tile);
+        barrier.bytes -= int64_t(tile.bytes());
+#ifdef EMU_CHECK
+        checker.tile_arrived(self(), tile.to, tile.bytes(), barrier.engine, barrier.phase);
+#endif
+    }
+    barrier.under_way.clear();
+    end_phase(block, barrier);
+}
+
+[[noreturn]] static void refuse_tile(Thread& me, const char* kind, const std::string& why, const char* file, int line) {
+    worker_of(me).fail({kind, name_of(me) + " " + why, "", text(me.block->index), text(me.index), {{file, line}}});
+}
+
+}  // namespace emu
+
+EMU_EXPORT void emu_copy_tile(void* to, const void* described, int column, int row, void* barrier, unsigned blocks, const char* file, int line) {
+    Thread& me = self();
+    Block& mine = block_of(me);
+    Tile tile{static_cast<char*>(to), {}, column, row, __builtin_return_address(0), me.index};
+    memcpy(&tile.map, described, sizeof tile.map);
+    if (tile.map.mark != TileMap::MARK) refuse_tile(me, "trap", "asks for a tile at {0} by a tensor map that the emulator did not make", file, line);
+    if (!mine.memory.holds(to)) refuse_tile(me, "out of bounds", "asks for a tile at {0} to what is no shared memory of its block", file, line);
+    if (unsigned(tile.to - mine.shared) % ATOM) refuse_tile(me, "misaligned", "asks for a tile at {0} to an address that 1,024 does not divide", file, line);
+    if (!blocks) blocks = 1u << mine.rank;
+#ifdef EMU_CHECK
+    for (unsigned each = 0; each < tile.map.box_rows; ++each)
+        if (auto [first, count] = part(tile); inside(tile, each) && count) checker.access(source(tile, each) + first, count, false, 0, tile.code);
+#endif
+    for (unsigned rank = 0; rank < 32; ++rank) {
+        if (!(blocks >> rank & 1)) continue;
+        if (rank >= mine.cluster) refuse_tile(me, "cluster", "asks for a tile at {0} for block " + std::to_string(rank) + " of a cluster of " + std::to_string(mine.cluster), file, line);
+        Block& block = *mine.group->blocks[rank];
+        Tile its = tile;
+        its.to = block.shared + (tile.to - mine.shared);
+        const void* there = block.shared + (static_cast<char*>(barrier) - mine.shared);
+#ifdef EMU_CHECK
+        checker.tile(its.to, its.bytes(), tile.code);
+#endif
+        PhaseBarrier& arrival = phase_of(me, block, there, file, line);
+        arrival.under_way.push_back(its);
+        wake_all(block, arrival);
+    }
+}

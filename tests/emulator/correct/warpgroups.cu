@@ -1,0 +1,124 @@
+// Tiles by the copy engine, barriers that count arrivals and bytes, and products of warpgroups.
+// arch: sm_90a
+#include "bulk.cuh"
+#include "sync.cuh"
+#include "wgmma.cuh"
+
+// One tile of ROWS rows of 128 bytes from a column and a row on, as 16-byte pieces in the order in which they lie in the matrix.
+template <int ROWS, typename T>
+__global__ void tile(const __grid_constant__ TensorMap map, T* y, int column, int row) {
+    uint4* out = reinterpret_cast<uint4*>(y);
+    __shared__ __align__(1024) uint4 pieces[ROWS * 8];
+    __shared__ Barrier arrived;
+    if (threadIdx.x == 0) {
+        barrier_init(&arrived, 1);
+        barriers_ready();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        barrier_expect(&arrived, sizeof pieces);
+        copy_tile(pieces, map, column, row, &arrived);
+    }
+    barrier_wait(&arrived, 0);
+    for (int i = threadIdx.x; i < ROWS * 8; i += blockDim.x) out[i] = pieces[i / 8 * 8 + (i ^ i / 8) % 8];
+}
+
+// A ring of two stages that one thread fills and a warp empties, each in its own time: y[t] is the sum of number t of each of `steps` tiles of a row each.
+extern "C" __global__ void hand_over(const __grid_constant__ TensorMap map, float* y, int steps) {
+    __shared__ __align__(1024) float stages[2][256];
+    __shared__ Barrier arrived[2], read[2];
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < 2; ++stage) barrier_init(&arrived[stage], 1), barrier_init(&read[stage], 32);
+        barriers_ready();
+    }
+    __syncthreads();
+    if (threadIdx.x == 32) {
+        for (int step = 0; step < steps; ++step) {
+            const int stage = step % 2;
+            barrier_wait(&read[stage], (step / 2 + 1) % 2);
+            barrier_expect(&arrived[stage], 128);
+            copy_tile(stages[stage], map, 0, step, &arrived[stage]);
+        }
+    } else if (threadIdx.x < 32) {
+        float sum = 0.0f;
+        for (int step = 0; step < steps; ++step) {
+            const int stage = step % 2;
+            barrier_wait(&arrived[stage], step / 2 % 2);
+            sum += stages[stage][threadIdx.x];
+            barrier_arrive(&read[stage]);
+        }
+        y[threadIdx.x] = sum;
+    }
+}
+
+// Sixteen rows for both blocks of a cluster, eight of them asked for by each: y (2, 16, 32).
+extern "C" __global__ void for_both(const __grid_constant__ TensorMap map, float* y) {
+    __shared__ __align__(1024) float both[2][8][32];
+    __shared__ Barrier arrived, left;
+    const unsigned rank = cluster_rank(), size = cluster_size();
+    if (threadIdx.x == 0) {
+        barrier_init(&arrived, 1);
+        barrier_init(&left, size);
+        barriers_ready();
+    }
+    cluster_sync();
+    if (threadIdx.x == 0) {
+        barrier_expect(&arrived, sizeof both);
+        copy_tile_to((1u << size) - 1, both[rank], map, 0, 8 * rank, &arrived);
+    }
+    barrier_wait(&arrived, 0);
+    for (int i = 0; i < 16; ++i) y[(rank * 16 + i) * 32 + threadIdx.x] = both[i / 8][i % 8][(threadIdx.x / 4 ^ i % 8) * 4 + threadIdx.x % 4];
+    __syncwarp();
+    if (threadIdx.x < size) barrier_arrive_at(&left, threadIdx.x);  // nobody leaves before everybody has got what is his
+    barrier_wait(&left, 0);
+}
+
+// d (64, 256 or 128) += a b, 128 bytes of terms: KIND 0 half, a (64, 64), b (64, 128); 1 bf16, a (64, 64), b (64, 256); 2 tf32, a (64, 32), b (256, 32) turned.
+template <int KIND>
+__global__ void __launch_bounds__(128) multiply(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* d) {
+    constexpr int COLUMNS = KIND == 0 ? 128 : 256, OF_B = COLUMNS * 128;
+    extern __shared__ uint4 shared[];
+    __shared__ Barrier arrived;
+    char* tile = reinterpret_cast<char*>((reinterpret_cast<unsigned long long>(shared) + 1023) / 1024 * 1024);
+    if (threadIdx.x == 0) {
+        barrier_init(&arrived, 1);
+        barriers_ready();
+        barrier_expect(&arrived, 8192 + OF_B);
+        copy_tile(tile, a, 0, 0, &arrived);
+        for (int box = 0; box < (KIND == 2 ? 1 : COLUMNS / 64); ++box) copy_tile(tile + 8192 + box * 8192, b, 64 * box, 0, &arrived);
+    }
+    __syncthreads();
+    const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
+    float sum[COLUMNS / 2];
+#pragma unroll
+    for (int i = 0; i < COLUMNS / 2; ++i) sum[i] = d[(row + i / 2 % 2 * 8) * COLUMNS + i / 4 * 8 + column + i % 2];
+    barrier_wait(&arrived, 0);
+    wgmma_begin();
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+        if constexpr (KIND == 0) wgmma_half(sum, terms_along(tile + 32 * step), terms_down(tile + 8192 + 2048 * step, 8192), true);
+        else if constexpr (KIND == 1) wgmma_bf16(sum, terms_along(tile + 32 * step), terms_down(tile + 8192 + 2048 * step, 8192), true);
+        else wgmma_tf32(sum, terms_along(tile + 32 * step), terms_along(tile + 8192 + 32 * step), true);
+    }
+    wgmma_commit();
+    wgmma_wait<0>();
+#pragma unroll
+    for (int i = 0; i < COLUMNS / 2; ++i) d[(row + i / 2 % 2 * 8) * COLUMNS + i / 4 * 8 + column + i % 2] = sum[i];
+}
+
+// A tile that the threads write themselves, with the fence that it takes, and its square: y (64, 256) = x x four times side by side, of x (64, 64) in bf16.
+extern "C" __global__ void own_tile(const unsigned short* x, float* y) {
+    __shared__ __align__(1024) unsigned short tile[64 * 64];
+    for (int i = threadIdx.x; i < 64 * 64; i += 128) tile[i / 64 * 64 + ((i % 64 / 8) ^ (i / 64 % 8)) * 8 + i % 8] = x[i];
+    tiles_written();
+    __syncthreads();
+    float sum[128];
+    wgmma_begin();
+#pragma unroll
+    for (int step = 0; step < 4; ++step) wgmma_bf16(sum, terms_along(tile + 16 * step), terms_down(tile + 64 * 16 * step, 0), step > 0);
+    wgmma_commit();
+    wgmma_wait<0>();
+    const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 128; ++i) y[(row + i / 2 % 2 * 8) * 256 + i / 4 * 8 + column + i % 2] = sum[i];
+}

@@ -1,0 +1,129 @@
+"""Correct kernels of correct/warpgroups.cu: tiles by the copy engine, barriers that count arrivals and bytes, products of warpgroups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensor_step
+
+SOURCE = Path(__file__).parent / "correct" / "warpgroups.cu"
+X = np.random.default_rng(7).standard_normal(1 << 16).astype(np.float32)
+
+
+def tile_of(x: np.ndarray, rows: int, row: int, column: int) -> np.ndarray:
+    """What a tile of so many rows of 128 bytes holds, from a row and a column on: zeros where it lies outside of the matrix."""
+    width = 128 // x.itemsize
+    out = np.zeros((rows, width), x.dtype)
+    for i, j in np.ndindex(rows, width):
+        if 0 <= row + i < x.shape[0] and 0 <= column + j < x.shape[1]:
+            out[i, j] = x[row + i, column + j]
+    return out
+
+
+def tiles(b: Any) -> None:
+    whole = X[: 40 * 48].reshape(40, 48)
+    for x in (whole, (whole.view(np.uint32) >> 16).astype(np.uint16)):
+        for rows, row, column in ((8, 0, 0), (8, 5, 3), (16, 33, 20), (16, -3, -7), (8, 40, 0)):
+            out = b.device.empty((rows, 128 // x.itemsize), x.dtype)
+            b.device.fill(out, 0xFF)
+            given = b.device.tensor_map(b.put(x), rows)
+            b.device.kernel(SOURCE, f"tile<{rows}, {'float' if x.itemsize == 4 else 'unsigned short'}>").bind(
+                1, 32, given, out, column, row
+            ).send()
+            np.testing.assert_array_equal(out.download(), tile_of(x, rows, row, column))
+
+
+def tiles_of_fewer_columns(b: Any) -> None:
+    x, out = X[: 8 * 32].reshape(8, 32), b.device.empty((8, 32))
+    b.device.kernel(SOURCE, "tile<8, float>").bind(1, 32, b.device.tensor_map(b.put(x), 8, columns=21), out, 0, 0).send()
+    np.testing.assert_array_equal(out.download(), np.where(np.arange(32) < 21, x, 0))
+
+
+def nearest_even(x: np.ndarray) -> np.ndarray:
+    """Floats rounded to tf32, ties to the even one."""
+    bits = x.view(np.uint32)
+    return ((bits + np.uint32(0xFFF) + (bits >> 13 & np.uint32(1))) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def tiles_in_tf32(b: Any) -> None:
+    x = X[: 8 * 32].copy().reshape(8, 32)
+    bits = x.view(np.uint32)
+    for row, low in enumerate((0x1000, 0x1001, 0x0FFF, 0x3000)):  # ties among them
+        bits[row] = (bits[row] & np.uint32(0xFFFFC000)) | np.uint32(low)
+    x[4, :3] = np.inf, -np.inf, 0
+    out = b.device.empty((8, 32))
+    b.device.kernel(SOURCE, "tile<8, float>").bind(1, 32, b.device.tensor_map(b.put(x), 8, to_tf32=True), out, 0, 0).send()
+    np.testing.assert_array_equal(out.download(), np.where(np.isfinite(x), nearest_even(x), x))
+
+
+def hand_over(b: Any) -> None:
+    for steps in (1, 2, 7):
+        x, out = X[: steps * 32].reshape(steps, 32), b.device.empty((32,))
+        b.device.kernel(SOURCE, "hand_over").bind(1, 64, b.device.tensor_map(b.put(x), 1), out, steps).send()
+        np.testing.assert_allclose(out.download(), x.sum(0), rtol=1e-5, atol=1e-5)
+
+
+def for_both(b: Any) -> None:
+    x, out = X[: 16 * 32].reshape(16, 32), b.device.empty((2, 16, 32))
+    b.device.kernel(SOURCE, "for_both").bind(2, 32, b.device.tensor_map(b.put(x), 8), out, cluster=2).send()
+    np.testing.assert_array_equal(out.download(), np.stack([x, x]))
+
+
+def factors(kind: int, spread: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Exact factors of `multiply` in a kind's format, as float32, a (64, k) and b (k, n); and what they are added to."""
+    rng = np.random.default_rng([kind, spread])
+    k, n = (32, 256) if kind == 2 else (64, 256 if kind == 1 else 128)
+
+    def some(*shape: int) -> np.ndarray:
+        x = np.ldexp(rng.standard_normal(shape), rng.integers(-spread, spread + 1, shape)).astype(np.float32)
+        x[rng.random(shape) < 0.1] = 0
+        return x
+
+    return tensor_step.held(some(64, k), kind), tensor_step.held(some(k, n), kind), some(64, n)
+
+
+def stored(x: np.ndarray, kind: int) -> np.ndarray:
+    """Numbers of a kind's format as they lie in memory."""
+    return x if kind == 2 else tensor_step.words(np.ascontiguousarray(x), kind).view(np.uint16).reshape(x.shape)
+
+
+def multiplied(device: Any, kind: int, a: np.ndarray, w: np.ndarray, d: np.ndarray) -> np.ndarray:
+    """d + a w by a device, with a fresh copy of d."""
+    maps = (
+        device.tensor_map(device.array(stored(a, kind)), 64),
+        device.tensor_map(device.array(stored(np.ascontiguousarray(w.T) if kind == 2 else w, kind)), 256 if kind == 2 else 64),
+    )
+    out = device.array(d)
+    device.kernel(SOURCE, f"multiply<{kind}>").bind(1, 128, *maps, out, shared=8192 + 128 * d.shape[1] + 1024).send()
+    return out.download()
+
+
+def warpgroups_multiply(b: Any) -> None:
+    for kind, lowest in ((0, -14), (1, -126), (2, -126)):
+        for spread in (0, 9):
+            a, w, d = factors(kind, spread)
+            got = multiplied(b.device, kind, a, w, d)
+            size = abs(d).astype(np.float64) + abs(a).astype(np.float64) @ abs(w)
+            assert (abs(got - (d + a.astype(np.float64) @ w)) <= 2.0**-20 * size).all()
+            depth = 8 if kind == 2 else 16
+            for row, column in ((0, 0), (63, d.shape[1] - 1), (17, 70), (40, 9)):
+                sum_ = d[row : row + 1, column : column + 1]
+                for first in range(0, a.shape[1], depth):
+                    part = slice(first, first + depth)
+                    sum_ = tensor_step.added(sum_, a[row : row + 1, part], w[part, column : column + 1].T, lowest)
+                assert got[row, column] == sum_[0, 0]
+
+
+def own_tile(b: Any) -> None:
+    x = tensor_step.held(X[: 64 * 64].reshape(64, 64), 1)
+    out = b.device.empty((64, 256))
+    b.device.kernel(SOURCE, "own_tile").bind(1, 128, b.put(stored(x, 1).reshape(-1)), out).send()
+    np.testing.assert_allclose(out.download(), np.tile(x @ x, 4), rtol=1e-4, atol=1e-4)
+
+
+CASES: tuple[Callable[[Any], None], ...] = (
+    tiles, tiles_of_fewer_columns, tiles_in_tf32, hand_over, for_both, warpgroups_multiply, own_tile,
+)  # fmt: skip
