@@ -13,8 +13,8 @@
 #include "mma.cuh"
 #include "warp.cuh"
 
-// Formats of a factor's numbers on tensor cores: each as two halves of 16 bits, or rounded to tf32, or to bf16.
-enum { SPLIT = 0, TF32 = 1, BF16 = 2 };
+// Formats of a factor's numbers on tensor cores: each as two halves of 16 bits, or rounded to tf32, to bf16, or to one half.
+enum { SPLIT = 0, TF32 = 1, BF16 = 2, HALF = 3 };
 
 constexpr int DEPTH = 32;  // terms in a panel
 
@@ -38,7 +38,7 @@ struct Held<TF32> {
 // d += a b, by a whole warp: 16 x 8 numbers of d, Held<FORMAT>::TERMS terms.
 template <int FORMAT>
 __device__ __forceinline__ void mma_step(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-    if constexpr (FORMAT == SPLIT) mma_half(d, a, b);
+    if constexpr (FORMAT == SPLIT || FORMAT == HALF) mma_half(d, a, b);
     else if constexpr (FORMAT == TF32) mma_tf32(d, a, b);
     else mma_bf16(d, a, b);
 }

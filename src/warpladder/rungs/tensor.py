@@ -13,7 +13,7 @@ from .options import GraphOptions, PrecisionOf, option
 from .reasons import of_kernels
 
 #: What products may be computed in, the rung's own way first.
-PRECISIONS = ("fp32", "tf32", "bf16")
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 #: Compute capability from which GPUs have the instructions.
 FIRST = (8, 0)

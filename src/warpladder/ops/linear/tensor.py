@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...device import Device
-from ...nets import ReLU
+from ...nets import Linear, ReLU
 from ..chain import Slice, Subgraph
 from ..kernels import Launches
 from ..segments import Operands, Segment
@@ -28,7 +28,7 @@ class TensorLinear(Segment):
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
-        return subgraph.precision in FORMATS
+        return isinstance(subgraph.layers[0], Linear) and subgraph.precision in FORMATS
 
     def forward(self, part: Slice) -> Launches:
         t = self.buffers

@@ -1,0 +1,57 @@
+"""Products of packed factors on tensor cores, as launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from ...device import Array, Launch
+from ..kernels import OnDevice, ceil_div
+from .tensor_packed import PackedFactor, PackedFormat
+from .tensor_tiles import PackedPlanned, PackedTile
+
+SOURCE = Path(__file__).with_name("tensor_packed.cu")
+
+
+class PackedProduct:
+    """C (m, n) = A B with sums of k terms, one launch, for up to `capacity` samples.
+
+    Parameters
+    ----------
+    owner : OnDevice
+        Whose scratch memory is taken.
+    shape : callable
+        m, n and k for a number of samples.
+    capacity : int
+    kind : PackedFormat
+
+    Attributes
+    ----------
+    plan : PackedPlanned
+        The tile, and the parts that sums are cut into: by the model, or as a tuner has found.
+    parts, arrived : Array or None
+        Where blocks leave parts of sums, and count themselves, where sums of some number of samples are cut.
+    """
+
+    def __init__(self, owner: OnDevice, shape: Callable[[int], tuple[int, int, int]], capacity: int, kind: PackedFormat) -> None:
+        self.device, self.shape, self.kind = owner.device, shape, kind
+        self.plan = PackedPlanned(shape, owner.device.limits, capacity, kind)
+        self.parts = owner.scratch((self.plan.room,)) if self.plan.room else None
+        self.arrived = owner.scratch((self.plan.counters,), np.uint32) if self.plan.room else None
+        if self.arrived is not None:
+            self.device.fill(self.arrived, 0)
+
+    def launch(self, samples: int, a: PackedFactor, b: PackedFactor, c: Array, bias: Array | None = None, rectify: bool = False) -> Launch:
+        """c = A B + bias (n,), then max(., 0) where it is wanted."""
+        plan, (m, n, k) = self.plan(samples), self.shape(samples)
+        tile = plan.tile
+        assert isinstance(tile, PackedTile)
+        cut = (self.parts, self.arrived) if plan.parts > 1 else (None, None)
+        launch = self.device.kernel(SOURCE, tile.kernel(self.kind)).bind(
+            (ceil_div(m, tile.bm) * ceil_div(n, tile.bn), plan.parts), tile.threads, a.numbers, a.undo, a.lines, b.numbers, b.undo, b.lines,
+            bias, c, *cut, m, n, ceil_div(k, self.kind.terms), plan.depth, int(rectify), shared=tile.shared_of(self.kind),
+        )  # fmt: skip
+        self.plan.mark([launch])
+        return launch

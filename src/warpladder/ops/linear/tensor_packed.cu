@@ -1,0 +1,149 @@
+// Matrix products for linear layers on tensor cores from packed factors: C = A B, sums of float32 (tensor_pack.cu packs, cu/tensor_packed.cuh has the layout).
+//
+// A step is one record of the tile's lines. The panels of the next steps are on their way to a ring of STAGES in shared memory (cp.async) while the tensor
+// cores multiply, and no register holds what is copied. In fp32 three products make one, of which the fourth, 2^-22 of the whole, is left out. Tensor cores
+// cut off what they add (cu/mma.cuh). So each 32 terms begin from 0 and are added to a sum in a register by an addition that rounds.
+// arch: sm_80, sm_90, sm_100
+#include "async.cuh"
+#include "last_block.cuh"
+#include "nan.cuh"
+#include "tensor_packed.cuh"
+
+// What undoes the scales of A and B multiplies a part of a sum: first A's times 2^-14, then B's times 2^14 (why: tensor.cu).
+constexpr float DOWN = 1.0f / 16384, UP = 16384;
+
+// c (m, n) = A B, + bias (n) where there is one, then max(., 0) where rectify is 1. A has m lines, B n.
+// A block makes BM x BN numbers, a warp WM x WN; tiles are numbered along the grid's x, n first. Along its y each sum is cut into parts of `depth` of its
+// `records` records: the blocks of a tile leave their sums in parts (tiles, parts, BM BN), and the last one to arrive adds all of them up, in order.
+// arrived (tiles,) is zero before and afterwards. A block takes STAGES stages of shared memory, each a panel of A, one of B, and their scales.
+template <int FORMAT, int BM, int BN, int WM, int WN, int STAGES, int BLOCKS>
+__global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply_packed(
+    const unsigned* __restrict__ a, const float* __restrict__ a_undo, int a_lines, const unsigned* __restrict__ b, const float* __restrict__ b_undo,
+    int b_lines, const float* __restrict__ bias, float* __restrict__ c, float* __restrict__ parts, unsigned* __restrict__ arrived, int m, int n,
+    int records, int depth, int rectify
+) {
+    using P = Packed<FORMAT>;
+    constexpr int THREADS = BM / WM * (BN / WN) * 32, ACROSS_M = WM / 16, ACROSS_N = WN / 8, COPIES = P::COPIES;
+    constexpr int SCALES = P::SCALED ? P::TERMS / 32 : 0, STAGE = (BM + BN) * (RECORD + SCALES);  // words
+    extern __shared__ uint4 shared[];
+    unsigned* ring = reinterpret_cast<unsigned*>(shared);
+    const int tiles_n = (n + BN - 1) / BN;
+    const int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
+    const int from = blockIdx.y * depth, steps = max(0, min(records - from, depth));
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int rows = warp % (BM / WM) * WM, columns = warp / (BM / WM) * WN;  // where the warp's part of the tile begins
+    auto fetch = [&](int step) {
+        if (step < steps) {
+            unsigned* to = ring + step % STAGES * STAGE;
+            const long long line_a = static_cast<long long>(from + step) * a_lines + m0, line_b = static_cast<long long>(from + step) * b_lines + n0;
+            const unsigned *of_a = a + line_a * RECORD, *of_b = b + line_b * RECORD;
+#pragma unroll
+            for (int i = threadIdx.x * 4; i < BM * RECORD; i += THREADS * 4) copy_sixteen(to + i, of_a + i, 4);
+#pragma unroll
+            for (int i = threadIdx.x * 4; i < BN * RECORD; i += THREADS * 4) copy_sixteen(to + BM * RECORD + i, of_b + i, 4);
+            float* undo = reinterpret_cast<float*>(to + (BM + BN) * RECORD);
+#pragma unroll
+            for (int s = 0; s < SCALES; ++s) {
+                const long long scale_a = (static_cast<long long>(from + step) * SCALES + s) * a_lines + m0;
+                const long long scale_b = (static_cast<long long>(from + step) * SCALES + s) * b_lines + n0;
+                float* at = undo + s * (BM + BN);
+#pragma unroll
+                for (int i = threadIdx.x * 4; i < BM; i += THREADS * 4) copy_sixteen(at + i, a_undo + scale_a + i, 4);
+#pragma unroll
+                for (int i = threadIdx.x * 4; i < BN; i += THREADS * 4) copy_sixteen(at + BM + i, b_undo + scale_b + i, 4);
+            }
+        }
+        commit_copies();  // also where there is nothing: waits count groups
+    };
+#pragma unroll
+    for (int step = 0; step < STAGES - 1; ++step) fetch(step);
+
+    float sum[ACROSS_M][ACROSS_N][4] = {};
+    for (int step = 0; step < steps; ++step) {
+        wait_for_copies<STAGES - 2>();  // this thread's part of the stage is here,
+        __syncthreads();                // everybody's is, and everybody has read the stage before,
+        fetch(step + STAGES - 1);       // which is written again
+        const unsigned *panel_a = ring + step % STAGES * STAGE, *panel_b = panel_a + BM * RECORD;
+        const float* undo = reinterpret_cast<const float*>(panel_a + (BM + BN) * RECORD);
+#pragma unroll
+        for (int first = 0; first < P::TERMS; first += 32) {
+            float part[ACROSS_M][ACROSS_N][4] = {};
+#pragma unroll
+            for (int term = first; term < first + 32; term += Held<FORMAT>::TERMS) {
+                unsigned left[COPIES][ACROSS_M][4], right[COPIES][ACROSS_N][2];
+#pragma unroll
+                for (int copy = 0; copy < COPIES; ++copy) {
+#pragma unroll
+                    for (int i = 0; i < ACROSS_M; ++i) P::fragment(left[copy][i], panel_a, rows + 16 * i, P::chunk(copy, term));
+#pragma unroll
+                    for (int j = 0; j < ACROSS_N; j += 2) {
+                        unsigned two[4];
+                        P::fragment(two, panel_b, columns + 8 * j, P::chunk(copy, term));
+                        right[copy][j][0] = two[0], right[copy][j][1] = two[2], right[copy][j + 1][0] = two[1], right[copy][j + 1][1] = two[3];
+                    }
+                }
+#pragma unroll
+                for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // al bh, ah bl, ah bh: the small ones first, so that less is cut off
+#pragma unroll
+                    for (int i = 0; i < ACROSS_M; ++i)
+#pragma unroll
+                        for (int j = 0; j < ACROSS_N; ++j) mma_step<FORMAT>(part[i][j], left[product == 0 ? COPIES - 1 : 0][i], right[product == 1 ? COPIES - 1 : 0][j]);
+            }
+            const float *of_a = undo + first / 32 * (BM + BN) + rows + g, *of_b = undo + first / 32 * (BM + BN) + BM + columns + 2 * t;
+#pragma unroll
+            for (int i = 0; i < ACROSS_M; ++i)
+#pragma unroll
+                for (int j = 0; j < ACROSS_N; ++j)
+#pragma unroll
+                    for (int l = 0; l < 4; ++l) {
+                        if constexpr (P::SCALED) {
+                            const float undo_a = of_a[16 * i + l / 2 * 8] * DOWN, undo_b = of_b[8 * j + l % 2] * UP;
+                            sum[i][j][l] = fmaf(part[i][j][l] * undo_a, undo_b, sum[i][j][l]);
+                        } else {
+                            sum[i][j][l] += part[i][j][l];
+                        }
+                    }
+        }
+    }
+
+    if (gridDim.y > 1) {
+        constexpr int EACH = ACROSS_M * ACROSS_N * THREADS;  // groups of four numbers in a tile
+        float4* all = reinterpret_cast<float4*>(parts) + static_cast<long long>(blockIdx.x) * gridDim.y * EACH + threadIdx.x;
+#pragma unroll
+        for (int i = 0; i < ACROSS_M; ++i)
+#pragma unroll
+            for (int j = 0; j < ACROSS_N; ++j)
+                all[blockIdx.y * EACH + (i * ACROSS_N + j) * THREADS] = make_float4(sum[i][j][0], sum[i][j][1], sum[i][j][2], sum[i][j][3]);
+        if (!last_of(arrived + blockIdx.x, gridDim.y)) return;
+        for (int p = 0; p < static_cast<int>(gridDim.y); ++p)  // in order, this block's own part among them: the same bits whoever comes last
+#pragma unroll
+            for (int i = 0; i < ACROSS_M; ++i)
+#pragma unroll
+                for (int j = 0; j < ACROSS_N; ++j) {
+                    const float4 more = all[p * EACH + (i * ACROSS_N + j) * THREADS];
+                    if (p == 0) sum[i][j][0] = sum[i][j][1] = sum[i][j][2] = sum[i][j][3] = 0.0f;
+                    sum[i][j][0] += more.x, sum[i][j][1] += more.y, sum[i][j][2] += more.z, sum[i][j][3] += more.w;
+                }
+    }
+    const bool pairs = n % 2 == 0 && reinterpret_cast<unsigned long long>(c) % sizeof(float2) == 0;  // may be written at once
+#pragma unroll
+    for (int i = 0; i < ACROSS_M; ++i)
+#pragma unroll
+        for (int j = 0; j < ACROSS_N; ++j)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int row = m0 + rows + 16 * i + g + 8 * half, column = n0 + columns + 8 * j + 2 * t;
+                if (row >= m || column >= n) continue;
+                const bool both = column + 1 < n;
+                float first = sum[i][j][2 * half], second = sum[i][j][2 * half + 1];
+                if (bias != nullptr) first += bias[column], second += both ? bias[column + 1] : 0.0f;
+                if (rectify) first = relu(first), second = relu(second);
+                float* to = c + static_cast<long long>(row) * n + column;
+                if (pairs) {
+                    *reinterpret_cast<float2*>(to) = make_float2(first, second);
+                } else {
+                    to[0] = first;
+                    if (both) to[1] = second;
+                }
+            }
+}
