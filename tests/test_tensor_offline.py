@@ -15,7 +15,10 @@ from warpladder.gemm.tensor import TENSOR_LEVELS, TensorLevel
 from warpladder.gpu import compile as compiler
 from warpladder.gpu.offline import OfflineDevice
 from warpladder.gpu.ptxas import resources
+from warpladder.ops.linear import tensor_multiply
+from warpladder.ops.linear import tensor_packed as packed
 from warpladder.ops.linear.tensor_products import DEPTH, FORMATS, SOURCE, TILES
+from warpladder.ops.linear.tensor_tiles import TILES as PACKED_TILES
 
 pytestmark = pytest.mark.nvrtc
 
@@ -73,3 +76,41 @@ def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(
         sums = tile.wm // 16 * (tile.wn // 8)  # fragments of C that a warp has, four numbers a lane
         assert text.count(instruction) == text.count("mma.sync") >= products * DEPTH // terms * sums, name
         assert text.count("fma.rn.f32") <= 4 * sums, name
+
+
+@pytest.mark.parametrize(
+    ("arch", "precision"),
+    [
+        pytest.param(arch, precision, marks=[] if (arch, precision) in (("sm_80", "bf16"), ("sm_90", "fp32")) else [pytest.mark.nightly])
+        for arch in ("sm_80", "sm_90", "sm_100")
+        for precision in packed.FORMATS
+    ],
+)
+def test_the_products_of_packed_factors_fit_and_are_of_tensor_core_instructions(
+    arch: str, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As above; and what packs multiplies by nothing but powers of two."""
+    assembled = ""
+
+    def seen(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resources]:
+        nonlocal assembled
+        assembled = ptx
+        return resources(report, ptx, symbols)
+
+    monkeypatch.setattr(compiler, "resources", seen)
+    kind, limits = packed.FORMATS[precision], OfflineDevice(arch).limits
+    instruction = {**INSTRUCTIONS, "fp16": INSTRUCTIONS["fp32"]}[precision][0]
+    names = [tile.kernel(kind) for tile in PACKED_TILES]
+    found = compiler.compile(sources.read(tensor_multiply.SOURCE), tuple(names), arch)
+    for name, tile in zip(names, PACKED_TILES, strict=True):
+        taken = found.resources[name]
+        assert (taken.spill_stores, taken.spill_loads, taken.local) == (0, 0, 0), name
+        assert taken.registers * tile.threads * tile.resident <= limits.registers_per_block, name
+        assert blocks_per_multiprocessor((tile.threads, 1, 1), tile.shared_of(kind), taken, limits) >= 1, name
+        text = assembled.partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
+        sums = tile.tm // 16 * (tile.tn // 8)  # fragments of C that a warp has, four numbers a lane
+        assert text.count(instruction) == text.count("mma.sync") >= kind.products * kind.terms // kind.mma * sums, name
+        assert text.count("fma.rn.f32") <= 4 * sums * kind.scales, name
+    assembled = ""
+    compiler.compile(sources.read(packed.SOURCE), (f"pack<{kind.name}>",), arch)
+    assert assembled and "fma.rn.f32" not in assembled and "mma.sync" not in assembled
