@@ -18,7 +18,7 @@ from warpladder.gemm.proof import question
 from warpladder.ops.kernels import OnDevice, ceil_div
 from warpladder.ops.linear import tensor_multiply, tensor_packed
 from warpladder.ops.linear.tensor_multiply import PackedProduct
-from warpladder.ops.linear.tensor_packed import FORMATS, PackedFactor, pack
+from warpladder.ops.linear.tensor_packed import FORMATS, Outlet, PackedFactor, pack
 from warpladder.ops.linear.tensor_tiles import TILES, PackedTile
 from warpladder.ops.tiles import Plan
 
@@ -45,7 +45,7 @@ def packed(device: Device, asked: Asked, lines: np.ndarray, along: bool) -> Pack
     factor = PackedFactor(owner, lines.shape[0], lines.shape[1], kind)
     stored = lines if along else lines.T
     rows, columns = stored.shape
-    pack(owner, kind, placed(device, stored, asked.offset), rows, columns, factor if along else None, None if along else factor).send()
+    pack(owner, kind, placed(device, stored, asked.offset), rows, columns, Outlet(factor) if along else Outlet(None, factor)).send()
     return factor
 
 

@@ -12,7 +12,7 @@ from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
 from warpladder.gemm.proof import KINDS
 from warpladder.ops.kernels import OnDevice, ceil_div
-from warpladder.ops.linear.tensor_packed import FORMATS, PackedFactor, pack
+from warpladder.ops.linear.tensor_packed import FORMATS, Outlet, PackedFactor, pack
 from warpladder.ops.linear.tensor_tiles import TILES, PackedPlanned
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -107,7 +107,7 @@ def test_fewer_samples_after_more_leave_nothing_behind(device: EmulatedDevice, p
     full, few = rng.normal(size=(150, 40)).astype(np.float32), rng.normal(size=(70, 40)).astype(np.float32)
     both, fresh = ((PackedFactor(owner, 150, 40, kind), PackedFactor(owner, 40, 150, kind)) for _ in range(2))
     for x, (along, across) in ((full, both), (few, both), (few, fresh)):
-        pack(owner, kind, device.array(x), len(x), 40, along, across).send()
+        pack(owner, kind, device.array(x), len(x), 40, Outlet(along, across)).send()
     records = ceil_div(70, kind.terms)
     np.testing.assert_array_equal(both[1].numbers.download()[:records], fresh[1].numbers.download()[:records])
     np.testing.assert_array_equal(both[0].numbers.download()[:, :70], fresh[0].numbers.download()[:, :70])
@@ -122,8 +122,8 @@ def test_the_gradient_of_relu_and_the_bias_are_those_of_float32(device: Emulated
         masked[0, 0] = 0
         sums = device.array(np.full((ceil_div(rows, 32), columns), np.nan, np.float32))
         found, wanted = PackedFactor(owner, rows, columns, kind), PackedFactor(owner, rows, columns, kind)
-        pack(owner, kind, device.array(dy), rows, columns, found, None, device.array(y), sums).send()
-        pack(owner, kind, device.array(masked), rows, columns, wanted, None).send()
+        pack(owner, kind, device.array(dy), rows, columns, Outlet(found, None, sums), device.array(y)).send()
+        pack(owner, kind, device.array(masked), rows, columns, Outlet(wanted)).send()
         np.testing.assert_array_equal(found.numbers.download(), wanted.numbers.download())
         truth = np.stack([masked[first : first + 32].astype(float).sum(0) for first in range(0, rows, 32)])
         np.testing.assert_allclose(sums.download(), truth, rtol=0, atol=32 * 2.0**-24 * 4)

@@ -205,7 +205,7 @@ def test_master_weights_that_are_rounded_are_caught(precision: str) -> None:
 
 #: What a step launches besides, none of which multiplies matrices.
 OTHER_KERNELS = {
-    "gather_rows", "pack", "add_gradient_parts", "cross_entropy_by_warps", "mse_by_warps", "relu_gradient", "relu_forward", "sgd_step", "sgd_step_by_four",
+    "gather_rows", "pack", "pack_samples", "add_parts", "cross_entropy_by_warps", "mse_by_warps", "relu_gradient", "relu_forward", "sgd_step", "sgd_step_by_four",
 }  # fmt: skip
 
 
@@ -250,10 +250,7 @@ def test_its_memory_is_told_and_let_go_at_once(net: Net, hardware: str | None) -
                 trainer.program(part)
             assert sum(trainer.memory().values()) == sum(device.held.values()) > sum(before.values())
             found = trainer.tuned.records if trainer.tuned is not None else ()
-            assert bool(found) == (hardware is not None and net is MLP) and {record.op for record in found} <= {
-                "PackedLinear",
-                "TensorLinear",
-            }
+            assert bool(found) == (hardware is not None and net is MLP) and {record.op for record in found} <= {"PackedLinear"}
             trainer.close()
             assert device.held == before | dict.fromkeys(device.held.keys() - before.keys(), 0)
     finally:

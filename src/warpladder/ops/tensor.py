@@ -10,7 +10,7 @@ from dataclasses import replace
 from ..nets import Conv2d, CrossEntropyLoss, Linear, ReLU
 from ..peaks import TENSOR
 from . import tiled
-from .linear.tensor import TensorLinear
+from .chain import Gather
 from .linear.tensor_linear import PackedLinear
 from .thin_chain.head import ThinHead
 
@@ -20,8 +20,9 @@ TABLE = replace(
         **{nodes: segment for nodes, segment in tiled.TABLE.segments.items() if Conv2d not in nodes},
         (Linear,): PackedLinear,
         (Linear, ReLU): PackedLinear,
+        (Gather, Linear): PackedLinear,
+        (Gather, Linear, ReLU): PackedLinear,
         (Linear, CrossEntropyLoss): ThinHead,
     },
-    rivals=(TensorLinear,),
     unit=TENSOR,
 )

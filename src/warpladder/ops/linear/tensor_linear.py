@@ -1,22 +1,30 @@
-"""Linear, and the ReLU after it, on tensor cores, with factors that are packed once."""
+"""Linear, and the ReLU after it, on tensor cores, with factors that are packed once, by whoever writes them."""
 
 from __future__ import annotations
 
-from ...device import Device
+from ...device import Device, Launch
 from ...nets import Linear, ReLU
 from ..chain import Slice, Subgraph
 from ..kernels import Launches, ceil_div
 from ..segments import Operands, Segment
-from .products import add_gradients
+from .products import add_parts
 from .tensor_multiply import PackedProduct
-from .tensor_packed import BLOCK, FORMATS, PackedFactor, pack
+from .tensor_packed import BLOCK, FORMATS, Outlet, PackedFactor, pack, pack_samples
 
 
 class PackedLinear(Segment):
-    """Linear [, ReLU]: y = x w' + b, dw = dy' x and dx = dy w on tensor cores, in the chain's precision.
+    """[Gather,] Linear [, ReLU]: y = x w' + b, dw = dy' x and dx = dy w on tensor cores, in the chain's precision.
 
-    The weights are packed before a step sees its samples, x before y, and dy before dw and dx, where ReLU's gradient and the bias's ride along: both ways
-    that a matrix is summed over in a step are written from one reading.
+    A matrix is packed once for both ways in which a step sums over it: the weights before a step sees its samples, x by the product that makes it or on
+    its way from where samples are stored, and dy by the product that makes it, where ReLU's gradient and the bias's ride along. Where a segment of another
+    kind comes before or behind, a launch packs what that one leaves.
+
+    Attributes
+    ----------
+    fed : bool
+        Whether the segment before packs x, and takes dy packed.
+    behind : bool
+        Whether the segment behind packs dy.
     """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
@@ -25,45 +33,60 @@ class PackedLinear(Segment):
         self.rectify = isinstance(subgraph.layers[-1], ReLU)
         (capacity, inputs), outputs = t.x.shape, t.y.shape[1]
         self.inputs, self.outputs, kind = inputs, outputs, self.kind
-        self.x, self.w = PackedFactor(self, capacity, inputs, kind), PackedFactor(self, outputs, inputs, kind)
+        trains, passes = t.dy is not None, t.dx is not None
+        self.x = Outlet(PackedFactor(self, capacity, inputs, kind), PackedFactor(self, inputs, capacity, kind) if trains else None)
+        self.w = Outlet(PackedFactor(self, outputs, inputs, kind), PackedFactor(self, inputs, outputs, kind) if passes else None)
         self.y = PackedProduct(self, lambda n: (n, outputs, inputs), capacity, kind)
         self.products["y"] = self.y.plan
-        self.x_across = self.w_across = self.dy = None
-        if t.dy is not None:
-            self.x_across, self.dy_across = PackedFactor(self, inputs, capacity, kind), PackedFactor(self, outputs, capacity, kind)
+        if trains:
+            self.summed = capacity > BLOCK  # the bias's gradient is left in several sums
+            sums = self.scratch((ceil_div(capacity, BLOCK), outputs)) if self.summed else t.db.reshape((1, outputs))
+            along = PackedFactor(self, capacity, outputs, kind) if passes else None
+            self.dy = Outlet(along, PackedFactor(self, outputs, capacity, kind), sums)
             self.dw = PackedProduct(self, lambda n: (outputs, inputs, n), capacity, kind)
             self.products["dw"] = self.dw.plan
-            self.sums = self.scratch((ceil_div(capacity, BLOCK), outputs)) if capacity > BLOCK else None
-        if t.dx is not None:
-            self.w_across, self.dy = PackedFactor(self, inputs, outputs, kind), PackedFactor(self, capacity, outputs, kind)
+        if passes:
             self.dx = PackedProduct(self, lambda n: (n, inputs, outputs), capacity, kind)
             self.products["dx"] = self.dx.plan
+        self.behind, self.to_y, self.to_dx, self.gate = False, Outlet(), Outlet(), False
+        self.fed = isinstance(operands.before, PackedLinear) and operands.before.feed(self)
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
         return isinstance(subgraph.layers[0], Linear) and subgraph.precision in FORMATS
 
+    def feed(self, behind: PackedLinear) -> bool:
+        """Pack y for the segment behind from now on, and take dy as it packs it; what is kept of that one are arrays."""
+        self.to_y = behind.x
+        if behind.buffers.dx is not None:
+            self.behind, behind.to_dx, behind.gate = True, self.dy, self.rectify
+        return True
+
     def prepare(self, part: Slice) -> Launches:
-        return [pack(self, self.kind, self.buffers.w, self.outputs, self.inputs, self.w, self.w_across)]
+        return [pack(self, self.kind, self.buffers.w, self.outputs, self.inputs, self.w)]
 
     def forward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
-        return [
-            pack(self, self.kind, t.x, n, self.inputs, self.x, self.x_across),
-            self.y.launch(n, self.x, self.w, t.y, t.b, self.rectify),
-        ]
+        assert self.w.along is not None and self.x.along is not None
+        found: Launches = [] if self.fed else [self._packing(part)]
+        return [*found, self.y.launch(n, self.x.along, self.w.along, t.y, t.b, self.rectify, to=self.to_y)]
+
+    def _packing(self, part: Slice) -> Launch:
+        """The launch that packs x."""
+        samples, target = self.operands.samples, self.operands.target
+        if samples is None:
+            return pack(self, self.kind, self.buffers.x, part.n, self.inputs, self.x)
+        x = self.buffers.x if target is None else None  # MSELoss compares with the samples
+        return pack_samples(self, self.kind, samples, x, target, part, self.subgraph.batch, self.x)
 
     def backward(self, part: Slice) -> Launches:
-        t, n = self.buffers, part.n
-        assert self.x_across is not None
-        blocks = ceil_div(n, BLOCK)
-        sums = t.db if blocks == 1 else self.sums
-        found: Launches = [
-            pack(self, self.kind, t.dy, n, self.outputs, self.dy, self.dy_across, t.y if self.rectify else None, sums),
-            self.dw.launch(n, self.dy_across, self.x_across, t.dw),
-        ]
-        if blocks > 1:
-            found.append(add_gradients(self.device, (None, t.dw, 1, 0), (self.sums, t.db, blocks, self.outputs)))
-        if self.dy is not None and self.w_across is not None:
-            found.append(self.dx.launch(n, self.dy, self.w_across, t.dx))
+        t, n, dy = self.buffers, part.n, self.dy
+        assert dy.across is not None and self.x.across is not None
+        found: Launches = [] if self.behind else [pack(self, self.kind, t.dy, n, self.outputs, dy, t.y if self.rectify else None)]
+        found.append(self.dw.launch(n, dy.across, self.x.across, t.dw))
+        if self.summed:
+            found.append(add_parts(self.device, dy.sums, ceil_div(n, BLOCK), None, t.db, 1, self.outputs, rectify=False))
+        if dy.along is not None and self.w.across is not None:
+            dx = None if self.to_dx.across is not None else t.dx
+            found.append(self.dx.launch(n, dy.along, self.w.across, dx, gate=t.x if self.gate else None, to=self.to_dx))
         return found

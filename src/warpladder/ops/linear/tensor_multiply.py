@@ -9,7 +9,7 @@ import numpy as np
 
 from ...device import Array, Launch
 from ..kernels import OnDevice, ceil_div
-from .tensor_packed import PackedFactor, PackedFormat
+from .tensor_packed import Outlet, PackedFactor, PackedFormat
 from .tensor_tiles import PackedPlanned, PackedTile
 
 SOURCE = Path(__file__).with_name("tensor_packed.cu")
@@ -43,15 +43,19 @@ class PackedProduct:
         if self.arrived is not None:
             self.device.fill(self.arrived, 0)
 
-    def launch(self, samples: int, a: PackedFactor, b: PackedFactor, c: Array, bias: Array | None = None, rectify: bool = False) -> Launch:
-        """c = A B + bias (n,), then max(., 0) where it is wanted."""
+    def launch(
+        self, samples: int, a: PackedFactor, b: PackedFactor, c: Array | None, bias: Array | None = None, rectify: bool = False,
+        gate: Array | None = None, to: Outlet = Outlet(),
+    ) -> Launch:  # fmt: skip
+        """c = A B + bias (n,), then max(., 0) where it is wanted, and 0 where gate (m, n) is not above 0; packed where `to` says, too. c may be None."""
         plan, (m, n, k) = self.plan(samples), self.shape(samples)
         tile = plan.tile
         assert isinstance(tile, PackedTile)
         cut = (self.parts, self.arrived) if plan.parts > 1 else (None, None)
         launch = self.device.kernel(SOURCE, tile.kernel(self.kind)).bind(
             (ceil_div(m, tile.bm) * ceil_div(n, tile.bn), plan.parts), tile.threads, a.numbers, a.undo, a.lines, b.numbers, b.undo, b.lines,
-            bias, c, *cut, m, n, ceil_div(k, self.kind.terms), plan.depth, int(rectify), shared=tile.shared_of(self.kind),
+            bias, gate, c, *to.arguments(), to.sums, *cut, m, n, ceil_div(k, self.kind.terms), plan.depth, int(rectify),
+            shared=tile.shared_of(self.kind),
         )  # fmt: skip
         self.plan.mark([launch])
         return launch

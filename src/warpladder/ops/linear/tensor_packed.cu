@@ -5,22 +5,26 @@
 // cut off what they add (cu/mma.cuh). So each 32 terms begin from 0 and are added to a sum in a register by an addition that rounds.
 // arch: sm_80, sm_90, sm_100
 #include "async.cuh"
+#include "four.cuh"
 #include "last_block.cuh"
 #include "nan.cuh"
-#include "tensor_packed.cuh"
+#include "tensor_pack.cuh"
 
 // What undoes the scales of A and B multiplies a part of a sum: first A's times 2^-14, then B's times 2^14 (why: tensor.cu).
 constexpr float DOWN = 1.0f / 16384, UP = 16384;
 
-// c (m, n) = A B, + bias (n) where there is one, then max(., 0) where rectify is 1. A has m lines, B n.
+// c (m, n) = A B, + bias (n) where there is one, then max(., 0) where rectify is 1, and 0 where gate (m, n), if it is not null, is not above 0. It is
+// packed for what comes next as well (`Outlet`). Each of c and its packed copies may be null. A has m lines, B n.
 // A block makes BM x BN numbers, a warp WM x WN; tiles are numbered along the grid's x, n first. Along its y each sum is cut into parts of `depth` of its
 // `records` records: the blocks of a tile leave their sums in parts (tiles, parts, BM BN), and the last one to arrive adds all of them up, in order.
-// arrived (tiles,) is zero before and afterwards. A block takes STAGES stages of shared memory, each a panel of A, one of B, and their scales.
+// arrived (tiles,) is zero before and afterwards. A block takes STAGES stages of shared memory, each a panel of A, one of B, and their scales; finished sums
+// lie in their place, so that a warp can write 32 x 32 of them.
 template <int FORMAT, int BM, int BN, int WM, int WN, int STAGES, int BLOCKS>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply_packed(
     const unsigned* __restrict__ a, const float* __restrict__ a_undo, int a_lines, const unsigned* __restrict__ b, const float* __restrict__ b_undo,
-    int b_lines, const float* __restrict__ bias, float* __restrict__ c, float* __restrict__ parts, unsigned* __restrict__ arrived, int m, int n,
-    int records, int depth, int rectify
+    int b_lines, const float* __restrict__ bias, const float* __restrict__ gate, float* __restrict__ c, unsigned* __restrict__ along,
+    float* __restrict__ along_undo, int along_lines, unsigned* __restrict__ across, float* __restrict__ across_undo, int across_lines,
+    float* __restrict__ db, float* __restrict__ parts, unsigned* __restrict__ arrived, int m, int n, int records, int depth, int rectify
 ) {
     using P = Packed<FORMAT>;
     constexpr int THREADS = BM / WM * (BN / WN) * 32, ACROSS_M = WM / 16, ACROSS_N = WN / 8, COPIES = P::COPIES;
@@ -125,25 +129,41 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply_pac
                     sum[i][j][0] += more.x, sum[i][j][1] += more.y, sum[i][j][2] += more.z, sum[i][j][3] += more.w;
                 }
     }
-    const bool pairs = n % 2 == 0 && reinterpret_cast<unsigned long long>(c) % sizeof(float2) == 0;  // may be written at once
+
+    constexpr int PITCH = BN + 4;  // floats from row to row: what a warp writes at once is in different banks
+    static_assert(BM * PITCH <= STAGES * STAGE && BM % 64 == 0 && BN % 32 == 0, "a tile is made of blocks that are packed, and of whole records");
+    float* tile = reinterpret_cast<float*>(shared);
+    __syncthreads();  // everybody has read the last stage
 #pragma unroll
     for (int i = 0; i < ACROSS_M; ++i)
 #pragma unroll
         for (int j = 0; j < ACROSS_N; ++j)
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const int row = m0 + rows + 16 * i + g + 8 * half, column = n0 + columns + 8 * j + 2 * t;
-                if (row >= m || column >= n) continue;
-                const bool both = column + 1 < n;
-                float first = sum[i][j][2 * half], second = sum[i][j][2 * half + 1];
-                if (bias != nullptr) first += bias[column], second += both ? bias[column + 1] : 0.0f;
-                if (rectify) first = relu(first), second = relu(second);
-                float* to = c + static_cast<long long>(row) * n + column;
-                if (pairs) {
-                    *reinterpret_cast<float2*>(to) = make_float2(first, second);
-                } else {
-                    to[0] = first;
-                    if (both) to[1] = second;
-                }
-            }
+            for (int half = 0; half < 2; ++half)
+                *reinterpret_cast<float2*>(tile + (rows + 16 * i + g + 8 * half) * PITCH + columns + 8 * j + 2 * t) =
+                    make_float2(sum[i][j][2 * half], sum[i][j][2 * half + 1]);
+    __syncthreads();
+    const bool wide = n % 4 == 0 && (reinterpret_cast<unsigned long long>(c) | reinterpret_cast<unsigned long long>(gate)) % 16 == 0;
+    const bool packs = along != nullptr || across != nullptr;
+    for (int block = warp; block < BM / 32 * (BN / 32); block += THREADS / 32) {
+        const int top = block / (BN / 32) * 32, left = block % (BN / 32) * 32, row0 = m0 + top, column0 = n0 + left;
+        if (!block_counts<FORMAT>(row0, column0, m, n)) continue;
+        const int own = lane / 8 * 8, column = column0 + lane % 8 * 4;
+        float v[8][4], add[4];
+#pragma unroll
+        for (int q = 0; q < 4; ++q) add[q] = bias != nullptr && column + q < n ? bias[column + q] : 0.0f;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const int row = row0 + own + i, count = row < m ? n - column : 0;
+            const long long at = count > 0 ? static_cast<long long>(row) * n + column : 0;
+            float4 four = *reinterpret_cast<const float4*>(tile + (top + own + i) * PITCH + left + lane % 8 * 4);
+            four = four + make_float4(add[0], add[1], add[2], add[3]);
+            if (rectify) four = make_float4(relu(four.x), relu(four.y), relu(four.z), relu(four.w));
+            if (gate != nullptr) four = relu_gradient(four, load_four(gate + at, count, wide));
+            if (c != nullptr) store_four(c + at, four, count, wide);
+            v[i][0] = count > 0 ? four.x : 0.0f, v[i][1] = count > 1 ? four.y : 0.0f;
+            v[i][2] = count > 2 ? four.z : 0.0f, v[i][3] = count > 3 ? four.w : 0.0f;
+        }
+        if (packs) pack_block<FORMAT>(v, {along, along_undo, along_lines, across, across_undo, across_lines, db}, row0, column0, m, n);
+    }
 }

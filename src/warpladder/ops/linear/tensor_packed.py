@@ -8,7 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from ...device import Array, Launch
+from ...errors import KernelError
+from ..chain import Slice
 from ..kernels import OnDevice, ceil_div
+from ..segments import Samples
 
 SOURCE = Path(__file__).with_name("tensor_pack.cu")
 
@@ -17,6 +20,9 @@ BLOCK, WARPS = 32, 4
 
 #: Lines of a packed matrix are a multiple of this: as many as the largest tile has, so that no copy of a panel goes beyond the end.
 LINES = 128
+
+#: How samples may be stored.
+TYPES = {np.dtype(np.uint8): "unsigned char", np.dtype(np.float32): "float"}
 
 #: Words of 4 bytes in a record, which is what a step of a product takes of a line.
 RECORD = 32
@@ -77,15 +83,46 @@ class PackedFactor:
             owner.device.fill(array, 0)  # lines beyond the last one are multiplied as well, and nobody reads what comes out
 
 
-def pack(
-    owner: OnDevice, kind: PackedFormat, x: Array, rows: int, columns: int, along: PackedFactor | None, across: PackedFactor | None,
-    y: Array | None = None, sums: Array | None = None,
-) -> Launch:  # fmt: skip
-    """Packs x (rows, columns) float32: `along` with rows as lines, `across` with columns as lines, either of which may be None.
+@dataclass(frozen=True)
+class Outlet:
+    """Where a matrix (rows, columns) goes for what comes next: packed, and summed.
 
-    With y, of x's shape, a number counts as 0 where y is not above 0. sums: (row blocks of 32, columns), each column's sum over 32 rows.
+    along : with its rows as lines, for sums along them.
+    across : with its columns as lines.
+    sums : (row blocks of 32, columns), each column's sum over the 32 rows of a block.
     """
-    grid = ceil_div(ceil_div(columns, kind.terms) * kind.terms, BLOCK * WARPS), ceil_div(rows, kind.terms) * kind.terms // BLOCK
-    parts = [(factor.numbers, factor.undo, factor.lines) if factor is not None else (None, None, 0) for factor in (along, across)]
+
+    along: PackedFactor | None = None
+    across: PackedFactor | None = None
+    sums: Array | None = None
+
+    def arguments(self) -> tuple[Array | int | None, ...]:
+        """The packed copies as kernels take them: numbers, undo and lines of each."""
+        both = (self.along, self.across)
+        return tuple(each for factor in both for each in ((factor.numbers, factor.undo, factor.lines) if factor is not None else (None, None, 0)))
+
+
+def pack(owner: OnDevice, kind: PackedFormat, x: Array, rows: int, columns: int, to: Outlet, y: Array | None = None) -> Launch:
+    """Packs x (rows, columns) float32; with y, of x's shape, a number counts as 0 where y is not above 0."""
     kernel = owner.device.kernel(SOURCE, f"pack<{kind.name}>")
-    return kernel.bind(grid, 32 * WARPS, x, y, *parts[0], *parts[1], sums, rows, columns)
+    return kernel.bind(_grid(rows, columns, kind), 32 * WARPS, x, y, *to.arguments(), to.sums, rows, columns)
+
+
+def pack_samples(
+    owner: OnDevice, kind: PackedFormat, samples: Samples, x: Array | None, target: Array | None, part: Slice, batch: int, to: Outlet
+) -> Launch:  # fmt: skip
+    """Packs a slice's samples from where they are stored, times their scale; they go to x (n, *in_shape) as well where it is given, labels to target."""
+    stored = samples.stored
+    columns = stored.size // len(stored)
+    if stored.dtype not in TYPES:
+        raise KernelError(f"samples are gathered from uint8 or float32, not from {stored.dtype}")
+    kernel = owner.device.kernel(SOURCE, f"pack_samples<{kind.name}, {TYPES[stored.dtype]}>")
+    return kernel.bind(
+        _grid(part.n, columns, kind), 32 * WARPS, stored, samples.scale, x, samples.labels, target, samples.order, samples.step, *to.arguments(),
+        part.n, columns, batch, part.offset,
+    )  # fmt: skip
+
+
+def _grid(rows: int, columns: int, kind: PackedFormat) -> tuple[int, int]:
+    """Blocks of 32 x 32 numbers, up to a whole record both ways, WARPS of them along the columns for each block of threads."""
+    return ceil_div(ceil_div(columns, kind.terms) * kind.terms, BLOCK * WARPS), ceil_div(rows, kind.terms) * kind.terms // BLOCK

@@ -64,14 +64,15 @@ class PackedTile(Tile):
         return f"multiply_packed<{kind.name}, {self.bm}, {self.bn}, {self.tm}, {self.tn}, {self.stages}, {self.resident}>"
 
 
-#: Large ones for large matrices, small ones to fill a device with blocks, narrow ones for layers with few outputs and batches of few samples.
+#: Large ones for large matrices, small ones to fill a device with blocks. All are made of blocks of 32 x 32, which are packed by a warp, and of whole
+#: records of rows.
 TILES = (
     PackedTile(128, 128, 32, 64, 32),
     PackedTile(128, 64, 32, 64, 32),
     PackedTile(64, 64, 32, 32, 32),
     PackedTile(64, 64, 32, 32, 16),
-    PackedTile(64, 16, 32, 16, 16),
-    PackedTile(16, 64, 32, 16, 16),
+    PackedTile(64, 32, 32, 32, 16),
+    PackedTile(64, 32, 32, 16, 16),
 )
 
 
