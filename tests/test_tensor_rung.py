@@ -13,9 +13,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from clockwork import Clockwork
-from packed_tools import Edited
 from strategies import Case, case, configs, flat_layers
-from tensor_tools import IN_BF16
+from tensor_tools import IN_BF16, Edited
 from test_overlap import steps
 from test_steps import bits, compare_epoch
 from warpladder import nets, params
@@ -26,7 +25,7 @@ from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.errors import RungError
 from warpladder.ladder import find
 from warpladder.nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, Net, ReLU
-from warpladder.ops.linear.tensor_multiply import SOURCE
+from warpladder.ops.linear.tensor_products import SOURCE
 from warpladder.ops.tensor import TABLE
 from warpladder.ops.thin_chain.arrays import MOST
 from warpladder.optimizers import Adam, AdamW
@@ -228,7 +227,7 @@ def test_every_product_of_a_step_is_on_tensor_cores(net: Net, batch: int) -> Non
                 names = [_file_and_name(call) for call in trainer.program(part)]
                 products = [name for file, name in names if file == SOURCE.name]
                 linear = sum(isinstance(layer, Linear) for layer in net.layers) - thin(net)
-                assert len(products) == max(0, 3 * linear - 1) and all(name.startswith("multiply_packed<SPLIT") for name in products)
+                assert len(products) == max(0, 3 * linear - 1) and all(name.startswith("multiply<SPLIT") for name in products)
                 others = {name.partition("<")[0] for file, name in names if file != SOURCE.name}
                 calls = [call for call in trainer.program(part) if isinstance(call, Launch)]
                 head = {call.name.partition("<")[0] for call in calls if call.kernel.source.path.parent.name == "thin_chain"}
@@ -250,7 +249,7 @@ def test_its_memory_is_told_and_let_go_at_once(net: Net, hardware: str | None) -
                 trainer.program(part)
             assert sum(trainer.memory().values()) == sum(device.held.values()) > sum(before.values())
             found = trainer.tuned.records if trainer.tuned is not None else ()
-            assert bool(found) == (hardware is not None and net is MLP) and {record.op for record in found} <= {"PackedLinear"}
+            assert bool(found) == (hardware is not None and net is MLP) and {record.op for record in found} <= {"TensorLinear"}
             trainer.close()
             assert device.held == before | dict.fromkeys(device.held.keys() - before.keys(), 0)
     finally:

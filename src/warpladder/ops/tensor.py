@@ -11,17 +11,17 @@ from ..nets import Conv2d, CrossEntropyLoss, Linear, ReLU
 from ..peaks import TENSOR
 from . import tiled
 from .chain import Gather
-from .linear.tensor_linear import PackedLinear
+from .linear.tensor import TensorLinear
 from .thin_chain.head import ThinHead
 
 TABLE = replace(
     tiled.TABLE,
     segments={
         **{nodes: segment for nodes, segment in tiled.TABLE.segments.items() if Conv2d not in nodes},
-        (Linear,): PackedLinear,
-        (Linear, ReLU): PackedLinear,
-        (Gather, Linear): PackedLinear,
-        (Gather, Linear, ReLU): PackedLinear,
+        (Linear,): TensorLinear,
+        (Linear, ReLU): TensorLinear,
+        (Gather, Linear): TensorLinear,
+        (Gather, Linear, ReLU): TensorLinear,
         (Linear, CrossEntropyLoss): ThinHead,
     },
     unit=TENSOR,

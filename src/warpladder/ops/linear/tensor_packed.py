@@ -99,7 +99,9 @@ class Outlet:
     def arguments(self) -> tuple[Array | int | None, ...]:
         """The packed copies as kernels take them: numbers, undo and lines of each."""
         both = (self.along, self.across)
-        return tuple(each for factor in both for each in ((factor.numbers, factor.undo, factor.lines) if factor is not None else (None, None, 0)))
+        return tuple(
+            each for factor in both for each in ((factor.numbers, factor.undo, factor.lines) if factor is not None else (None, None, 0))
+        )
 
 
 def pack(owner: OnDevice, kind: PackedFormat, x: Array, rows: int, columns: int, to: Outlet, y: Array | None = None) -> Launch:

@@ -34,7 +34,7 @@ WITHIN = 1.3
 
 @dataclass(frozen=True)
 class PackedTile(Tile):
-    """The template arguments of `multiply_packed`.
+    """The template arguments of `multiply`.
 
     bm, bn : rows and columns of C that a block makes.
     bk : terms with one scale; a step takes one record.
@@ -61,7 +61,7 @@ class PackedTile(Tile):
 
     def kernel(self, kind: PackedFormat) -> str:
         """The instance of the kernel."""
-        return f"multiply_packed<{kind.name}, {self.bm}, {self.bn}, {self.tm}, {self.tn}, {self.stages}, {self.resident}>"
+        return f"multiply<{kind.name}, {self.bm}, {self.bn}, {self.tm}, {self.tn}, {self.stages}, {self.resident}>"
 
 
 #: Large ones for large matrices, small ones to fill a device with blocks. All are made of blocks of 32 x 32, which are packed by a warp, and of whole
