@@ -171,7 +171,7 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str, int]] = {
     "the scale of B not undone": ("fp32", (("* undo_a, undo_b,", "* undo_a, UP,"),), "normal", 92),
     "the scale of B not undone, of one half": ("fp16", (("* undo_a, undo_b,", "* undo_a, UP,"),), "normal", 92),
     "a neighbour's scale undone": ("fp32", (("of_a[16 * i + l / 2 * 8]", "of_a[16 * i]"),), "far apart", 92),
-    "the scale of the first step undone": ("fp32", (("(from + step) * SCALES + s) * a_lines", "(from) * SCALES + s) * a_lines"),), "far apart", 92),
+    "the scale of the first step undone": ("fp32", (("a_undo + (record * SCALES + s)", "a_undo + (from * SCALES + s)"),), "far apart", 92),
     "no scale, huge": ("fp16", (("min(268u - (largest >> 23), 253u)", "127u + 0 * largest"),), "huge", 92),
     "no scale, tiny": ("fp32", (("min(268u - (largest >> 23), 253u)", "127u + 0 * largest"),), "tiny", 92),
     "low halves that underflow": ("fp32", (("min(268u -", "min(244u -"),), "normal", 92),

@@ -1,13 +1,13 @@
 // Matrix products for linear layers on tensor cores, of packed factors (cu/tensor_packed.cuh): C = A B, sums in float32.
 //
-// A step is one record of the tile's lines. The panels of the next steps are on their way to a ring of STAGES in shared memory (cp.async) while the tensor
-// cores multiply, and no register holds what is copied. In fp32 three products make one, of which the fourth, 2^-22 of the whole, is left out. Tensor cores
+// A step is one record of the tile's lines. The panels of the next steps are on their way to a ring of STAGES in shared memory (cu/pieces.cuh) while the
+// tensor cores multiply, and no register holds what is copied. In fp32 three products make one, of which the fourth, 2^-22 of the whole, is left out. Tensor cores
 // cut off what they add (cu/mma.cuh). So each 32 terms begin from 0 and are added to a sum in a register by an addition that rounds.
 // arch: sm_80, sm_90, sm_100
-#include "async.cuh"
 #include "four.cuh"
 #include "last_block.cuh"
 #include "nan.cuh"
+#include "pieces.cuh"
 #include "tensor_pack.cuh"
 
 // What undoes the scales of A and B multiplies a part of a sum: first A's times 2^-14, then B's times 2^14, which is about the size of B's largest number.
@@ -37,37 +37,32 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
     const int from = blockIdx.y * depth, steps = max(0, min(records - from, depth));
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int rows = warp % (BM / WM) * WM, columns = warp / (BM / WM) * WN;  // where the warp's part of the tile begins
+    __shared__ unsigned long long barriers[STAGES];
+    const Pieces<STAGES, THREADS> pieces(barriers);
     auto fetch = [&](int step) {
         if (step < steps) {
             unsigned* to = ring + step % STAGES * STAGE;
-            const long long line_a = static_cast<long long>(from + step) * a_lines + m0, line_b = static_cast<long long>(from + step) * b_lines + n0;
-            const unsigned *of_a = a + line_a * RECORD, *of_b = b + line_b * RECORD;
-#pragma unroll
-            for (int i = threadIdx.x * 4; i < BM * RECORD; i += THREADS * 4) copy_sixteen(to + i, of_a + i, 4);
-#pragma unroll
-            for (int i = threadIdx.x * 4; i < BN * RECORD; i += THREADS * 4) copy_sixteen(to + BM * RECORD + i, of_b + i, 4);
+            const long long record = from + step;
+            pieces.begin(step, 4 * STAGE);
+            pieces.template bring<BM * RECORD>(step, to, a + (record * a_lines + m0) * RECORD);
+            pieces.template bring<BN * RECORD>(step, to + BM * RECORD, b + (record * b_lines + n0) * RECORD);
             float* undo = reinterpret_cast<float*>(to + (BM + BN) * RECORD);
 #pragma unroll
             for (int s = 0; s < SCALES; ++s) {
-                const long long scale_a = (static_cast<long long>(from + step) * SCALES + s) * a_lines + m0;
-                const long long scale_b = (static_cast<long long>(from + step) * SCALES + s) * b_lines + n0;
-                float* at = undo + s * (BM + BN);
-#pragma unroll
-                for (int i = threadIdx.x * 4; i < BM; i += THREADS * 4) copy_sixteen(at + i, a_undo + scale_a + i, 4);
-#pragma unroll
-                for (int i = threadIdx.x * 4; i < BN; i += THREADS * 4) copy_sixteen(at + BM + i, b_undo + scale_b + i, 4);
+                pieces.template bring<BM>(step, undo + s * (BM + BN), a_undo + (record * SCALES + s) * a_lines + m0);
+                pieces.template bring<BN>(step, undo + s * (BM + BN) + BM, b_undo + (record * SCALES + s) * b_lines + n0);
             }
         }
-        commit_copies();  // also where there is nothing: waits count groups
+        pieces.end();
     };
 #pragma unroll
     for (int step = 0; step < STAGES - 1; ++step) fetch(step);
 
     float sum[ACROSS_M][ACROSS_N][4] = {};
     for (int step = 0; step < steps; ++step) {
-        wait_for_copies<STAGES - 2>();  // this thread's part of the stage is here,
-        __syncthreads();                // everybody's is, and everybody has read the stage before,
-        fetch(step + STAGES - 1);       // which is written again
+        pieces.wait(step);         // this stage is here,
+        __syncthreads();           // and everybody has read the one before,
+        fetch(step + STAGES - 1);  // which is written again
         const unsigned *panel_a = ring + step % STAGES * STAGE, *panel_b = panel_a + BM * RECORD;
         const float* undo = reinterpret_cast<const float*>(panel_a + (BM + BN) * RECORD);
 #pragma unroll
