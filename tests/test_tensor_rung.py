@@ -161,6 +161,22 @@ LIARS = {
 }
 
 
+#: What is planted in what rides along with products: what stands between two layers, the bias's gradient, samples.
+BETWEEN = {
+    "the gradient of ReLU left out where dx is written": ("if (gate != nullptr) four", "if (false) four"),
+    "the bias's gradient of half of the rows": ("sum += __shfl_xor_sync(EVERY_LANE, sum, 16);", ""),
+    "samples without their scale": ("four[0] * scale, four[1]", "four[0], four[1]"),
+    "labels of other samples": ("target[row0 + lane] = labels[sample]", "target[row0 + lane] = labels[row0 + lane]"),
+}
+
+
+@pytest.mark.parametrize("liar", [pytest.param(liar, marks=[] if liar.startswith("the gradient") else [slow]) for liar in BETWEEN])
+def test_what_is_wrong_between_two_products_is_caught(liar: str) -> None:
+    honest: Any = EmulatedDevice()
+    edited: Any = Edited(honest, BETWEEN[liar])
+    assert not verify(on(edited), DEEP, TrainConfig(batch_size=40)).passed
+
+
 #: One that loses digits of each factor, and one that loses them in sums.
 BY_DAY = ("the low halves of A dropped",)
 
