@@ -76,8 +76,7 @@ class TensorLinear(Segment):
         samples, target = self.operands.samples, self.operands.target
         if samples is None:
             return pack(self, self.kind, self.buffers.x, part.n, self.inputs, self.x)
-        x = self.buffers.x if target is None else None  # MSELoss compares with the samples
-        return pack_samples(self, self.kind, samples, x, target, part, self.subgraph.batch, self.x)
+        return pack_samples(self, self.kind, samples, self.buffers.x, target, part, self.subgraph.batch, self.x)
 
     def backward(self, part: Slice) -> Launches:
         t, n, dy = self.buffers, part.n, self.dy

@@ -52,8 +52,7 @@ __device__ __forceinline__ float4 take_four(const unsigned char* source, int cou
 }
 
 // The same of `rows` samples of source (samples, columns): row i is the sample at position step * batch + offset + i of the order; without an order, i.
-// Each number is multiplied by scale, one product in float32, and goes to x (rows, columns) as well, where that is not null. target[i] = labels[sample];
-// both may be null.
+// Each number is multiplied by scale, one product in float32, and goes to x (rows, columns) as well. target[i] = labels[sample]; both may be null.
 template <int FORMAT, typename T>
 __global__ void __launch_bounds__(32 * WARPS) pack_samples(
     const T* __restrict__ source, float scale, float* __restrict__ x, const int* __restrict__ labels, int* __restrict__ target,
@@ -76,7 +75,7 @@ __global__ void __launch_bounds__(32 * WARPS) pack_samples(
         const unsigned from = __shfl_sync(EVERY_LANE, sample, lane / 8 * 8 + i);
         const float4 four = take_four(source + (count > 0 ? static_cast<long long>(from) * columns + column : 0), count, wide, scale);
         v[i][0] = four.x, v[i][1] = four.y, v[i][2] = four.z, v[i][3] = four.w;
-        if (x != nullptr && count > 0) store_four(x + static_cast<long long>(row) * columns + column, four, count, columns % 4 == 0);
+        if (count > 0) store_four(x + static_cast<long long>(row) * columns + column, four, count, columns % 4 == 0);
     }
     pack_block<FORMAT>(v, {along, along_undo, along_lines, across, across_undo, across_lines, nullptr}, row0, column0, rows, columns);
 }

@@ -111,9 +111,9 @@ def pack(owner: OnDevice, kind: PackedFormat, x: Array, rows: int, columns: int,
 
 
 def pack_samples(
-    owner: OnDevice, kind: PackedFormat, samples: Samples, x: Array | None, target: Array | None, part: Slice, batch: int, to: Outlet
+    owner: OnDevice, kind: PackedFormat, samples: Samples, x: Array, target: Array | None, part: Slice, batch: int, to: Outlet
 ) -> Launch:  # fmt: skip
-    """Packs a slice's samples from where they are stored, times their scale; they go to x (n, *in_shape) as well where it is given, labels to target."""
+    """Packs a slice's samples from where they are stored, times their scale; they go to x (n, *in_shape) as well, and labels to target."""
     stored = samples.stored
     columns = stored.size // len(stored)
     if stored.dtype not in TYPES:
