@@ -73,11 +73,11 @@ def test_proven(net: Net, batch: int | None) -> None:
 @pytest.mark.parametrize("precision", ["tf32", "bf16", "fp16"])
 @pytest.mark.parametrize("net", [pytest.param(net, id=net.name, marks=[] if net is DEEP else [slow]) for net in NETS if net is not CODER])
 def test_proven_in_coarser_precisions(net: Net, precision: str) -> None:
-    """But the net that ends in a ReLU: in bf16 none of its samples is fit to judge by. All of softmax is one thin layer, in fp32 whatever is asked for."""
+    """But the net that ends in a ReLU: in bf16 none of its samples is fit to judge by."""
     rung = PLAIN.but(precision=precision)
     verdict = verify(rung.build, net, TrainConfig(batch_size=7), precision=rung.precision)
     assert verdict.passed, verdict.reason
-    assert verify(rung.build, net, TrainConfig(batch_size=7)).passed == (net is NETS[0]), "by fp32's bounds"
+    assert not verify(rung.build, net, TrainConfig(batch_size=7)).passed, "by fp32's bounds"
 
 
 OTHERS = {

@@ -19,11 +19,12 @@ from .tensor_packed import RECORD, PackedFormat
 #: What a multiprocessor multiplies in a cycle by mma.sync: FLOPs in bf16 or half, of the peak what was seen on an H200 (docs/tensor.md).
 RATE = 0.56 * RATES[9, 0][TENSOR]["fp16"]
 
-#: Bytes that a multiprocessor gets in a cycle from its shared memory, and from the second-level cache where all ask at once.
-SHARED_BYTES, CACHE_BYTES = 128, 24
+#: Bytes that a multiprocessor gets in a cycle from its shared memory, and from the second-level cache, as it was seen on an H200 (docs/rungs/tensor.md).
+SHARED_BYTES, CACHE_BYTES = 128, 16
 
-#: Cycles: of a step at least, from the barrier before it to the next one; of a launch; of the last block's wait for the others' parts.
-WAIT, LAUNCH, ADDING = 450, 3000, 1500
+#: Cycles: of a step at least, from the barrier before it to the next one; of a launch, its first copies and its writing, as it was seen; of the last block's
+#: wait for the others' parts.
+WAIT, LAUNCH, ADDING = 450, 6000, 1500
 
 #: Parts that a sum may be cut into.
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -90,7 +91,7 @@ def cycles(tile: PackedTile, depth: int, parts: int, m: int, n: int, kind: Packe
     copying = 4 * RECORD * lines / CACHE_BYTES
     busy = together * max(multiplying, instructions * warps / 4, sharing, copying)
     step = max(WAIT, busy) + min(WAIT, busy) / 4  # neither hides quite behind the other
-    adding = ADDING + 16 * parts * tile.bm * tile.bn / CACHE_BYTES if parts > 1 else 0
+    adding = ADDING + 4 * (parts + 1) * tile.bm * tile.bn / CACHE_BYTES if parts > 1 else 0
     return LAUNCH + ceil_div(each, together) * (depth + 2) * step + adding
 
 
