@@ -44,7 +44,6 @@ class Overlapped(Call):
         return number == len(stage.launches) - 1 or any(_waits(call, stage.launches[number]) for call in ours)
 
 
-
 def beside(stages: list[Stage]) -> list[list[bool]]:
     """For each call of each stage, whether it runs on a side stream.
 
