@@ -1,4 +1,4 @@
-"""Products of linear layers on tensor cores, asked for one by one: each tile, layout and precision, in whole sums or parts."""
+"""Products of packed factors on tensor cores, asked for one by one: each tile, layout and precision, in whole sums or parts; and kernels with an edit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from warpladder.gemm.formats import held
 from warpladder.gemm.proof import DEPTH as MMA
 from warpladder.gemm.proof import Question, judged, question
 from warpladder.ops.kernels import OnDevice, ceil_div
-from warpladder.ops.linear.tensor_products import DEPTH, FORMATS, SOURCE, TILES, Cut, TensorProduct, Tile
+from warpladder.ops.linear import tensor_packed, tensor_products
+from warpladder.ops.linear.tensor_packed import BLOCK, FORMATS, Outlet, PackedFactor, pack
+from warpladder.ops.linear.tensor_products import TensorProduct
+from warpladder.ops.linear.tensor_tiles import TILES, PackedTile
+from warpladder.ops.tiles import Plan
 from warpladder.precision import named
 from warpladder.tolerance import bound
 
@@ -31,9 +35,12 @@ class Asked:
 
     layout: str = "y"
     precision: str = "fp32"
-    tile: Tile | None = None
+    tile: PackedTile | None = None
     parts: int = 1
     offset: int = 0
+
+
+EVERY_TILE = [Asked(layout, precision, tile, parts) for precision in PRECISIONS for layout in LAYOUTS for tile in TILES for parts in (1, 3)]
 
 
 def placed(device: Device, numbers: np.ndarray, offset: int) -> Array:
@@ -43,33 +50,41 @@ def placed(device: Device, numbers: np.ndarray, offset: int) -> Array:
     return device.array(room)[offset : offset + numbers.size].reshape(numbers.shape)
 
 
+def packed(device: Device, asked: Asked, lines: np.ndarray, along: bool) -> PackedFactor:
+    """A factor (lines, terms), packed from where it lies with its lines along rows or columns, among NaN."""
+    kind, owner = FORMATS[asked.precision], OnDevice(device, 256)
+    factor = PackedFactor(owner, lines.shape[0], lines.shape[1], kind)
+    stored = lines if along else lines.T
+    rows, columns = stored.shape
+    pack(owner, kind, placed(device, stored, asked.offset), rows, columns, Outlet(factor) if along else Outlet(None, factor)).send()
+    return factor
+
+
 def multiplied(
     device: Device, asked: Asked, a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, rectify: bool = False
 ) -> np.ndarray:  # fmt: skip
     """C of A (m, k) and B (k, n)."""
-    (m, k), n = a.shape, b.shape[1]
-    a_along, b_along = LAYOUTS[asked.layout]
-    product = TensorProduct(OnDevice(device, 256), lambda _: (m, n, k), 1, a_along, b_along, asked.precision)
+    (m, k), n, kind = a.shape, b.shape[1], FORMATS[asked.precision]
+    product = TensorProduct(OnDevice(device, 256), lambda _: (m, n, k), 1, kind)
     if asked.tile is not None:
-        depth = ceil_div(ceil_div(k, asked.parts), DEPTH) * DEPTH
-        cut = Cut(asked.tile, depth, ceil_div(k, depth))
-        product.cut = lambda samples: cut  # type: ignore[method-assign]
-        product.parts = device.array(np.full(cut.parts * m * n, np.nan, np.float32))
+        tile, records = asked.tile, ceil_div(k, kind.terms)
+        depth = ceil_div(records, asked.parts)
+        tiles = ceil_div(m, tile.bm) * ceil_div(n, tile.bn)
+        product.plan.use(1, Plan(tile, depth, ceil_div(records, depth)))
+        product.parts = device.array(np.full(tiles * asked.parts * tile.bm * tile.bn, np.nan, np.float32))
+        product.arrived = device.zeros((tiles,), np.uint32)
     c = placed(device, np.full((m, n), np.nan, np.float32), asked.offset)
-    on_a, on_b = (placed(device, x if along else x.T, asked.offset) for x, along in ((a, a_along), (b.T, b_along)))
-    for launch in product.launches(1, on_a, on_b, c, None if bias is None else device.array(bias), rectify):
-        launch.send()
+    a_along, b_along = LAYOUTS[asked.layout]
+    left, right = packed(device, asked, a, a_along), packed(device, asked, b.T, b_along)
+    product.launch(1, left, right, c, None if bias is None else device.array(bias), rectify).send()
+    assert product.arrived is None or not product.arrived.download().any(), "the count of blocks is not zero again"
     return c.download()
 
 
 def prove(device: Device, asked: Asked, m: int, n: int, k: int, kind: str = "normal") -> float:
     """The error of a product, number by number relative to |A| |B|; raises where it is beyond the bound of its precision, or sums are not kept in fp32."""
-    return judge(multiplied(device, asked, *_factors(kind, m, n, k)), asked, question(kind, m, n, k, 0))
-
-
-def _factors(kind: str, m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
     drawn = question(kind, m, n, k, 0)
-    return drawn.a, drawn.b
+    return judge(multiplied(device, asked, drawn.a, drawn.b), asked, drawn)
 
 
 def judge(got: np.ndarray, asked: Asked, truth: Question) -> float:
@@ -81,26 +96,12 @@ def judge(got: np.ndarray, asked: Asked, truth: Question) -> float:
     )  # fmt: skip
     if (
         kind.coarse
-    ):  # the sums alone, of the very numbers that were multiplied: they leave the tensor cores every DEPTH terms, so that few cuts add up
+    ):  # the sums alone, of the very numbers that were multiplied: they leave the tensor cores every BLOCK terms, so that few cuts add up
         rounded = held(truth.a[truth.rows], kind).astype(float) @ held(truth.b, kind).astype(float)
-        cuts = ceil_div(min(k, DEPTH), MMA // 2)
+        cuts = ceil_div(min(k, BLOCK), MMA // 2)
         where = f"{asked}: the sums of rounded factors are wrong at {got.shape}, {k}"
         judged(got[truth.rows], rounded, truth.size, bound("fp32", k, cuts=cuts), bound("fp32", 16 * k, cuts=4 * cuts), where)
     return error
-
-
-EVERY_TILE = [
-    Asked(layout, precision, tile, parts)
-    for precision in PRECISIONS
-    for layout in LAYOUTS
-    for tile in TILES
-    for parts in (1, 3)
-]  # fmt: skip
-
-
-def size_of(tile: Tile) -> tuple[int, int, int]:
-    """A product with more than one tile each way, ragged, and sums that end amid a step."""
-    return tile.bm + 3, tile.bn + 6, 3 * DEPTH + 5
 
 
 def unaligned(asked: Asked) -> Asked:
@@ -108,25 +109,32 @@ def unaligned(asked: Asked) -> Asked:
     return replace(asked, offset=1)
 
 
+def size_of(tile: PackedTile) -> tuple[int, int, int]:
+    """A product with more than one tile each way, ragged, and sums that end amid a record."""
+    return tile.bm + 3, tile.bn + 6, 3 * 64 + 5
+
+
 class Edited:
-    """The emulator, where tensor.cu or its header reads otherwise."""
+    """The emulator, where the kernels that pack and multiply, or their headers, read otherwise."""
 
     def __init__(self, honest: EmulatedDevice, *edits: tuple[str, str]) -> None:
         self.honest = honest
-        text = (source := sources.read(SOURCE)).text
-        panels = "tensor_panels.cuh"
-        header = next(path for path in source.headers if path.name == panels).read_text()
-        text = text.replace(f'#include "{panels}"', header.replace("#pragma once", ""))
-        for before, after in edits:
-            assert text.count(before) == 1, f"{SOURCE.name} and its header have no longer one line {before!r}"
-            text = text.replace(before, after)
-        self.source: Source = replace(source, text=text)
+        self.sources: dict[Path, Source] = {}
+        found = dict.fromkeys(edits, 0)
+        for path in (tensor_packed.SOURCE, tensor_products.SOURCE):
+            text = (source := sources.read(path)).text
+            for before, after in edits:
+                found[before, after] += (count := text.count(before))
+                assert count <= 1, f"{path.name} and its headers have {before!r} more than once"
+                text = text.replace(before, after)
+            self.sources[path] = replace(source, text=text)
+        assert all(found.values()), f"no kernel has one of {[before for (before, _), count in found.items() if not count]} any longer"
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.honest, name)
 
     def kernel(self, path: Path, name: str) -> EmulatedKernel:
-        return self.honest.kernel(self.source if path == SOURCE else path, name)
+        return self.honest.kernel(self.sources.get(path, path), name)
 
 
 #: An edit's end: the sum that was just added to, rounded to bf16.

@@ -17,7 +17,9 @@ from warpladder.gemm.tensor_level import TensorLevel
 from warpladder.gpu import compile as compiler
 from warpladder.gpu.offline import OfflineDevice
 from warpladder.gpu.ptxas import resources
-from warpladder.ops.linear.tensor_products import DEPTH, FORMATS, SOURCE, TILES
+from warpladder.ops.linear import tensor_packed as packed
+from warpladder.ops.linear import tensor_products
+from warpladder.ops.linear.tensor_tiles import TILES
 
 pytestmark = pytest.mark.nvrtc
 
@@ -39,26 +41,23 @@ def test_they_compile_and_fit(arch: str, level: TensorLevel) -> None:
             assert blocks_per_multiprocessor(launch.block, launch.shared, taken, device.limits) >= 1
 
 
-#: By precision: the instruction that its products are made of, how many make one product, and the terms of a sum that one takes.
-INSTRUCTIONS = {
-    "fp32": ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 3, 16),
-    "tf32": ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 1, 8),
-    "bf16": ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 1, 16),
-}
+HALF, BF16 = (f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32" for kind in ("f16", "bf16"))
+#: By precision: the instruction that its products are made of.
+INSTRUCTIONS = {"fp32": HALF, "fp16": HALF, "bf16": BF16, "tf32": "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"}
 
 
 @pytest.mark.parametrize(
     ("arch", "precision"),
     [
-        pytest.param(arch, precision, marks=[] if arch == "sm_80" or (arch, precision) == ("sm_90", "fp32") else [pytest.mark.nightly])
+        pytest.param(arch, precision, marks=[] if (arch, precision) in (("sm_80", "bf16"), ("sm_90", "fp32")) else [pytest.mark.nightly])
         for arch in ("sm_80", "sm_90", "sm_100")
-        for precision in FORMATS
+        for precision in packed.FORMATS
     ],
 )
 def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(
     arch: str, precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No spills, as many blocks to a multiprocessor as each tile counts on; all of a panel's products by mma, and fewer multiply-adds than sums besides."""
+    """No spills, as many blocks to a multiprocessor as each tile counts on; all of a record's products by mma, fewer multiply-adds than sums; none to pack."""
     assembled = ""
 
     def seen(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resources]:
@@ -67,16 +66,18 @@ def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(
         return resources(report, ptx, symbols)
 
     monkeypatch.setattr(compiler, "resources", seen)
-    kind, (instruction, products, terms) = FORMATS[precision], INSTRUCTIONS[precision]
-    layouts = [(tile, a, b) for tile in TILES for a, b in ((True, True), (True, False), (False, False))]
-    names = [f"multiply<{kind.name}, {tile}, {str(a).lower()}, {str(b).lower()}>" for tile, a, b in layouts]
-    found = compiler.compile(sources.read(SOURCE), tuple(names), arch)
-    limits = OfflineDevice(arch).limits
-    for name, (tile, a, b) in zip(names, layouts, strict=True):
+    kind, limits = packed.FORMATS[precision], OfflineDevice(arch).limits
+    names = [tile.kernel(kind) for tile in TILES]
+    found = compiler.compile(sources.read(tensor_products.SOURCE), tuple(names), arch)
+    for name, tile in zip(names, TILES, strict=True):
         taken = found.resources[name]
         assert (taken.spill_stores, taken.spill_loads, taken.local) == (0, 0, 0), name
-        assert blocks_per_multiprocessor((tile.threads, 1, 1), tile.shared(kind, a, b), taken, limits) >= tile.blocks, name
+        assert taken.registers * tile.threads * tile.resident <= limits.registers_per_block, name
+        assert blocks_per_multiprocessor((tile.threads, 1, 1), tile.shared_of(kind), taken, limits) >= 1, name
         text = assembled.partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
-        sums = tile.wm // 16 * (tile.wn // 8)  # fragments of C that a warp has, four numbers a lane
-        assert text.count(instruction) == text.count("mma.sync") >= products * DEPTH // terms * sums, name
-        assert text.count("fma.rn.f32") <= 4 * sums, name
+        sums = tile.tm // 16 * (tile.tn // 8)  # fragments of C that a warp has, four numbers a lane
+        assert text.count(INSTRUCTIONS[precision]) == text.count("mma.sync") >= kind.products * kind.terms // kind.mma * sums, name
+        assert text.count("fma.rn.f32") <= 4 * sums * kind.scales, name
+    assembled = ""
+    compiler.compile(sources.read(packed.SOURCE), (f"pack<{kind.name}>",), arch)
+    assert assembled and "fma.rn.f32" not in assembled and "mma.sync" not in assembled

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..precision import Precision
+from ..tolerance import rounded
 
 
 def held(x: np.ndarray, precision: Precision, even: bool = False) -> np.ndarray:
     """The numbers, float32, that a product of this precision multiplies in place of these: rounded as the kernels round.
 
-    bf16 rounds to the nearest, ties to the even one; tf32 as cvt.rna does, ties away from zero, or `even` as the copy engine (TMA) does, ties to the even
-    one; fp32 leaves them.
+    bf16 and fp16 round to the nearest, ties to the even one, fp16 to 11 bits in any range, as numbers with a scale are; tf32 as cvt.rna does, ties away from
+    zero, or `even` as the copy engine (TMA) does, ties to the even one; fp32 leaves them.
     """
     if precision.name == "bf16":
         return (bf16(x).astype(np.uint32) << 16).view(np.float32)
@@ -19,6 +20,8 @@ def held(x: np.ndarray, precision: Precision, even: bool = False) -> np.ndarray:
         whole = bits(x)
         half = np.uint32(0xFFF) + (whole >> 13 & np.uint32(1)) if even else np.uint32(0x1000)
         return ((whole + half) & np.uint32(0xFFFFE000)).view(np.float32)
+    if precision.name == "fp16":
+        return rounded(np.asarray(x, float), precision).astype(np.float32)
     return x
 
 

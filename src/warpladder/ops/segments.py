@@ -67,6 +67,9 @@ class Operands:
         x is the output of a ReLU, and dx shall be the gradient of what entered that, 0 where x is not above 0: given where the segment `rectifies`.
     dy_rectified : bool
         y is the output of a ReLU, and dy is 0 already where y is not above 0: whoever computes dy rectifies. A segment may save work that way.
+    before : Segment or None
+        Whose y is x, and whose dy is dx, where such a one computes layers. Two of a kind may agree on other forms of these than the buffers. Nobody refers to
+        a segment behind itself: two that refer to each other would keep their memory until the garbage collector comes.
     """
 
     buffers: Buffers
@@ -78,6 +81,7 @@ class Operands:
     update: KernelUpdate | None = None
     x_rectified: bool = False
     dy_rectified: bool = False
+    before: Segment | None = None
 
 
 class Segment(OnDevice, ABC):

@@ -13,7 +13,7 @@ from .options import GraphOptions, PrecisionOf, option
 from .reasons import of_kernels
 
 #: What products may be computed in, the rung's own way first.
-PRECISIONS = ("fp32", "tf32", "bf16")
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 #: Compute capability from which GPUs have the instructions.
 FIRST = (8, 0)
@@ -25,7 +25,7 @@ class TensorOptions(GraphOptions):
 
     device : "emulated" runs the kernels on the CPU; None is the GPU.
     block_size : threads in a block of kernels that leave the choice, a multiple of 32 from 32 to 1,024; None is 256. Products have blocks of their own.
-    precision : what products are computed in: "fp32", each factor split into two halves; "tf32" or "bf16", each factor rounded. None is "fp32".
+    precision : what products are computed in: "fp32", each factor split into two halves; "tf32", "bf16" or "fp16", each factor rounded. None is "fp32".
     """
 
     precision: str | None = option(PrecisionOf(PRECISIONS), "of products; fp32 if not given, by two halves for each factor")
@@ -69,7 +69,7 @@ def vary(rung: Rung) -> Rung:
     return replace(
         rung,
         title=f"tensor cores, {precision}",
-        idea=f"Steps as graph sends them, with products on tensor cores: factors are rounded to {precision} on their way, all else stays float32.",
+        idea=f"Steps as graph sends them, with products on tensor cores: factors are stored in {precision} by whoever writes them, all else stays float32.",
         precision=precision,
     )
 
@@ -77,10 +77,11 @@ def vary(rung: Rung) -> Rung:
 RUNG = Rung(
     name="tensor",
     title="tensor cores, in halves",
-    idea="Steps as graph sends them, with products on tensor cores: each factor is split into two halves on its way, and three products make one in fp32.",
+    idea="Steps as graph sends them, with products on tensor cores: whoever writes a factor stores it as two halves, and three products make one in fp32.",
     build=build,
     unsupported=unsupported,
     unit=TENSOR,
     options=TensorOptions(),
+    tunes=True,
     vary=vary,
 )

@@ -25,10 +25,10 @@ class Overlapped(Call):
         prepared: dict[range, Event] = {}
         used = 0
         for stage, where in zip(self.stages, self.beside, strict=True):
-            if stage.phase == "forward" and stage.layers in prepared:
-                main.wait(prepared[stage.layers])
             side = self.sides[used % 2]
-            for call, aside in zip(stage.launches, where, strict=True):
+            for number, (call, aside) in enumerate(zip(stage.launches, where, strict=True)):
+                if stage.phase == "forward" and stage.layers in prepared and self._needs(stage, number):
+                    main.wait(prepared.pop(stage.layers))
                 if aside:
                     side.wait(main.record())
                 call.send(side if aside else main)
@@ -37,6 +37,11 @@ class Overlapped(Call):
                 prepared[stage.layers] = side.record()
         for side in self.sides[:used]:
             main.wait(side.record())
+
+    def _needs(self, stage: Stage, number: int) -> bool:
+        """Whether a call of a forward pass, by its number, has to wait for what its segment prepared; the last one does, so that all behind the stage may."""
+        ours = [call for other in self.stages if other.phase == "prepare" and other.layers == stage.layers for call in other.launches]
+        return number == len(stage.launches) - 1 or any(_waits(call, stage.launches[number]) for call in ours)
 
 
 def beside(stages: list[Stage]) -> list[list[bool]]:

@@ -63,12 +63,12 @@ def tune(chain: Chain, rivals: tuple[type[Segment], ...], stored: NetPlan | None
     # A segment that is known takes its place first, so that only tiles of segments that are used are asked for; the others compete with their best.
     every = [choice for choice in segments(chain, rivals) if choice.work >= WORTH]
     unknown = [choice for choice in every if not tuner.follow(choice)]
-    for tiles in products(chain, chain.layered):
+    for tiles in products(chain, chain.multiplying):
         tuner.settle(tiles)
     for choice in unknown:
         tuner.settle(choice)
     tuner.end()
-    used = [tiles for tiles in products(chain, chain.layered) if tiles.work >= WORTH]
+    used = [tiles for tiles in products(chain, chain.multiplying) if tiles.work >= WORTH]
     done: list[Record] = [*(choice.told(choice.now) for choice in every), *(tiles.told(tiles.now) for tiles in used)]
     return net_plan(device.hardware, done) if done else None
 
@@ -114,7 +114,7 @@ class Tuner:
             self.say(f"Timing the ways to compute this net's layers on {self.device.name}")
         self.began = perf_counter()
         own = [self.chain.segments[number] for number in self.chain.layered]
-        for array in (own[0].buffers.x, own[-1].buffers.dy):
+        for array in (own[0].buffers.x, own[-1].buffers.dy) if own else ():
             self.device.fill(array, 0x3F)  # 0.747 in every element
         part = whole(self.chain.capacity)
         for segment in own:

@@ -1,116 +1,165 @@
-// Matrix products for linear layers on tensor cores: C = A B, with A (m, k) and B (k, n) stored either way, all of it float32 in memory.
+// Matrix products for linear layers on tensor cores, of packed factors (cu/tensor_packed.cuh): C = A B, sums in float32.
 //
-// In fp32 each factor is split into two halves, x = high + low, and of (ah + al) (bh + bl) the last product, 2^-22 of the first, is left out: three
-// products for one. In tf32 and bf16 a factor is rounded once. What is added is float32 in all of them.
-//
-// A step is DEPTH terms. While the tensor cores multiply one panel of A by one of B, the next two are on their way to registers; after the products they
-// are scaled, split and written to the other stage of shared memory: one barrier a step. Tensor cores cut off what they add (cu/mma.cuh). So each step
-// begins from 0 and is added to a sum in a register by an addition that rounds.
+// A step is one record of the tile's lines. The panels of the next steps are on their way to a ring of STAGES in shared memory (cu/pieces.cuh) while the
+// tensor cores multiply, and no register holds what is copied. In fp32 three products make one, of which the fourth, 2^-22 of the whole, is left out. Tensor cores
+// cut off what they add (cu/mma.cuh). So each 32 terms begin from 0 and are added to a sum in a register by an addition that rounds.
 // arch: sm_80, sm_90, sm_100
+#include "four.cuh"
+#include "last_block.cuh"
 #include "nan.cuh"
-#include "tensor_panels.cuh"
+#include "pieces.cuh"
+#include "tensor_pack.cuh"
 
-// The lines of A and B have scales of their own in each step, and what undoes them multiplies the step's part of a sum: first A's times 2^-14, then B's
-// times 2^14, which is about the size of B's largest number. On the way a number is up to 2^7 times A's largest: above 2^121, 3e36, a row of A may give
-// infinity that much too early. Nothing becomes 0 too early.
+// What undoes the scales of A and B multiplies a part of a sum: first A's times 2^-14, then B's times 2^14, which is about the size of B's largest number.
+// On the way a number is up to 2^7 times A's largest: above 2^121, 3e36, a row of A may give infinity that much too early. Nothing becomes 0 too early.
 constexpr float DOWN = 1.0f / 16384, UP = 16384;
 
-// c (m, n) = A B, + bias (n) where there is one, then max(., 0) where rectify is 1.
-// A block makes BM x BN numbers, a warp WM x WN. A_ALONG: a is (m, k), otherwise (k, m). B_ALONG: b is (n, k), otherwise (k, n).
-// Tiles are numbered along the grid's x, n first. Along its y the sum is cut into parts of `depth` terms, a multiple of DEPTH: part p writes c + p m n.
-// A block takes two stages of shared memory, each a panel of A and one of B.
-template <int FORMAT, int BM, int BN, int WM, int WN, int BLOCKS, bool A_ALONG, bool B_ALONG>
+// c (m, n) = A B, + bias (n) where there is one, then max(., 0) where rectify is 1, and 0 where gate (m, n), if it is not null, is not above 0. It is
+// packed for what comes next as well (`Outlet`). Each of c and its packed copies may be null. A has m lines, B n.
+// A block makes BM x BN numbers, a warp WM x WN; tiles are numbered along the grid's x, n first. Along its y each sum is cut into parts of `depth` of its
+// `records` records: the blocks of a tile leave their sums in parts (tiles, parts, BM BN), and the last one to arrive adds all of them up, in order.
+// arrived (tiles,) is zero before and afterwards. A block takes STAGES stages of shared memory, each a panel of A, one of B, and their scales; finished sums
+// lie in their place, so that a warp can write 32 x 32 of them.
+template <int FORMAT, int BM, int BN, int WM, int WN, int STAGES, int BLOCKS>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
-    const float* __restrict__ a, const float* __restrict__ b, const float* __restrict__ bias, float* __restrict__ c, int m, int n, int k,
-    int depth, int rectify
+    const unsigned* __restrict__ a, const float* __restrict__ a_undo, int a_lines, const unsigned* __restrict__ b, const float* __restrict__ b_undo,
+    int b_lines, const float* __restrict__ bias, const float* __restrict__ gate, float* __restrict__ c, unsigned* __restrict__ along,
+    float* __restrict__ along_undo, int along_lines, unsigned* __restrict__ across, float* __restrict__ across_undo, int across_lines,
+    float* __restrict__ db, float* __restrict__ parts, unsigned* __restrict__ arrived, int m, int n, int records, int depth, int rectify
 ) {
-    constexpr int WARPS = BM / WM * (BN / WN), ACROSS_M = WM / 16, ACROSS_N = WN / 8, TERMS = Held<FORMAT>::TERMS;
-    using A = Factor<FORMAT, BM, A_ALONG, WARPS>;
-    using B = Factor<FORMAT, BN, B_ALONG, WARPS>;
-    constexpr int STAGE = A::To::BYTES + B::To::BYTES, COPIES = A::To::COPIES;
+    using P = Packed<FORMAT>;
+    constexpr int THREADS = BM / WM * (BN / WN) * 32, ACROSS_M = WM / 16, ACROSS_N = WN / 8, COPIES = P::COPIES;
+    constexpr int SCALES = P::SCALED ? P::TERMS / 32 : 0, STAGE = (BM + BN) * (RECORD + SCALES);  // words
     extern __shared__ uint4 shared[];
-    char* stages = reinterpret_cast<char*>(shared);
+    unsigned* ring = reinterpret_cast<unsigned*>(shared);
     const int tiles_n = (n + BN - 1) / BN;
     const int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
-    const int k0 = blockIdx.y * depth, k1 = min(k, k0 + depth), steps = (k1 - k0 + DEPTH - 1) / DEPTH;
+    const int from = blockIdx.y * depth, steps = max(0, min(records - from, depth));
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int rows = warp % (BM / WM) * WM, columns = warp / (BM / WM) * WN;  // where the warp's part of the tile begins
-    A of_a(a, m, k, m0);
-    B of_b(b, n, k, n0);
-    if (steps > 0) {
-        of_a.fetch(k0, k1), of_b.fetch(k0, k1);
-        of_a.put(typename A::To(stages)), of_b.put(typename B::To(stages + A::To::BYTES));
-    }
+    __shared__ unsigned long long barriers[STAGES];
+    const Pieces<STAGES, THREADS> pieces(barriers);
+    auto fetch = [&](int step) {
+        if (step < steps) {
+            unsigned* to = ring + step % STAGES * STAGE;
+            const long long record = from + step;
+            pieces.begin(step, 4 * STAGE);
+            pieces.template bring<BM * RECORD>(step, to, a + (record * a_lines + m0) * RECORD);
+            pieces.template bring<BN * RECORD>(step, to + BM * RECORD, b + (record * b_lines + n0) * RECORD);
+            float* undo = reinterpret_cast<float*>(to + (BM + BN) * RECORD);
+#pragma unroll
+            for (int s = 0; s < SCALES; ++s) {
+                pieces.template bring<BM>(step, undo + s * (BM + BN), a_undo + (record * SCALES + s) * a_lines + m0);
+                pieces.template bring<BN>(step, undo + s * (BM + BN) + BM, b_undo + (record * SCALES + s) * b_lines + n0);
+            }
+        }
+        pieces.end();
+    };
+#pragma unroll
+    for (int step = 0; step < STAGES - 1; ++step) fetch(step);
 
     float sum[ACROSS_M][ACROSS_N][4] = {};
     for (int step = 0; step < steps; ++step) {
-        __syncthreads();  // this stage is written, and everybody has read the other one
-        const bool more = step + 1 < steps;
-        if (more) of_a.fetch(k0 + (step + 1) * DEPTH, k1), of_b.fetch(k0 + (step + 1) * DEPTH, k1);
-        char* stage = stages + step % 2 * STAGE;
-        const typename A::To panel_a(stage);
-        const typename B::To panel_b(stage + A::To::BYTES);
-        float part[ACROSS_M][ACROSS_N][4] = {};
+        pieces.wait(step);         // this stage is here,
+        __syncthreads();           // and everybody has read the one before,
+        fetch(step + STAGES - 1);  // which is written again
+        const unsigned *panel_a = ring + step % STAGES * STAGE, *panel_b = panel_a + BM * RECORD;
+        const float* undo = reinterpret_cast<const float*>(panel_a + (BM + BN) * RECORD);
 #pragma unroll
-        for (int term = 0; term < DEPTH; term += TERMS) {
-            unsigned left[COPIES][ACROSS_M][4], right[COPIES][ACROSS_N][2];
+        for (int first = 0; first < P::TERMS; first += 32) {
+            float part[ACROSS_M][ACROSS_N][4] = {};
 #pragma unroll
-            for (int copy = 0; copy < COPIES; ++copy) {
+            for (int term = first; term < first + 32; term += Held<FORMAT>::TERMS) {
+                unsigned left[COPIES][ACROSS_M][4], right[COPIES][ACROSS_N][2];
 #pragma unroll
-                for (int i = 0; i < ACROSS_M; ++i) panel_a.fragment(left[copy][i], copy, rows + 16 * i, term);
+                for (int copy = 0; copy < COPIES; ++copy) {
 #pragma unroll
-                for (int j = 0; j < ACROSS_N; j += 2) {
-                    unsigned two[4];
-                    panel_b.fragment(two, copy, columns + 8 * j, term);
-                    right[copy][j][0] = two[0], right[copy][j][1] = two[2], right[copy][j + 1][0] = two[1], right[copy][j + 1][1] = two[3];
+                    for (int i = 0; i < ACROSS_M; ++i) P::fragment(left[copy][i], panel_a, rows + 16 * i, P::chunk(copy, term));
+#pragma unroll
+                    for (int j = 0; j < ACROSS_N; j += 2) {
+                        unsigned two[4];
+                        P::fragment(two, panel_b, columns + 8 * j, P::chunk(copy, term));
+                        right[copy][j][0] = two[0], right[copy][j][1] = two[2], right[copy][j + 1][0] = two[1], right[copy][j + 1][1] = two[3];
+                    }
                 }
+#pragma unroll
+                for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // al bh, ah bl, ah bh: the small ones first, so that less is cut off
+#pragma unroll
+                    for (int i = 0; i < ACROSS_M; ++i)
+#pragma unroll
+                        for (int j = 0; j < ACROSS_N; ++j) mma_step<FORMAT>(part[i][j], left[product == 0 ? COPIES - 1 : 0][i], right[product == 1 ? COPIES - 1 : 0][j]);
             }
+            const float *of_a = undo + first / 32 * (BM + BN) + rows + g, *of_b = undo + first / 32 * (BM + BN) + BM + columns + 2 * t;
 #pragma unroll
-            for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // al bh, ah bl, ah bh: the small ones first, so that less of them is cut off
+            for (int i = 0; i < ACROSS_M; ++i)
 #pragma unroll
-                for (int i = 0; i < ACROSS_M; ++i)
+                for (int j = 0; j < ACROSS_N; ++j)
 #pragma unroll
-                    for (int j = 0; j < ACROSS_N; ++j) mma_step<FORMAT>(part[i][j], left[product == 0][i], right[product == 1][j]);
+                    for (int l = 0; l < 4; ++l) {
+                        if constexpr (P::SCALED) {
+                            const float undo_a = of_a[16 * i + l / 2 * 8] * DOWN, undo_b = of_b[8 * j + l % 2] * UP;
+                            sum[i][j][l] = fmaf(part[i][j][l] * undo_a, undo_b, sum[i][j][l]);
+                        } else {
+                            sum[i][j][l] += part[i][j][l];
+                        }
+                    }
         }
+    }
+
+    if (gridDim.y > 1) {
+        constexpr int EACH = ACROSS_M * ACROSS_N * THREADS;  // groups of four numbers in a tile
+        float4* all = reinterpret_cast<float4*>(parts) + static_cast<long long>(blockIdx.x) * gridDim.y * EACH + threadIdx.x;
 #pragma unroll
         for (int i = 0; i < ACROSS_M; ++i)
 #pragma unroll
             for (int j = 0; j < ACROSS_N; ++j)
+                all[blockIdx.y * EACH + (i * ACROSS_N + j) * THREADS] = make_float4(sum[i][j][0], sum[i][j][1], sum[i][j][2], sum[i][j][3]);
+        if (!last_of(arrived + blockIdx.x, gridDim.y)) return;
+        for (int p = 0; p < static_cast<int>(gridDim.y); ++p)  // in order, this block's own part among them: the same bits whoever comes last
 #pragma unroll
-                for (int l = 0; l < 4; ++l) {
-                    if constexpr (FORMAT == SPLIT) {
-                        const float undo_a = panel_a.undo()[rows + 16 * i + g + l / 2 * 8] * DOWN, undo_b = panel_b.undo()[columns + 8 * j + 2 * t + l % 2] * UP;
-                        sum[i][j][l] = fmaf(part[i][j][l] * undo_a, undo_b, sum[i][j][l]);
-                    } else {
-                        sum[i][j][l] += part[i][j][l];
-                    }
+            for (int i = 0; i < ACROSS_M; ++i)
+#pragma unroll
+                for (int j = 0; j < ACROSS_N; ++j) {
+                    const float4 more = all[p * EACH + (i * ACROSS_N + j) * THREADS];
+                    if (p == 0) sum[i][j][0] = sum[i][j][1] = sum[i][j][2] = sum[i][j][3] = 0.0f;
+                    sum[i][j][0] += more.x, sum[i][j][1] += more.y, sum[i][j][2] += more.z, sum[i][j][3] += more.w;
                 }
-        if (more) {
-            char* next = stages + (step + 1) % 2 * STAGE;
-            of_a.put(typename A::To(next)), of_b.put(typename B::To(next + A::To::BYTES));
-        }
     }
 
-    c += static_cast<long long>(blockIdx.y) * m * n;
-    const bool pairs = n % 2 == 0 && reinterpret_cast<unsigned long long>(c) % sizeof(float2) == 0;  // may be written at once
+    constexpr int PITCH = BN + 4;  // floats from row to row: what a warp writes at once is in different banks
+    static_assert(BM * PITCH <= STAGES * STAGE && BM % 64 == 0 && BN % 32 == 0, "a tile is made of blocks that are packed, and of whole records");
+    float* tile = reinterpret_cast<float*>(shared);
+    __syncthreads();  // everybody has read the last stage
 #pragma unroll
     for (int i = 0; i < ACROSS_M; ++i)
 #pragma unroll
         for (int j = 0; j < ACROSS_N; ++j)
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const int row = m0 + rows + 16 * i + g + 8 * half, column = n0 + columns + 8 * j + 2 * t;
-                if (row >= m || column >= n) continue;
-                const bool both = column + 1 < n;
-                float first = sum[i][j][2 * half], second = sum[i][j][2 * half + 1];
-                if (bias != nullptr) first += bias[column], second += both ? bias[column + 1] : 0.0f;
-                if (rectify) first = relu(first), second = relu(second);
-                float* to = c + static_cast<long long>(row) * n + column;
-                if (pairs) {
-                    *reinterpret_cast<float2*>(to) = make_float2(first, second);
-                } else {
-                    to[0] = first;
-                    if (both) to[1] = second;
-                }
-            }
+            for (int half = 0; half < 2; ++half)
+                *reinterpret_cast<float2*>(tile + (rows + 16 * i + g + 8 * half) * PITCH + columns + 8 * j + 2 * t) =
+                    make_float2(sum[i][j][2 * half], sum[i][j][2 * half + 1]);
+    __syncthreads();
+    const bool wide = n % 4 == 0 && (reinterpret_cast<unsigned long long>(c) | reinterpret_cast<unsigned long long>(gate)) % 16 == 0;
+    const bool packs = along != nullptr || across != nullptr;
+    for (int block = warp; block < BM / 32 * (BN / 32); block += THREADS / 32) {
+        const int top = block / (BN / 32) * 32, left = block % (BN / 32) * 32, row0 = m0 + top, column0 = n0 + left;
+        if (!block_counts<FORMAT>(row0, column0, m, n)) continue;
+        const int own = lane / 8 * 8, column = column0 + lane % 8 * 4;
+        float v[8][4], add[4];
+#pragma unroll
+        for (int q = 0; q < 4; ++q) add[q] = bias != nullptr && column + q < n ? bias[column + q] : 0.0f;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const int row = row0 + own + i, count = row < m ? n - column : 0;
+            const long long at = count > 0 ? static_cast<long long>(row) * n + column : 0;
+            float4 four = *reinterpret_cast<const float4*>(tile + (top + own + i) * PITCH + left + lane % 8 * 4);
+            four = four + make_float4(add[0], add[1], add[2], add[3]);
+            if (rectify) four = make_float4(relu(four.x), relu(four.y), relu(four.z), relu(four.w));
+            if (gate != nullptr) four = relu_gradient(four, load_four(gate + at, count, wide));
+            if (c != nullptr) store_four(c + at, four, count, wide);
+            v[i][0] = count > 0 ? four.x : 0.0f, v[i][1] = count > 1 ? four.y : 0.0f;
+            v[i][2] = count > 2 ? four.z : 0.0f, v[i][3] = count > 3 ? four.w : 0.0f;
+        }
+        if (packs) pack_block<FORMAT>(v, {along, along_undo, along_lines, across, across_undo, across_lines, db}, row0, column0, m, n);
+    }
 }

@@ -1,42 +1,91 @@
-"""Linear, and the ReLU after it, on tensor cores."""
+"""Linear, and the ReLU after it, on tensor cores, with factors that are packed once, by whoever writes them."""
 
 from __future__ import annotations
 
-from ...device import Device
-from ...nets import ReLU
+from ...device import Device, Launch
+from ...nets import Linear, ReLU
 from ..chain import Slice, Subgraph
-from ..kernels import Launches
+from ..kernels import Launches, ceil_div
 from ..segments import Operands, Segment
-from .products import BiasGradient
-from .tensor_products import FORMATS, TensorProduct
+from .products import add_parts
+from .tensor_packed import BLOCK, FORMATS, Outlet, PackedFactor, pack, pack_samples
+from .tensor_products import TensorProduct
 
 
 class TensorLinear(Segment):
-    """Linear [, ReLU]: y = x w' + b, dw = dy' x and dx = dy w on tensor cores, in the chain's precision. With a ReLU `backward` overwrites dy."""
+    """[Gather,] Linear [, ReLU]: y = x w' + b, dw = dy' x and dx = dy w on tensor cores, in the chain's precision.
+
+    A matrix is packed once for both ways in which a step sums over it: the weights before a step sees its samples, x by the product that makes it or on
+    its way from where samples are stored, and dy by the product that makes it, where ReLU's gradient and the bias's ride along. Where a segment of another
+    kind comes before or behind, a launch packs what that one leaves.
+
+    Attributes
+    ----------
+    fed : bool
+        Whether the segment before packs x, and takes dy packed.
+    behind : bool
+        Whether the segment behind packs dy.
+    """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
-        t, precision = operands.buffers, subgraph.precision
+        t, self.kind = operands.buffers, FORMATS[subgraph.precision]
         self.rectify = isinstance(subgraph.layers[-1], ReLU)
         (capacity, inputs), outputs = t.x.shape, t.y.shape[1]
-        self.y = TensorProduct(self, lambda n: (n, outputs, inputs), capacity, True, True, precision)
-        if t.dy is not None:
-            self.bias = BiasGradient(self, t, self.rectify)
-            self.dw = TensorProduct(self, lambda n: (outputs, inputs, n), capacity, False, False, precision)
-        if t.dx is not None:
-            self.dx = TensorProduct(self, lambda n: (n, inputs, outputs), capacity, True, False, precision)
+        self.inputs, self.outputs, kind = inputs, outputs, self.kind
+        trains, passes = t.dy is not None, t.dx is not None
+        self.x = Outlet(PackedFactor(self, capacity, inputs, kind), PackedFactor(self, inputs, capacity, kind) if trains else None)
+        self.w = Outlet(PackedFactor(self, outputs, inputs, kind), PackedFactor(self, inputs, outputs, kind) if passes else None)
+        self.y = TensorProduct(self, lambda n: (n, outputs, inputs), capacity, kind)
+        self.products["y"] = self.y.plan
+        if trains:
+            self.summed = capacity > BLOCK  # the bias's gradient is left in several sums
+            sums = self.scratch((ceil_div(capacity, BLOCK), outputs)) if self.summed else t.db.reshape((1, outputs))
+            along = PackedFactor(self, capacity, outputs, kind) if passes else None
+            self.dy = Outlet(along, PackedFactor(self, outputs, capacity, kind), sums)
+            self.dw = TensorProduct(self, lambda n: (outputs, inputs, n), capacity, kind)
+            self.products["dw"] = self.dw.plan
+        if passes:
+            self.dx = TensorProduct(self, lambda n: (n, inputs, outputs), capacity, kind)
+            self.products["dx"] = self.dx.plan
+        self.behind, self.to_y, self.to_dx, self.gate = False, Outlet(), Outlet(), False
+        self.fed = isinstance(operands.before, TensorLinear) and operands.before.feed(self)
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
-        return subgraph.precision in FORMATS
+        return isinstance(subgraph.layers[0], Linear) and subgraph.precision in FORMATS
+
+    def feed(self, behind: TensorLinear) -> bool:
+        """Pack y for the segment behind from now on, and take dy as it packs it; what is kept of that one are arrays."""
+        self.to_y = behind.x
+        if behind.buffers.dx is not None:
+            self.behind, behind.to_dx, behind.gate = True, self.dy, self.rectify
+        return True
+
+    def prepare(self, part: Slice) -> Launches:
+        return [pack(self, self.kind, self.buffers.w, self.outputs, self.inputs, self.w)]
 
     def forward(self, part: Slice) -> Launches:
-        t = self.buffers
-        return self.y.launches(part.n, t.x, t.w, t.y, t.b, self.rectify)
+        t, n = self.buffers, part.n
+        assert self.w.along is not None and self.x.along is not None
+        found: Launches = [] if self.fed else [self._packing(part)]
+        return [*found, self.y.launch(n, self.x.along, self.w.along, t.y, t.b, self.rectify, to=self.to_y)]
+
+    def _packing(self, part: Slice) -> Launch:
+        """The launch that packs x."""
+        samples, target = self.operands.samples, self.operands.target
+        if samples is None:
+            return pack(self, self.kind, self.buffers.x, part.n, self.inputs, self.x)
+        return pack_samples(self, self.kind, samples, self.buffers.x, target, part, self.subgraph.batch, self.x)
 
     def backward(self, part: Slice) -> Launches:
-        t, n = self.buffers, part.n
-        bias, slabs = self.bias.launch(n)
-        product, parts = self.dw.product(n, t.dy, t.x, t.dw)
-        found: Launches = [bias, *self.bias.behind(product, self.dw.parts, parts, slabs)]
-        return found if t.dx is None else [*found, *self.dx.launches(n, t.dy, t.w, t.dx)]
+        t, n, dy = self.buffers, part.n, self.dy
+        assert dy.across is not None and self.x.across is not None
+        found: Launches = [] if self.behind else [pack(self, self.kind, t.dy, n, self.outputs, dy, t.y if self.rectify else None)]
+        found.append(self.dw.launch(n, dy.across, self.x.across, t.dw))
+        if self.summed:
+            found.append(add_parts(self.device, dy.sums, ceil_div(n, BLOCK), None, t.db, 1, self.outputs, rectify=False))
+        if dy.along is not None and self.w.across is not None:
+            dx = None if self.to_dx.across is not None else t.dx
+            found.append(self.dx.launch(n, dy.along, self.w.across, dx, gate=t.x if self.gate else None, to=self.to_dx))
+        return found

@@ -193,6 +193,7 @@ class Chain:
                 self._buffers(number, w, dw), w, dw, samples if part.gathers else None,
                 arrays.labels if part.gathers or labelled else arrays.x if part.turns else None, log if part.turns else None, own,
                 between.rectifies(number), number + 1 < len(between.cut) and between.rectifies(number + 1),
+                self.segments[-1] if self.segments and self.segments[-1].layers else None,
             )  # fmt: skip
             self.segments.append(kind(device, part, operands, block_size))
 
@@ -210,6 +211,11 @@ class Chain:
     def layered(self) -> list[int]:
         """The segments, by their number, that compute layers and nothing else."""
         return [number for number, (part, _) in enumerate(self.between.cut) if not part.gathers and not part.turns]
+
+    @property
+    def multiplying(self) -> list[int]:
+        """The segments, by their number, whose products of matrices can be sent by themselves: all but one with the loss."""
+        return [number for number, (part, _) in enumerate(self.between.cut) if not part.turns]
 
     @property
     def ordered(self) -> bool:

@@ -1,0 +1,81 @@
+// Matrices of floats, packed for tensor cores where no product has written them; and samples, on their way from where they are stored.
+//
+// A warp takes a block of 32 x 32 numbers. Bound by memory: 4 bytes read and 4 written for each copy of a number, 2 where the format has no low halves.
+// arch: sm_80, sm_90, sm_100
+#include "four.cuh"
+#include "order.cuh"
+#include "tensor_pack.cuh"
+
+constexpr int WARPS = 4;  // of a block of threads, side by side along the columns
+
+// Where a warp's block begins. Grid: columns and rows in blocks of 32, both up to a whole record.
+__device__ __forceinline__ int row_of_block() { return blockIdx.y * 32; }
+__device__ __forceinline__ int column_of_block() { return (blockIdx.x * WARPS + threadIdx.x / 32) * 32; }
+
+// x (rows, columns), as `Outlet` says. Where y, of x's shape, is not null, a number of x counts as 0 where y is not above 0, as a ReLU's gradient does.
+template <int FORMAT>
+__global__ void __launch_bounds__(32 * WARPS) pack(
+    const float* __restrict__ x, const float* __restrict__ y, unsigned* __restrict__ along, float* __restrict__ along_undo, int along_lines,
+    unsigned* __restrict__ across, float* __restrict__ across_undo, int across_lines, float* __restrict__ db, int rows, int columns
+) {
+    const int row0 = row_of_block(), column0 = column_of_block(), first = row0 + threadIdx.x % 32 / 8 * 8, column = column0 + threadIdx.x % 8 * 4;
+    if (!block_counts<FORMAT>(row0, column0, rows, columns)) return;
+    const bool wide = columns % 4 == 0 && (reinterpret_cast<unsigned long long>(x) | reinterpret_cast<unsigned long long>(y)) % 16 == 0;
+    float v[8][4];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const int count = first + i < rows ? columns - column : 0;
+        const long long at = count > 0 ? static_cast<long long>(first + i) * columns + column : 0;
+        float4 four = load_four(x + at, count, wide);
+        if (y != nullptr) four = relu_gradient(four, load_four(y + at, count, wide));
+        v[i][0] = four.x, v[i][1] = four.y, v[i][2] = four.z, v[i][3] = four.w;
+    }
+    pack_block<FORMAT>(v, {along, along_undo, along_lines, across, across_undo, across_lines, db}, row0, column0, rows, columns);
+}
+
+// Four neighbours from `source` on, of which `count` are there, times scale; 0 for the others. wide: all four are, at an address that their size divides.
+__device__ __forceinline__ float4 take_four(const float* source, int count, bool wide, float scale) {
+    const float4 four = load_four(source, count, wide);
+    return make_float4(four.x * scale, four.y * scale, four.z * scale, four.w * scale);
+}
+__device__ __forceinline__ float4 take_four(const unsigned char* source, int count, bool wide, float scale) {
+    unsigned char four[4] = {};
+    if (wide && count >= 4) {
+        const uchar4 all = *reinterpret_cast<const uchar4*>(source);
+        four[0] = all.x, four[1] = all.y, four[2] = all.z, four[3] = all.w;
+    } else {
+#pragma unroll
+        for (int q = 0; q < 4; ++q)
+            if (q < count) four[q] = source[q];
+    }
+    return make_float4(four[0] * scale, four[1] * scale, four[2] * scale, four[3] * scale);
+}
+
+// The same of `rows` samples of source (samples, columns): row i is the sample at position step * batch + offset + i of the order; without an order, i.
+// Each number is multiplied by scale, one product in float32, and goes to x (rows, columns) as well. target[i] = labels[sample]; both may be null.
+template <int FORMAT, typename T>
+__global__ void __launch_bounds__(32 * WARPS) pack_samples(
+    const T* __restrict__ source, float scale, float* __restrict__ x, const int* __restrict__ labels, int* __restrict__ target,
+    const unsigned* __restrict__ order, const int* __restrict__ step, unsigned* __restrict__ along, float* __restrict__ along_undo, int along_lines,
+    unsigned* __restrict__ across, float* __restrict__ across_undo, int across_lines, int rows, int columns, int batch, int offset
+) {
+    const int row0 = row_of_block(), column0 = column_of_block(), lane = threadIdx.x % 32, column = column0 + lane % 8 * 4;
+    if (!block_counts<FORMAT>(row0, column0, rows, columns)) return;
+    unsigned sample = 0;
+    if (row0 + lane < rows) {
+        const long long position = *step * static_cast<long long>(batch) + offset + row0 + lane;
+        sample = order != nullptr ? order_at(order, static_cast<unsigned>(position)) : row0 + lane;
+        if (column0 == 0 && labels != nullptr) target[row0 + lane] = labels[sample];
+    }
+    const bool wide = columns % 4 == 0 && reinterpret_cast<unsigned long long>(source) % (4 * sizeof(T)) == 0;
+    float v[8][4];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const int row = row0 + lane / 8 * 8 + i, count = row < rows ? columns - column : 0;
+        const unsigned from = __shfl_sync(EVERY_LANE, sample, lane / 8 * 8 + i);
+        const float4 four = take_four(source + (count > 0 ? static_cast<long long>(from) * columns + column : 0), count, wide, scale);
+        v[i][0] = four.x, v[i][1] = four.y, v[i][2] = four.z, v[i][3] = four.w;
+        if (count > 0) store_four(x + static_cast<long long>(row) * columns + column, four, count, columns % 4 == 0);
+    }
+    pack_block<FORMAT>(v, {along, along_undo, along_lines, across, across_undo, across_lines, nullptr}, row0, column0, rows, columns);
+}
