@@ -242,7 +242,7 @@ def test_a_damaged_entry_is_compiled_again(tmp_path: Path, kept: Path, compilati
             "empty": b"",
             "cut": content[: len(content) // 2],
             "flipped": content[:-9] + bytes([content[-9] ^ 1]) + content[-8:],
-            "another version": content.replace(b"cubin 1", b"cubin 0", 1),
+            "another version": content.replace(b"cubin 2", b"cubin 1", 1),
             "another's": other,
         }[damage]
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..report.columns import fitting
+from ..report.words import tensor_share
 from .keeping import check_place, overwrite_option
 from .options import (
     chosen_config,
@@ -76,6 +77,8 @@ def profile(net_name: str, rung: str, out: Path | None, overwrite: bool, **optio
         show.print(found.reason)
     if any(part.kernels for part in found.parts):
         show.print(launches(found, show.width))
+    if found.tensor_share is not None:
+        show.print(f"{tensor_share(found)}\n")
     if found.tiles:
         show.print(tiles(found, show.width))
     if found.timeline:
@@ -124,8 +127,9 @@ def launches(found: Profile, width: int) -> Table:
                     "x".join(map(str, _trimmed(shape.grid))), "x".join(map(str, _trimmed(shape.block))), str(shape.registers),
                     str(shape.spilled), f"{shape.shared + shape.static_shared:,}", f"{shape.occupancy:.0%}",
                 ]  # fmt: skip
-            rows.append(((kernel.name,), figures))
-    groups = (("times",), ("time", "share"), ("blocks", "threads"), ("registers", "spilled"), ("shared", "occupancy"))
+            rows.append(((kernel.name,), [*figures, *(["yes" if kernel.tensor else ""] if found.tensor_share is not None else [])]))
+    unit = (("tensor cores",),) if found.tensor_share is not None else ()
+    groups = (("times",), ("time", "share"), ("blocks", "threads"), ("registers", "spilled"), ("shared", "occupancy"), *unit)
     return fitting("Kernels", ("kernel",), groups, rows, width)
 
 

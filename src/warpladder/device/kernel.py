@@ -74,6 +74,11 @@ class Kernel(ABC):
     def __init__(self, device: Device, source: Source, signature: Signature, resources: Resources) -> None:
         self.device, self.source, self.signature, self.resources = device, source, signature, resources
 
+    @property
+    def tensor(self) -> bool:
+        """Whether its compiled code has instructions that multiply on tensor cores."""
+        return self.resources.tensor
+
     def bind(
         self, grid: int | tuple[int, ...], block: int | tuple[int, ...], *arguments: Any,
         shared: int = 0, cooperative: bool = False, cluster: int | tuple[int, ...] = 1,

@@ -58,7 +58,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Resources:
-    """What one compiled kernel takes: registers a thread, static shared and local (spilled) bytes, and the threads that it allows a block."""
+    """What one compiled kernel takes: registers a thread, static shared and local (spilled) bytes, and the threads that it allows a block.
+
+    tensor : whether its code has instructions of tensor cores.
+    """
 
     registers: int = 0
     static_shared: int = 0
@@ -66,6 +69,7 @@ class Resources:
     spill_stores: int = 0
     spill_loads: int = 0
     threads_per_block: int = 1024
+    tensor: bool = False
 
 
 def dim3(size: int | tuple[int, ...]) -> Dim3:

@@ -15,7 +15,7 @@ from ..device.signature import Parameter, Signature
 from ..device.source import Source
 from ..errors import KernelError
 from .constants import constants
-from .module import Function
+from .module import Function, multiplies
 from .reports import read
 
 if TYPE_CHECKING:
@@ -112,6 +112,11 @@ class EmulatedKernel(Kernel):
             )
         self.function = function
         self.constants = _constants(device, source, function)
+
+    @property
+    def tensor(self) -> bool:
+        """Whether its machine code calls what stands for instructions of tensor cores; kernels that were compiled with others are compiled alone for that."""
+        return multiplies(self.source, self.signature.name, self.device.mode, self.device.local)
 
     def _launch(
         self, grid: Dim3, block: Dim3, shared: int, packed: tuple[Any, ...], arguments: tuple[Any, ...], cooperative: bool, cluster: Dim3

@@ -19,6 +19,9 @@ from .refused import callable_part, without_kernels
 from .shared import rewritten
 from .toolchain import library, runtime
 
+#: What the runtime has in place of instructions that multiply on tensor cores: mma and wgmma.
+TENSOR = (b"\0emu_multiply\0", b"\0emu_products\0")
+
 
 class Place(ctypes.Structure):
     """A __shared__ variable (headers/interface.h)."""
@@ -78,6 +81,18 @@ def function(source: Source, name: str, mode: str, local: str = "") -> Function:
     layout = ctypes.cast(loaded.emu_layout(), ctypes.POINTER(Layout))
     shared, bounds = _shared(layout.contents, name), loaded[f"emu_bounds_{together.index(name)}"]()
     return Function(_address(entry), ctypes.addressof(layout.contents), shared, bounds, path, _constants(loaded, constants(source)))
+
+
+@cache
+def multiplies(source: Source, name: str, mode: str, local: str = "") -> bool:
+    """Whether the machine code of a kernel, compiled without its neighbours, calls what multiplies in place of tensor cores."""
+
+    def calls(text: Source) -> bool:
+        code = function(text, name, mode, local).library.read_bytes()
+        return any(symbol in code for symbol in TENSOR)
+
+    source, plain = callable_part(source), name.partition("<")[0]
+    return calls(source) and calls(without_kernels(source, [other for other in readable(source) if other != plain]))
 
 
 def whole_text(source: Source, kernels: tuple[str, ...]) -> str:

@@ -22,7 +22,7 @@ from .compile import OPTIONS, Binary, compile, header_folders, version
 
 #: Bytes that all entries may take together; the least recently used go first.
 BOUND = 256 << 20
-MARK = b"warpladder cubin 1\n"
+MARK = b"warpladder cubin 2\n"
 DAY = 86_400
 
 

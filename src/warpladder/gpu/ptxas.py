@@ -1,4 +1,4 @@
-"""What a kernel takes, read from what NVRTC says while it compiles: the assembler's report, and the PTX for launch bounds."""
+"""What a kernel takes, read from what NVRTC says while it compiles: the assembler's report, and the PTX for launch bounds and tensor cores."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _CUMULATIVE = re.compile(r"(\d+) bytes cumulative stack size")
 _DECLARED = re.compile(r"\.entry\s+([\w$]+)\s*\([^)]*\)(.*?)\{", re.DOTALL)
+_BODY = re.compile(r"\.entry\s+([\w$]+)(.*?)(?=\.entry\b|\.func\b|\Z)", re.DOTALL)
+_TENSOR = re.compile(r"\b(?:w?mma\.(?:\w+\.)*sync|wgmma\.mma_async|tcgen05\.mma)\b")  # ldmatrix and fences alone multiply nothing
 _THREADS = re.compile(r"\.(?:maxntid|reqntid)\s+(\d+(?:\s*,\s*\d+)*)")
 
 
@@ -41,6 +43,7 @@ def resources(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resou
     """
     found = _sections(report)
     bounds = {name: _THREADS.search(directives) for name, directives in _DECLARED.findall(ptx)}
+    multiplying = {symbol for symbol, body in _BODY.findall(ptx) if _TENSOR.search(body)}
     out = {}
     for name, symbol in symbols.items():
         text = found.get(symbol, "")
@@ -56,6 +59,7 @@ def resources(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resou
             spill_stores=sum(frame[1] for frame in frames),
             spill_loads=sum(frame[2] for frame in frames),
             threads_per_block=math.prod(map(int, threads[1].split(","))) if threads else Resources.threads_per_block,
+            tensor=symbol in multiplying,
         )
     return out
 

@@ -71,6 +71,8 @@ class Subgraph:
         What the arithmetic of layers is done in.
     x_type : str
         The element type of what enters the first layer.
+    product_flops : int
+        FLOPs of one sample's products of matrices in a training step of the net that the nodes belong to; 0 where no net is known.
     """
 
     nodes: tuple[Node, ...]
@@ -82,6 +84,7 @@ class Subgraph:
     config: TrainConfig | None = None
     precision: str = "fp32"
     x_type: str = "float32"
+    product_flops: int = 0
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -130,6 +133,12 @@ def subgraph(layers: tuple[Layer, ...], in_shape: Shape, capacity: int, limits: 
     return Subgraph(layers, tuple(range(len(layers))), tuple(shapes), capacity, capacity, limits)
 
 
+def products(net: Net, number: int) -> tuple[int, ...]:
+    """FLOPs of one sample in each product of matrices of a layer: y, dw, and dx where a layer before it is trained; none for layers without parameters."""
+    layer, shape = net.layers[number], net.shapes[number]
+    return (layer.flops(shape),) * (2 + (number > net.first_trained)) if layer.param_shapes(shape) else ()
+
+
 def gathering(in_shape: Shape, capacity: int, limits: Limits) -> Subgraph:
     """The gathering of samples alone."""
     return Subgraph((Gather(),), (None,), (in_shape,), capacity, capacity, limits)
@@ -155,5 +164,5 @@ def chain(
         (*first, *(net.layers[number] for number in computing), *last),
         (*(None for _ in first), *computing, *(None for _ in last)),
         tuple(shapes),
-        capacity, batch, limits, config, precision,
+        capacity, batch, limits, config, precision, product_flops=sum(sum(products(net, number)) for number in range(len(net.layers))),
     )  # fmt: skip

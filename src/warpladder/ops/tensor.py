@@ -1,6 +1,7 @@
 """Linear on tensor cores; the tiled rung's kernels for all that is no product. There is nothing for Conv2d yet, and so its nets have no cut.
 
-A thin last layer is one with its loss, in fp32 whatever the precision: its products would leave most of a fragment of tensor cores empty.
+A thin last layer is one with its loss, in fp32 whatever the precision, where its products are at most a twentieth of the net's: they would leave most of a
+fragment of tensor cores empty.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from ..peaks import TENSOR
 from . import tiled
 from .chain import Gather
 from .linear.tensor import TensorLinear
-from .thin_chain.head import ThinHead
+from .linear.tensor_head import SmallHead
 
 TABLE = replace(
     tiled.TABLE,
@@ -22,7 +23,7 @@ TABLE = replace(
         (Linear, ReLU): TensorLinear,
         (Gather, Linear): TensorLinear,
         (Gather, Linear, ReLU): TensorLinear,
-        (Linear, CrossEntropyLoss): ThinHead,
+        (Linear, CrossEntropyLoss): SmallHead,
     },
     unit=TENSOR,
 )

@@ -24,7 +24,7 @@ from ..rungs.base import Rung
 from ..trainers.base import State, Trainer, check_fit, check_settings
 from ..trainers.kernelwise.trainer import KernelTrainer
 from ..trainers.layerwise import LayerwiseTrainer
-from . import kernels, layerwise
+from . import kernels, layerwise, units
 
 ROUNDS = 5
 PATIENCE = 0.5  # seconds that whole steps are run in each round
@@ -63,11 +63,12 @@ def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile
         parts: tuple[Part, ...] = ()
         lanes: tuple[Lane, ...] = ()
         tiles: tuple[Tiles, ...] = ()
-        hidden = 0.0
+        hidden, share = 0.0, None
         if isinstance(trainer, KernelTrainer):
             lanes, hidden = kernels.timeline(trainer)
             parts = kernels.parts(trainer)
             tiles = kernels.tiles(trainer)
+            share = units.tensor_share(trainer, kernels.full(trainer))
         elif isinstance(trainer, LayerwiseTrainer):
             parts = layerwise.parts(trainer)
         flops, bandwidth, device, facts = _peaks(trainer, rung)
@@ -91,6 +92,7 @@ def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile
             machine=facts,
             tiles=tiles,
             spans={name: float(seconds) for name, seconds in trainer.spans().items()},
+            tensor_share=share,
         )
 
 

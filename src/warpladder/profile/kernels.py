@@ -17,6 +17,7 @@ from ..trainers.kernelwise.feeds import StreamedFeed
 from ..trainers.kernelwise.timeline import Timeline, overlap
 from ..trainers.kernelwise.trainer import REPEATS, KernelTrainer
 from . import floor
+from .units import on_tensor_cores
 
 ROUNDS = 5
 LEAST = 2e-3  # seconds that one measurement should take, so that the clock's steps do not count
@@ -25,7 +26,7 @@ STEPS = 12  # in a timeline
 
 def parts(trainer: KernelTrainer) -> tuple[Part, ...]:
     """Every part of a full step: of one slice, as often as the step has slices. State and log are spoiled; set the state again afterwards."""
-    part = Slice(min(trainer.capacity, trainer.batch), trainer.batch, 0)
+    part = full(trainer)
     trainer.rewind()  # one more step beyond the epoch's last would leave the log
     for launch in trainer.program(part):
         launch.send()
@@ -37,6 +38,11 @@ def parts(trainer: KernelTrainer) -> tuple[Part, ...]:
     return tuple(_part(trainer, stage, slices) for stage in stages if stage.launches)
 
 
+def full(trainer: KernelTrainer) -> Slice:
+    """The first slice of a full step."""
+    return Slice(min(trainer.capacity, trainer.batch), trainer.batch, 0)
+
+
 def _part(trainer: KernelTrainer, stage: Stage, slices: float) -> Part:
     if stage.phase == "update":
         slices = 1
@@ -45,7 +51,7 @@ def _part(trainer: KernelTrainer, stage: Stage, slices: float) -> Part:
         seconds = slices * alone(trainer, call)
         known = kernels.get(call.name)
         made = shape(trainer.device, call)
-        kernels[call.name] = _added(known, seconds, made) if known else KernelTime(call.name, 1, seconds, made)
+        kernels[call.name] = _added(known, seconds, made) if known else KernelTime(call.name, 1, seconds, made, on_tensor_cores(call))
     return Part(
         _name(trainer, stage),
         stage.phase,
@@ -78,7 +84,7 @@ def alone(trainer: KernelTrainer, call: Call) -> float:
 def _added(known: KernelTime, seconds: float, shape: LaunchShape | None) -> KernelTime:
     """One more launch of a kernel; the larger one's shape is kept."""
     larger = known.shape is None or shape is None or math.prod(known.shape.grid) >= math.prod(shape.grid)
-    return KernelTime(known.name, known.launches + 1, known.seconds + seconds, known.shape if larger else shape)
+    return KernelTime(known.name, known.launches + 1, known.seconds + seconds, known.shape if larger else shape, known.tensor)
 
 
 def shape(device: Device, call: Call) -> LaunchShape | None:

@@ -131,13 +131,16 @@ def _profile(found: Profile, name: str, pictures: bool) -> str:
         rows = []
         for kernel, _ in launches:
             shape = kernel.shape
+            unit = ["yes" if kernel.tensor else ""] if found.tensor_share is not None else []
             figures = [str(kernel.launches), words.seconds(kernel.seconds)]
             figures += [""] * 5 if shape is None else [
                 "x".join(map(str, shape.grid)), "x".join(map(str, shape.block)), str(shape.registers), f"{shape.shared + shape.static_shared:,}",
                 words.percent(shape.occupancy),
             ]  # fmt: skip
-            rows.append(("", [f'<span class="code">{escape(kernel.name)}</span>', *map(escape, figures)]))
-        heads = ("kernel", "launches", "time", "blocks", "threads", "registers", "shared bytes", "occupancy")
+            rows.append(("", [f'<span class="code">{escape(kernel.name)}</span>', *map(escape, figures + unit)]))
+        told = ("tensor cores",) if found.tensor_share is not None else ()
+        heads = ("kernel", "launches", "time", "blocks", "threads", "registers", "shared bytes", "occupancy", *told)
+        out += note(words.tensor_share(found)) if told else ""
         out += table(f"Kernels of {found.rung}", heads, rows)
     return out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..results import Results, RungResult
+from ..results.profiled import Profile
 
 
 def seconds(value: float) -> str:
@@ -41,6 +42,12 @@ def count(value: float) -> str:
         if value >= 9.995 * size or (unit != "k" and value >= 0.9995 * size):
             return f"{three(value / size)} {unit}"
     return three(value) if value < 999.5 else f"{value:,.0f}"
+
+
+def tensor_share(found: Profile) -> str:
+    """A sentence on what a profile's products of matrices run on, for one that knows."""
+    share = found.tensor_share or 0.0
+    return f"{share:.1%} of the FLOPs of its products of matrices run in kernels whose machine code has tensor core instructions."
 
 
 def times(value: float | None) -> str:

@@ -53,12 +53,14 @@ class KernelTime:
     """One kernel of a step, by name; several launches of it within one part are added up.
 
     shape : of its largest launch; None for a call of a vendor's library, which does not tell.
+    tensor : whether the kernel's machine code has instructions that multiply on tensor cores.
     """
 
     name: str
     launches: int
     seconds: float
     shape: LaunchShape | None
+    tensor: bool = field(default=False, metadata=_LATER)
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ class Profile:
     machine : what it was measured on.
     tiles : how products of matrices are cut into tiles, where the rung does that.
     spans : seconds by named part (compile, upload, ...), where the trainer keeps count; of the whole profile, not of a step.
+    tensor_share : of the FLOPs of a step's products of matrices those in kernels with tensor core instructions, 0 to 1; None for rungs that use none.
     """
 
     net: str
@@ -147,6 +150,7 @@ class Profile:
     machine: dict[str, Any] = field(default_factory=dict, metadata=_LATER)
     tiles: tuple[Tiles, ...] = field(default=(), metadata=_LATER)
     spans: dict[str, float] = field(default_factory=dict, metadata=_LATER)
+    tensor_share: float | None = field(default=None, metadata=_LATER)
 
     @property
     def parts_seconds(self) -> float:
@@ -193,6 +197,8 @@ def parse(raw: bytes) -> Profile:
         raise ResultsError("samples, flops, flops_per_second and bytes_per_second want at least 1, and the peaks at most 1e30")
     if any(min(part.floor.flops, part.floor.bytes) < 0 for part in found.parts) or min(found.memory.values(), default=0) < 0:
         raise ResultsError("floors and memory want numbers of at least 0")
+    if found.tensor_share is not None and not 0 <= found.tensor_share <= 1:
+        raise ResultsError(f"tensor_share wants a share from 0 to 1, got {short(found.tensor_share)}")
     for name in unknown:
         object.__setattr__(found, name, math.nan)
     return found
