@@ -1,20 +1,26 @@
-"""Linear on tensor cores; the tiled rung's kernels for all that is no product. There is nothing for Conv2d yet, and so its nets have no cut."""
+"""Linear and Conv2d on tensor cores; the tiled rung's kernels for all that is no product."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ..nets import Conv2d, Linear, ReLU
+from ..nets import Conv2d, Linear, MaxPool2d, ReLU, Upsample2d
 from ..peaks import TENSOR
 from . import tiled
+from .conv2d.tensor import TensorConv2d
 from .linear.tensor import TensorLinear
 
 TABLE = replace(
     tiled.TABLE,
     segments={
-        **{nodes: segment for nodes, segment in tiled.TABLE.segments.items() if Conv2d not in nodes},
+        **tiled.TABLE.segments,
         (Linear,): TensorLinear,
         (Linear, ReLU): TensorLinear,
+        (Conv2d,): TensorConv2d,
+        (Conv2d, ReLU): TensorConv2d,
+        (Conv2d, ReLU, MaxPool2d): TensorConv2d,
+        (Upsample2d, Conv2d): TensorConv2d,
+        (Upsample2d, Conv2d, ReLU): TensorConv2d,
     },
     unit=TENSOR,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..config import TrainConfig
-from ..nets import Linear, Net
+from ..nets import Conv2d, Linear, Net
 from ..peaks import TENSOR
 from ..trainers.base import State, Trainer
 from .base import Rung
@@ -43,9 +43,9 @@ def build(net: Net, config: TrainConfig, state: State, options: TensorOptions = 
 def unsupported(net: Net, config: TrainConfig, options: TensorOptions = TensorOptions()) -> str | None:
     """A layer whose products have no kernel on tensor cores; what every rung of kernels wants; a GPU that has the instructions."""
     for number, (layer, shape) in enumerate(zip(net.layers, net.shapes, strict=False)):
-        if layer.param_shapes(shape) and type(layer) is not Linear:
+        if layer.param_shapes(shape) and type(layer) not in (Linear, Conv2d):
             kind = type(layer).__name__
-            return f"it multiplies for Linear alone so far, and layer {number} is {kind}: gemm and graph take this net"
+            return f"it multiplies for Linear and Conv2d alone, and layer {number} is {kind}: gemm and graph take this net"
     return of_kernels(net, config, options) or _too_old(options.device)
 
 
