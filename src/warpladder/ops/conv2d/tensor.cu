@@ -11,6 +11,12 @@
 // What is done with a sum. The last two leave it to add_parts of gemm.cu, where sums are cut into parts; POOLED_PARTS keeps the pixels of a window together.
 enum { PLAIN = 0, RECTIFY = 1, POOL = 2, PARTS = 3, POOLED_PARTS = 4 };
 
+// Which tile a block has: its outputs from o0 on, its class, the axes of that and its pixels, and where among them the tile begins.
+struct Where {
+    Axis down, along;
+    int o0, phase, high, wide, row0, column0, image0;
+};
+
 constexpr int WARPS = 4, PIXELS = 128, RING = 3;  // of a block: warps, pixels, and panels that shared memory has room for
 
 // What undoes a scale multiplies a sum's part in two steps, A's times 2^-14 and then B's times 2^14, as tensor.cu of linear layers does and says why.
@@ -35,17 +41,25 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const bool windows = after == POOL || after == POOLED_PARTS, parts = after >= PARTS;
 
-    // Which tile: outputs, class, images, rows and columns.
+    // Which tile: outputs, class, images, rows and columns. In shared memory, because the products need all registers.
     const int outputs = way == MERGED ? stride * stride * o : o, tiles_n = (outputs + BN - 1) / BN, classes = way == TRANSPOSED ? stride * stride : 1;
-    const int o0 = blockIdx.x % tiles_n * BN, phase = blockIdx.x / tiles_n % classes;
-    Axis down = forward_axis(oh, k, stride, padding), along = forward_axis(ow, k, stride, padding);
-    int high = windows ? oh / 2 * 2 : oh, wide = windows ? ow / 2 * 2 : ow;  // pixels of the largest class
-    if (way == TRANSPOSED) down = transposed_axis(oh, k, stride, padding, phase / stride), along = transposed_axis(ow, k, stride, padding, phase % stride);
-    if (way == MERGED) down = merged_axis(oh, k, stride, padding), along = merged_axis(ow, k, stride, padding);
-    if (way != FORWARD) high = (oh + stride - 1) / stride, wide = (ow + stride - 1) / stride;
-    const int number = blockIdx.x / tiles_n / classes, across = (wide + columns - 1) / columns, lines = (high + rows - 1) / rows;
-    const int column0 = number % across * columns, row0 = number / across % lines * rows, image0 = number / across / lines * images;
-    if (!windows) high = down.count, wide = along.count;
+    __shared__ Where at_block;
+    if (threadIdx.x == 0) {
+        Where& to = at_block;
+        to.o0 = blockIdx.x % tiles_n * BN, to.phase = blockIdx.x / tiles_n % classes;
+        to.down = forward_axis(oh, k, stride, padding), to.along = forward_axis(ow, k, stride, padding);
+        int high = windows ? oh / 2 * 2 : oh, wide = windows ? ow / 2 * 2 : ow;  // pixels of the largest class
+        if (way == TRANSPOSED)
+            to.down = transposed_axis(oh, k, stride, padding, to.phase / stride), to.along = transposed_axis(ow, k, stride, padding, to.phase % stride);
+        if (way == MERGED) to.down = merged_axis(oh, k, stride, padding), to.along = merged_axis(ow, k, stride, padding);
+        if (way != FORWARD) high = (oh + stride - 1) / stride, wide = (ow + stride - 1) / stride;
+        const int number = blockIdx.x / tiles_n / classes, across = (wide + columns - 1) / columns, lines = (high + rows - 1) / rows;
+        to.column0 = number % across * columns, to.row0 = number / across % lines * rows, to.image0 = number / across / lines * images;
+        to.high = windows ? high : to.down.count, to.wide = windows ? wide : to.along.count;
+    }
+    __syncthreads();
+    const Axis &down = at_block.down, &along = at_block.along;
+    const int &high = at_block.high, &wide = at_block.wide, &row0 = at_block.row0, &column0 = at_block.column0, &image0 = at_block.image0;
     if (row0 >= high || column0 >= wide) return;  // of a smaller class
 
     const int taps = down.taps * along.taps;
@@ -69,7 +83,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     int* places = reinterpret_cast<int*>(undo + (FORMAT == SPLIT ? room : 0));
     Tap* terms = reinterpret_cast<Tap*>(places);
 
-    const uint4* from = packed + (static_cast<long long>(phase) * tiles_n + blockIdx.x % tiles_n) * class_panels * PANEL;
+    const uint4* from = packed + (static_cast<long long>(at_block.phase) * tiles_n + blockIdx.x % tiles_n) * class_panels * PANEL;
     const int end = panel_of(last);
     int panel = panel_of(first);
     const auto copy_panel = [&](int which) {
@@ -90,16 +104,13 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
         return windows ? place2d<true>(pixel, rows / 2, columns / 2) : place2d<false>(pixel, rows, columns);
     };
     const int count = tile.count();
-    int row_of[2], pixel_of[4];
+    const auto seen = [&](int pixel) { return static_cast<unsigned>(pixel < count ? tile.seen(place_of(pixel)) : 0); };
+    unsigned rows_of = 0, pixels_of[2] = {};  // two in each word: a halo has less than 2^16 pixels
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        const int r = lane % 16 + 16 * i, pixel = 32 * warp + 4 * (r % 8) + r / 8;
-        row_of[i] = pixel < count ? tile.seen(place_of(pixel)) : 0;
-    }
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-        const int pixel = 32 * warp + 4 * g + e;
-        pixel_of[e] = pixel < count ? tile.seen(place_of(pixel)) : 0;
+        const int r = lane % 16 + 16 * i;
+        rows_of |= seen(32 * warp + 4 * (r % 8) + r / 8) << 16 * i;
+        pixels_of[i] = seen(32 * warp + 4 * g + 2 * i) | seen(32 * warp + 4 * g + 2 * i + 1) << 16;
     }
 
     float sum[2][BN / 8][4] = {};
@@ -124,18 +135,18 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
                 const float* source = image + (at.image * c * h + row) * w + column;
 #pragma unroll
                 for (int i = 0; i < 16; ++i) {
-                    held[i] = 0.0f;
-                    if (!there || term0 + i >= left) continue;
-                    const Tap tap = terms[channel + term0 + i];
-                    const bool inside = static_cast<unsigned>(row + (tap.where >> 16)) < static_cast<unsigned>(h) &&
+                    const bool wanted = there && term0 + i < left;
+                    const Tap tap = terms[wanted ? channel + term0 + i : 0];
+                    const bool inside = wanted && static_cast<unsigned>(row + (tap.where >> 16)) < static_cast<unsigned>(h) &&
                                         static_cast<unsigned>(column + (tap.where & 0xffff)) < static_cast<unsigned>(w);
-                    if (inside) held[i] = source[tap.offset];
+                    held[i] = inside ? source[tap.offset] : 0.0f;
                 }
             } else {
                 const int place = pixel < tile.halo() ? places[pixel] : -1;
-                const float* source = image + static_cast<long long>(channel + term0) * h * w + max(place, 0);
+                const unsigned plane = h * w;  // an image has less than 2^32 numbers
+                const float* source = image + (static_cast<long long>(channel + term0) * plane + max(place, 0));
 #pragma unroll
-                for (int i = 0; i < 16; ++i) held[i] = place >= 0 && term0 + i < left ? source[static_cast<long long>(i) * h * w] : 0.0f;
+                for (int i = 0; i < 16; ++i) held[i] = place >= 0 && term0 + i < left ? source[i * plane] : 0.0f;
             }
             if constexpr (FORMAT == SPLIT) {
                 unsigned largest = largest_of(held);
@@ -163,11 +174,11 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
                 for (int step = 0; step < STEPS; ++step)
                     if (step * TERMS < left)
 #pragma unroll
-                        for (int i = 0; i < 2; ++i) load_matrices(a[copy][step][i], halo.at(copy, row_of[i] + offset, 2 * step + lane / 16));
+                        for (int i = 0; i < 2; ++i) load_matrices(a[copy][step][i], halo.at(copy, (rows_of >> 16 * i & 0xffff) + offset, 2 * step + lane / 16));
             float back[4];
             if constexpr (FORMAT == SPLIT)
 #pragma unroll
-                for (int e = 0; e < 4; ++e) back[e] = undo[pixel_of[e] + offset];
+                for (int e = 0; e < 4; ++e) back[e] = undo[(pixels_of[e / 2] >> e % 2 * 16 & 0xffff) + offset];
 #pragma unroll
             for (int j = 0; j < BN / 8; ++j) {
                 unsigned b[COPIES][STEPS / 2][4];  // of eight outputs, two steps each
@@ -218,11 +229,11 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     for (int j = 0; j < BN / 8; ++j)
 #pragma unroll
         for (int l = 0; l < 2; ++l) {
-            const int output = o0 + 8 * j + 2 * t + l;
+            const int output = at_block.o0 + 8 * j + 2 * t + l;
             if (output >= outputs) continue;
             float four[4] = {sum[0][j][l], sum[0][j][2 + l], sum[1][j][l], sum[1][j][2 + l]};
             if (parts) {  // pixels as gemm.cu counts them
-                float* part = y + ((static_cast<long long>(blockIdx.y) * classes + phase) * outputs + output) * part_pitch;
+                float* part = y + ((static_cast<long long>(blockIdx.y) * classes + at_block.phase) * outputs + output) * part_pitch;
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
                     if (!there[e]) continue;
