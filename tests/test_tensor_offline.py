@@ -15,6 +15,7 @@ from warpladder.gemm.tensor import TENSOR_LEVELS, TensorLevel
 from warpladder.gpu import compile as compiler
 from warpladder.gpu.offline import OfflineDevice
 from warpladder.gpu.ptxas import resources
+from warpladder.ops.conv2d import tensor_products as of_convolutions
 from warpladder.ops.linear.tensor_products import DEPTH, FORMATS, SOURCE, TILES
 
 pytestmark = pytest.mark.nvrtc
@@ -73,3 +74,43 @@ def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(
         sums = tile.wm // 16 * (tile.wn // 8)  # fragments of C that a warp has, four numbers a lane
         assert text.count(instruction) == text.count("mma.sync") >= products * DEPTH // terms * sums, name
         assert text.count("fma.rn.f32") <= 4 * sums, name
+
+
+@pytest.mark.parametrize(
+    ("arch", "precision"),
+    [
+        pytest.param(arch, precision, marks=[] if (arch, precision) in (("sm_90", "fp32"), ("sm_80", "bf16")) else [pytest.mark.nightly])
+        for arch in ("sm_80", "sm_90", "sm_100")
+        for precision in of_convolutions.FORMATS
+    ],
+)
+def test_the_products_of_convolutions_fit_and_are_of_tensor_core_instructions(
+    arch: str, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No spills, as many blocks to a multiprocessor as the model counts on; all products of a tap by mma, and no more multiply-adds than sums besides."""
+    assembled = ""
+
+    def seen(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resources]:
+        nonlocal assembled
+        assembled = ptx
+        return resources(report, ptx, symbols)
+
+    monkeypatch.setattr(compiler, "resources", seen)
+    kind, (instruction, products, terms) = of_convolutions.FORMATS[precision].name, INSTRUCTIONS[precision]
+    limits = OfflineDevice(arch).limits
+    # By kernel: threads of a block, blocks to a multiprocessor, and fragments of sums that a warp has, of 16 x 8 numbers.
+    forward = {
+        f"convolve<{kind}, {bn}, {few}>": (of_convolutions.THREADS, of_convolutions.RESIDENT[bn], bn // 4)
+        for bn in of_convolutions.WIDTHS
+        for few in ("false", "true")
+    }
+    backward = {f"correlate<{kind}, {few}>": (of_convolutions.WIDE_THREADS, 1, 12) for few in ("false", "true")}
+    for path, kernels in ((of_convolutions.SOURCE, forward), (of_convolutions.WEIGHTS, backward)):
+        found = compiler.compile(sources.read(path), tuple(kernels), arch)
+        for name, (threads, blocks, sums) in kernels.items():
+            taken = found.resources[name]
+            assert (taken.spill_stores, taken.spill_loads, taken.local) == (0, 0, 0), name
+            assert blocks_per_multiprocessor((threads, 1, 1), 0, taken, limits) >= blocks, name
+            text = assembled.partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
+            assert text.count(instruction) == text.count("mma.sync") >= products * DEPTH // terms * sums, name
+            assert text.count("fma.rn.f32") <= 4 * sums, name

@@ -18,6 +18,7 @@ struct Where {
 };
 
 constexpr int WARPS = 4, PIXELS = 128, RING = 3;  // of a block: warps, pixels, and panels that shared memory has room for
+constexpr int ROUNDS = 3;                         // in which a thread's loads are on their way together
 
 // What undoes a scale multiplies a sum's part in two steps, A's times 2^-14 and then B's times 2^14, as tensor.cu of linear layers does and says why.
 constexpr float DOWN = 1.0f / 16384;
@@ -29,7 +30,7 @@ constexpr float DOWN = 1.0f / 16384;
 // either whole rows of taps or part of one. The grid's x counts tiles of outputs first, then classes, then tiles of pixels; its y parts of `depth`
 // stages. PARTS: y is (parts, classes, outputs, part_pitch), outputs times phases where MERGED.
 template <int FORMAT, int BN, bool FEW>
-__global__ void __launch_bounds__(32 * WARPS, 3) convolve(
+__global__ void __launch_bounds__(32 * WARPS, BN == 64 ? 2 : 3) convolve(
     const float* __restrict__ x, const uint4* __restrict__ packed, const float* __restrict__ bias, const float* __restrict__ below,
     float* __restrict__ y, unsigned char* __restrict__ winner, int n, int c, int h, int w, int o, int oh, int ow, int k, int stride, int padding,
     int way, int images, int rows, int columns, int tap_rows, int tap_columns, int class_panels, int depth, int part_pitch, int after
@@ -103,7 +104,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     const auto place_of = [&](int pixel) {
         return windows ? place2d<true>(pixel, rows / 2, columns / 2) : place2d<false>(pixel, rows, columns);
     };
-    const int count = tile.count();
+    const int count = tile.count(), tile_wide = tile.wide();
     const auto seen = [&](int pixel) { return static_cast<unsigned>(pixel < count ? tile.seen(place_of(pixel)) : 0); };
     unsigned rows_of = 0, pixels_of[2] = {};  // two in each word: a halo has less than 2^16 pixels
 #pragma unroll
@@ -124,49 +125,62 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
             find_places(places, tile, n - image0, c, h, w, read_row + tap0, read_column + tap1);
             __syncthreads();
         }
-        // A warp brings 16 pixels at a time: lanes 0 to 15 their terms 0 to 15, the others terms 16 to 31.
-        for (int pixel0 = 16 * warp; pixel0 < room; pixel0 += 16 * WARPS) {
-            const int pixel = pixel0 + lane % 16, term0 = lane / 16 * 16;
-            float held[16];
-            if constexpr (FEW) {
-                const Place2d at = place2d<false>(pixel, rows, columns);
-                const int row = read_row + at.row * down.stride, column = read_column + at.column * along.stride;
-                const bool there = pixel < count && at.image < n - image0;
-                const float* source = image + (at.image * c * h + row) * w + column;
+        // A warp brings eight pixels at a time: lanes 0 to 7 their terms 0 to 7, lanes 8 to 15 terms 8 to 15, and so on. All that a thread asks memory
+        // for in ROUNDS turns is on its way at once.
+        const int term0 = lane / 8 * 8;
+        for (int pixel0 = 8 * warp + lane % 8; pixel0 < room; pixel0 += ROUNDS * 8 * WARPS) {
+            float held[ROUNDS][8];
 #pragma unroll
-                for (int i = 0; i < 16; ++i) {
-                    const bool wanted = there && term0 + i < left;
-                    const Tap tap = terms[wanted ? channel + term0 + i : 0];
-                    const bool inside = wanted && static_cast<unsigned>(row + (tap.where >> 16)) < static_cast<unsigned>(h) &&
-                                        static_cast<unsigned>(column + (tap.where & 0xffff)) < static_cast<unsigned>(w);
-                    held[i] = inside ? source[tap.offset] : 0.0f;
+            for (int round = 0; round < ROUNDS; ++round) {
+                const int pixel = pixel0 + round * 8 * WARPS;
+                if constexpr (FEW) {
+                    const Place2d at = place2d<false>(pixel, rows, columns);
+                    const int row = read_row + at.row * down.stride, column = read_column + at.column * along.stride;
+                    const bool there = pixel < count && at.image < n - image0;
+                    const float* source = image + (at.image * c * h + row) * w + column;
+#pragma unroll
+                    for (int i = 0; i < 8; ++i) {
+                        const bool wanted = there && term0 + i < left;
+                        const Tap tap = terms[wanted ? channel + term0 + i : 0];
+                        const bool inside = wanted && static_cast<unsigned>(row + (tap.where >> 16)) < static_cast<unsigned>(h) &&
+                                            static_cast<unsigned>(column + (tap.where & 0xffff)) < static_cast<unsigned>(w);
+                        held[round][i] = inside ? source[tap.offset] : 0.0f;
+                    }
+                } else {
+                    const int place = pixel < tile.halo() ? places[pixel] : -1;
+                    const unsigned plane = h * w;  // an image has less than 2^32 numbers
+                    const float* source = image + (static_cast<long long>(channel + term0) * plane + max(place, 0));
+#pragma unroll
+                    for (int i = 0; i < 8; ++i) held[round][i] = place >= 0 && term0 + i < left ? source[i * plane] : 0.0f;
                 }
-            } else {
-                const int place = pixel < tile.halo() ? places[pixel] : -1;
-                const unsigned plane = h * w;  // an image has less than 2^32 numbers
-                const float* source = image + (static_cast<long long>(channel + term0) * plane + max(place, 0));
-#pragma unroll
-                for (int i = 0; i < 16; ++i) held[i] = place >= 0 && term0 + i < left ? source[i * plane] : 0.0f;
             }
-            if constexpr (FORMAT == SPLIT) {
-                unsigned largest = largest_of(held);
-                largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 16));
-                const unsigned exponent = scale_exponent(largest);
 #pragma unroll
-                for (int i = 0; i < 16; ++i) held[i] *= power_of_two(exponent);
-                if (lane < 16) undo[pixel] = power_of_two(254u - exponent) * DOWN;
+            for (int round = 0; round < ROUNDS; ++round) {
+                const int pixel = pixel0 + round * 8 * WARPS;
+                if (pixel - lane % 8 >= room) break;  // for all lanes of the warp
+                if constexpr (FORMAT == SPLIT) {
+                    unsigned largest = largest_of(held[round]);
+                    largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 8));
+                    largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 16));
+                    const unsigned exponent = scale_exponent(largest);
+#pragma unroll
+                    for (int i = 0; i < 8; ++i) held[round][i] *= power_of_two(exponent);
+                    if (lane < 8) undo[pixel] = power_of_two(254u - exponent) * DOWN;
+                }
+                halo.put(held[round], pixel, term0 / Tile::EACH);
             }
-            halo.put(held, pixel, term0 / Tile::EACH);
         }
 
         const int here_rows = FEW ? 1 : min(tap_rows, down.taps - tap0), here_columns = FEW ? 1 : min(tap_columns, along.taps - tap1);
+        int tap_row = 0, tap_column = 0;
         for (int tap = 0; tap < here_rows * here_columns; ++tap, ++panel) {
             wait_for_copies<RING - 2>();
             __syncthreads();  // the panel is there, and the halo; everybody has read the panel before
             copy_panel(panel + RING - 1);
             const Panel weights{shared + panel % RING * PANEL, BN};
             const float* scales = reinterpret_cast<const float*>(weights.chunks + COPIES * BN * Panel::CHUNKS);
-            const int offset = tap / here_columns * tile.wide() + tap % here_columns;
+            const int offset = tap_row * tile_wide + tap_column;
+            if (++tap_column == here_columns) tap_column = 0, ++tap_row;
             unsigned a[COPIES][STEPS][2][4];
 #pragma unroll
             for (int copy = 0; copy < COPIES; ++copy)
@@ -179,35 +193,44 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
             if constexpr (FORMAT == SPLIT)
 #pragma unroll
                 for (int e = 0; e < 4; ++e) back[e] = undo[(pixels_of[e / 2] >> e % 2 * 16 & 0xffff) + offset];
+            // Two times eight outputs at a time, so that four products do not wait for one another.
 #pragma unroll
-            for (int j = 0; j < BN / 8; ++j) {
-                unsigned b[COPIES][STEPS / 2][4];  // of eight outputs, two steps each
+            for (int j0 = 0; j0 < BN / 8; j0 += 2) {
+                unsigned b[2][COPIES][STEPS / 2][4];  // of eight outputs, two steps each
 #pragma unroll
-                for (int copy = 0; copy < COPIES; ++copy)
+                for (int of = 0; of < 2; ++of)
 #pragma unroll
-                    for (int two = 0; two < STEPS / 2; ++two) load_matrices(b[copy][two], weights.at(copy, 8 * j + lane % 8, 4 * two + lane / 8));
-                float part[2][4] = {};
+                    for (int copy = 0; copy < COPIES; ++copy)
+#pragma unroll
+                        for (int two = 0; two < STEPS / 2; ++two)
+                            load_matrices(b[of][copy][two], weights.at(copy, 8 * (j0 + of) + lane % 8, 4 * two + lane / 8));
+                float part[2][2][4] = {};
 #pragma unroll
                 for (int step = 0; step < STEPS; ++step) {
                     if (step * TERMS >= left) continue;
 #pragma unroll
-                    for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product) {  // al bh, ah bl, ah bh: the small ones first
-                        const unsigned(&two)[4] = b[product == 1][step / 2];
-                        const unsigned right[2] = {two[step % 2 * 2], two[step % 2 * 2 + 1]};
+                    for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // al bh, ah bl, ah bh: the small ones first
 #pragma unroll
-                        for (int i = 0; i < 2; ++i) mma_step<FORMAT>(part[i], a[product == 0][step][i], right);
-                    }
+                        for (int of = 0; of < 2; ++of) {
+                            const unsigned(&two)[4] = b[of][product == 1][step / 2];
+                            const unsigned right[2] = {two[step % 2 * 2], two[step % 2 * 2 + 1]};
+#pragma unroll
+                            for (int i = 0; i < 2; ++i) mma_step<FORMAT>(part[of][i], a[product == 0][step][i], right);
+                        }
                 }
 #pragma unroll
-                for (int i = 0; i < 2; ++i)
+                for (int of = 0; of < 2; ++of)
 #pragma unroll
-                    for (int l = 0; l < 4; ++l) {
-                        if constexpr (FORMAT == SPLIT) {
-                            sum[i][j][l] = fmaf(part[i][l] * back[2 * i + l / 2], scales[8 * j + 2 * t + l % 2], sum[i][j][l]);
-                        } else {
-                            sum[i][j][l] += part[i][l];
+                    for (int i = 0; i < 2; ++i)
+#pragma unroll
+                        for (int l = 0; l < 4; ++l) {
+                            const int j = j0 + of;
+                            if constexpr (FORMAT == SPLIT) {
+                                sum[i][j][l] = fmaf(part[of][i][l] * back[2 * i + l / 2], scales[8 * j + 2 * t + l % 2], sum[i][j][l]);
+                            } else {
+                                sum[i][j][l] += part[of][i][l];
+                            }
                         }
-                    }
             }
         }
     }
@@ -240,10 +263,13 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
                     const int pixel = windows ? ((at[e].image * (high / 2) + at[e].row / 2) * (wide / 2) + at[e].column / 2) * 4 + e
                                               : (at[e].image * high + at[e].row) * wide + at[e].column;
                     part[pixel] = four[e];
+                    const int all = n * high * wide;
+                    if (pixel == all - 1)
+                        for (int beyond = all; beyond % 4 > 0; ++beyond) part[beyond] = 0.0f;  // add_parts reads four at a time
                 }
                 continue;
             }
-            const int channel = output % o, merged = output / o;  // MERGED: outputs are (phase, channel)
+            const int merged = way == MERGED ? output / o : 0, channel = output - merged * o;  // MERGED: outputs are (phase, channel)
             const float add = bias != nullptr ? bias[channel] : 0.0f;
 #pragma unroll
             for (int e = 0; e < 4; ++e) {

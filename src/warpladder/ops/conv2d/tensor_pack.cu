@@ -2,7 +2,7 @@
 // arch: sm_80, sm_90, sm_100
 #include "tensor_pixels.cuh"
 
-constexpr int WARPS = 4;
+constexpr int WARPS = 16;
 constexpr float UP = 16384;  // what undoes a scale is kept times this (tensor.cu)
 
 // What one direction of a convolution reads: `inputs` channels for `outputs`. way: gemm_patches.cuh's. few: terms are (input, tap), else (input / 32, tap,
@@ -72,7 +72,7 @@ __device__ void pack(const Direction& to, int number, const float* w, int k, int
 }
 
 // A layer's weights w (o, c, size, size), size = k - fold + 1, for its forward pass (`half` blocks), and for its input gradient, if `backward` is not null.
-// A block packs a panel, a warp every fourth output of it, a lane one term.
+// A block packs a panel, a warp every WARPS-th output of it, a lane one term.
 template <int FORMAT>
 __global__ void __launch_bounds__(32 * WARPS) pack_weights(
     const float* __restrict__ w, int o, int c, int k, int fold, int stride, int padding, uint4* __restrict__ forward, int forward_way,

@@ -22,14 +22,17 @@ WEIGHTS = Path(__file__).with_name("tensor_weights.cu")
 #: As in the kernels: terms of a stage, pixels of a block, its threads, and the panels of weights that it has room for.
 DEPTH, PIXELS, THREADS, RING = 32, 128, 128, 3
 
+#: As in tensor_pack.cu: threads of a block.
+PACKING = 512
+
 #: As in tensor_weights.cu: outputs and channels of a block, its threads, and its taps.
 OUTPUTS, CHANNELS, WIDE_THREADS, TAPS = 64, 32, 384, 9
 
 #: Outputs that a block of `convolve` makes, the widest first.
 WIDTHS = (64, 32, 16)
 
-#: Blocks of `convolve` that a multiprocessor's registers have room for.
-RESIDENT = 3
+#: Blocks of `convolve` that a multiprocessor's registers have room for, by their outputs.
+RESIDENT = {64: 2, 32: 3, 16: 3}
 
 #: Cycles of the tensor cores for an mma of 16 bits, at 63 % of their peak (docs/tensor.md); of a stage and a panel at least, while a block waits; and of
 #: a multiprocessor to bring 32 numbers to shared memory: all but the first assumed.
@@ -179,7 +182,7 @@ def convolution_cuts(n: int, geometry: Geometry, kind: Format, limits: Limits) -
         halo = tile.pixels * 3 if shape.few else tile.halo(stride)
         panel = PIXELS // 16 * (shape.bn // 8) * steps * kind.work * MMA
         busy = halo * DEPTH / 32 * BRING + taps * panel
-        resident = min(RESIDENT, max(1, limits.shared_per_multiprocessor // (shared_bytes(geometry, shape, tile, kind) + 1024)))
+        resident = min(RESIDENT[shape.bn], max(1, limits.shared_per_multiprocessor // (shared_bytes(geometry, shape, tile, kind) + 1024)))
         for depth in sorted({ceil_div(stages, parts) for parts in range(1, min(stages, MOST) + 1)}):
             parts = ceil_div(stages, depth)
             each = ceil_div(blocks * parts, limits.multiprocessors)
@@ -263,7 +266,7 @@ def pack(w: Array, forward: TensorConvolution, backward: TensorConvolution | Non
     others = backward.packing() if backward is not None else (None, 0, 0, 0, 0)
     kernel = forward.device.kernel(PACK, f"pack_weights<{forward.kind.name}>")
     return kernel.bind(
-        half + (backward.packers if backward is not None else 0), THREADS, w, geometry.written[0], geometry.read[0], geometry.k,
+        half + (backward.packers if backward is not None else 0), PACKING, w, geometry.written[0], geometry.read[0], geometry.k,
         geometry.fold, geometry.stride, geometry.padding, *forward.packing(), *others, half,
     )  # fmt: skip
 
@@ -291,7 +294,7 @@ class Correlation:
     def shared(self, tile: Tile, kind: Format) -> int:
         """Bytes of shared memory of a block of `correlate`."""
         room = ceil_div(tile.pixels, 16) * 16 if self.few else tile.halo(self.stride)
-        places = 3 * PIXELS if self.few else room
+        places = 3 * PIXELS + 2 * CHANNELS if self.few else room
         return kind.bytes * (room * CHANNELS + PIXELS * OUTPUTS) + 4 * (CHANNELS + OUTPUTS + 2 * PIXELS + places)
 
 

@@ -8,19 +8,33 @@
 
 constexpr int OUTPUTS = 64, CHANNELS = 32, PIXELS = 128;  // of a block
 constexpr int TAPS = 3, WARPS = 12;                       // of a warp: taps; of a block: warps, 2 of outputs by 2 of channels by 3 of taps
+constexpr int ROUNDS = 6;                                 // in which a thread's loads are on their way together: a tile of 8 x 16 pixels with a halo of 1
 constexpr float DOWN = 1.0f / 16384, UP = 16384;          // as in tensor.cu
 
-// Eight channels of a tile's pixels, by a warp: `number(channel, pixel)` is read, 0 where there is none, and what undoes the channels' scales, times `by`,
-// is left in `undo`.
+// Eight channels of a tile's pixels, by a warp: `read(channel, pixel)` is asked for, 0 where there is none, and what undoes the channels' scales, times
+// `by`, is left in `undo`. The numbers of 32 ROUNDS pixels are on their way together, and stay in registers; of a larger tile the first ones are read again.
 template <int FORMAT, class To, class Read>
-__device__ __forceinline__ void bring_eight(const To& to, float* undo, float by, int first, int pixels, int room, Read number) {
-    const int lane = threadIdx.x % 32;
-    float scale[8];
-    if constexpr (FORMAT == SPLIT) {
-        unsigned largest[8] = {};
-        for (int pixel = lane; pixel < pixels; pixel += 32)
+__device__ __forceinline__ void bring_eight(const To& to, float* undo, float by, int first, int pixels, int room, Read read) {
+    const int lane = threadIdx.x % 32, chunks = (room + 32 * ROUNDS - 1) / (32 * ROUNDS);
+    float held[ROUNDS][8], scale[8];
+    unsigned largest[8] = {};
+    const auto fetch = [&](int chunk) {
 #pragma unroll
-            for (int i = 0; i < 8; ++i) largest[i] = max(largest[i], __float_as_uint(number(first + i, pixel)) & 0x7fffffffu);
+        for (int round = 0; round < ROUNDS; ++round) {
+            const int pixel = 32 * (ROUNDS * chunk + round) + lane;
+            read(held[round], first, pixel < pixels ? pixel : -1);
+        }
+    };
+    fetch(0);
+    if constexpr (FORMAT == SPLIT) {
+        for (int chunk = 0; chunk < chunks; ++chunk) {
+            if (chunk > 0) fetch(chunk);
+#pragma unroll
+            for (int round = 0; round < ROUNDS; ++round)
+#pragma unroll
+                for (int i = 0; i < 8; ++i) largest[i] = max(largest[i], __float_as_uint(held[round][i]) & 0x7fffffffu);
+        }
+        if (chunks > 1) fetch(0);
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
 #pragma unroll
@@ -30,14 +44,16 @@ __device__ __forceinline__ void bring_eight(const To& to, float* undo, float by,
             if (lane == i) undo[first + i] = power_of_two(254u - exponent) * by;
         }
     }
-    for (int pixel = lane; pixel < room; pixel += 32) {
-        float held[8];
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+        if (chunk > 0) fetch(chunk);
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            held[i] = pixel < pixels ? number(first + i, pixel) : 0.0f;
-            if constexpr (FORMAT == SPLIT) held[i] *= scale[i];
+        for (int round = 0; round < ROUNDS; ++round) {
+            const int pixel = 32 * (ROUNDS * chunk + round) + lane;
+            if constexpr (FORMAT == SPLIT)
+#pragma unroll
+                for (int i = 0; i < 8; ++i) held[round][i] *= scale[i];
+            if (pixel < room) to.put(held[round], pixel, first / To::EACH);
         }
-        to.put(held, pixel, first / To::EACH);
     }
 }
 
@@ -84,6 +100,12 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
     int* places_y = reinterpret_cast<int*>(undo_y + OUTPUTS);
     int* seen = places_y + PIXELS;      // the pixel of the halo that the box's first tap reads
     int* places_x = seen + PIXELS;      // FEW: image, row and column of a pixel's first tap instead, in three rows
+    Tap* terms = reinterpret_cast<Tap*>(places_x + 3 * PIXELS);  // FEW: of each column, from a pixel's first tap; offset -1 where there is none
+    if constexpr (FEW)
+        for (int i = threadIdx.x; i < CHANNELS; i += 32 * WARPS) {
+            const int term = c0 + i, tap = term % (k * k);
+            terms[i] = {term < c * k * k ? term / (k * k) * h * w + tap / k * w + tap % k : -1, tap / k << 16 | tap % k};
+        }
     for (int pixel = threadIdx.x; pixel < PIXELS; pixel += 32 * WARPS) seen[pixel] = pixel < count ? of_x.seen(place2d<false>(pixel, rows, columns)) : 0;
 
     const int half_o = warp % 2 * 32, half_c = warp / 2 % 2 * 16, tap0 = warp / 4 * TAPS;
@@ -114,22 +136,35 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
         __syncthreads();
         for (int eight = warp; eight < (CHANNELS + OUTPUTS) / 8; eight += WARPS) {
             if (eight < CHANNELS / 8) {
-                const auto of_channel = [&](int number, int pixel) {
+                const auto of_channels = [&](float(&held)[8], int number, int pixel) {
+                    const int place = pixel < 0 ? -1 : places_x[pixel];
                     if constexpr (FEW) {
-                        const int term = c0 + number, tap = term % (k * k), row = places_x[PIXELS + pixel] + tap / k, column = places_x[2 * PIXELS + pixel] + tap % k;
-                        const bool inside = places_x[pixel] >= 0 && term < c * k * k && static_cast<unsigned>(row) < static_cast<unsigned>(h) &&
-                                            static_cast<unsigned>(column) < static_cast<unsigned>(w);
-                        return inside ? image_x[((places_x[pixel] * c + term / (k * k)) * h + row) * w + column] : 0.0f;
+                        const int row = pixel < 0 ? 0 : places_x[PIXELS + pixel], column = pixel < 0 ? 0 : places_x[2 * PIXELS + pixel];
+                        const float* source = image_x + (place * c * h + row) * w + column;
+#pragma unroll
+                        for (int i = 0; i < 8; ++i) {
+                            const Tap tap = terms[number + i];
+                            const bool inside = place >= 0 && tap.offset >= 0 && static_cast<unsigned>(row + (tap.where >> 16)) < static_cast<unsigned>(h) &&
+                                                static_cast<unsigned>(column + (tap.where & 0xffff)) < static_cast<unsigned>(w);
+                            held[i] = inside ? source[tap.offset] : 0.0f;
+                        }
                     } else {
-                        return places_x[pixel] >= 0 && c0 + number < c ? image_x[static_cast<long long>(c0 + number) * h * w + places_x[pixel]] : 0.0f;
+                        const unsigned plane = h * w;
+                        const float* source = image_x + (static_cast<long long>(c0 + number) * plane + max(place, 0));
+#pragma unroll
+                        for (int i = 0; i < 8; ++i) held[i] = place >= 0 && c0 + number + i < c ? source[i * plane] : 0.0f;
                     }
                 };
-                bring_eight<FORMAT>(tile_x, undo_x, DOWN, 8 * eight, FEW ? count : of_x.halo(), room, of_channel);
+                bring_eight<FORMAT>(tile_x, undo_x, DOWN, 8 * eight, FEW ? count : of_x.halo(), room, of_channels);
             } else {
-                const auto of_output = [&](int number, int pixel) {
-                    return places_y[pixel] >= 0 && o0 + number < o ? image_y[static_cast<long long>(o0 + number) * oh * ow + places_y[pixel]] : 0.0f;
+                const auto of_outputs = [&](float(&held)[8], int number, int pixel) {
+                    const int place = pixel < 0 ? -1 : places_y[pixel];
+                    const unsigned plane = oh * ow;
+                    const float* source = image_y + (static_cast<long long>(o0 + number) * plane + max(place, 0));
+#pragma unroll
+                    for (int i = 0; i < 8; ++i) held[i] = place >= 0 && o0 + number + i < o ? source[i * plane] : 0.0f;
                 };
-                bring_eight<FORMAT>(tile_y, undo_y, UP, 8 * eight - CHANNELS, count, PIXELS, of_output);
+                bring_eight<FORMAT>(tile_y, undo_y, UP, 8 * eight - CHANNELS, count, PIXELS, of_outputs);
             }
         }
         __syncthreads();
