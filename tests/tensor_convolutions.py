@@ -22,7 +22,7 @@ from warpladder.ops.base import Buffers
 from warpladder.ops.chain import subgraph, whole
 from warpladder.ops.conv2d.reference import backward, forward
 from warpladder.ops.conv2d.tensor import TensorConv2d
-from warpladder.ops.conv2d.tensor_products import DEPTH, FORMATS, PACK, SOURCE, WEIGHTS
+from warpladder.ops.conv2d.tensor_products import DEPTH, FORMATS, PACK, SOURCE, WEIGHTS, TensorConvolution
 from warpladder.ops.kernels import ceil_div
 from warpladder.ops.segments import Operands
 from warpladder.precision import named
@@ -74,6 +74,7 @@ def convolved(device: Device, asked: Asked, numbers: Numbers) -> dict[str, np.nd
     buffers = Buffers(**arrays)
     segment = TensorConv2d(device, nodes, Operands(buffers, (buffers.w, buffers.b), (buffers.dw, buffers.db)), 256)
     if asked.whole:
+        assert isinstance(segment.forward_pass, TensorConvolution)
         cut = next(cut for cut in segment.forward_pass._cuts(asked.n) if cut.parts == 1)
         segment.forward_pass.cut = lambda n: cut  # type: ignore[method-assign]
     for step in (segment.prepare, segment.forward, segment.backward):
@@ -105,7 +106,9 @@ def prove(device: Device, asked: Asked, seed: int = 0) -> float:
         assert not got[~some].any(), f"{where}: there is nothing to add up"
         got, size = got[some][None], sizes[name][some][None]
         worst = max(worst, judged(got, wanted[name][some][None], size, bound(kind, length), bound(kind, 16 * length, products=16), where))
-        if rounded is not None:  # the sums alone, of the very numbers that were multiplied: few cuts add up, since sums leave the tensor cores
+        if (
+            rounded is not None
+        ):  # the sums alone, of the very numbers that were multiplied: few cuts add up, since sums leave the tensor cores
             cuts = ceil_div(min(length, DEPTH), MMA // 2)
             limits = bound("fp32", length, cuts=cuts), bound("fp32", 16 * length, cuts=4 * cuts)
             judged(got, rounded[name][some][None], size, *limits, f"{where}, of rounded factors")

@@ -134,8 +134,8 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "sums of y in bf16": ("fp32", ((SUM_Y, f"{SUM_Y} {IN_BF16}"),), "normal"),
     "sums of dw in bf16": ("fp32", ((SUM_W, f"{SUM_W} {IN_BF16.replace('sum[i]', 'sum[tap][i]')}"),), "normal"),
     "sums of y left in the tensor cores": (
-        "fp32", (("float sum[2][BN / 8][4] = {};", "float sum[2][BN / 8][4] = {}, kept[BN / 16][2][2][4] = {};"),
-                 ("float part[2][2][4] = {};", "float(&part)[2][2][4] = kept[j0 / 2];"), (SUM_Y, "scales[8 * j + 2 * t + l % 2], 0.0f);"),
+        "fp32", (("float sum[2][BN / 8][4] = {};", "float sum[2][BN / 8][4] = {}, kept[BN / 8 / TOGETHER][TOGETHER][2][4] = {};"),
+                 ("float part[TOGETHER][2][4] = {};", "float(&part)[TOGETHER][2][4] = kept[j0 / TOGETHER];"), (SUM_Y, "scales[8 * j + 2 * t + l % 2], 0.0f);"),
                  ("min(268u - (largest >> 23), 253u)", "135u + 0 * largest")), "positive",
     ),
     "bf16 cut off, not rounded": (
@@ -158,7 +158,9 @@ def test_without_an_edit_the_same_device_finds_nothing(device: EmulatedDevice) -
         prove(honest, asked)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("liar", [pytest.param(liar, marks=[] if number % 3 == 0 or "left" in liar else [slow]) for number, liar in enumerate(LIARS)])
+@pytest.mark.parametrize(
+    "liar", [pytest.param(liar, marks=[] if number % 3 == 0 or "left" in liar else [slow]) for number, liar in enumerate(LIARS)]
+)
 def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
     precision, edits, kind = LIARS[liar]
     with pytest.raises((WarpladderError, AssertionError), match=r"is wrong at|never written"):
@@ -174,7 +176,11 @@ def turn(net: Net, batch: int | None) -> list[pytest.MarkDecorator]:
 
 @pytest.mark.parametrize(
     ("net", "batch"),
-    [pytest.param(net, batch, id=f"{net.name}-{batch or 'full'}", marks=turn(net, batch)) for net in (CNN, NARROW, MIXED) for batch in (1, 7, 64, None)],
+    [
+        pytest.param(net, batch, id=f"{net.name}-{batch or 'full'}", marks=turn(net, batch))
+        for net in (CNN, NARROW, MIXED)
+        for batch in (1, 7, 64, None)
+    ],
 )
 def test_nets_are_proven(net: Net, batch: int | None) -> None:
     """By fp32's bounds; the cases hold a partial last batch."""
@@ -258,7 +264,11 @@ def test_the_model_cuts_every_convolution(processors: int) -> None:
     """For a window as large as the image too: there is always a cut that fits shared memory, and one in whole sums."""
     limits = Limits("some GPU", multiprocessors=processors)
     for kind in FORMATS.values():
-        for read, written, k, stride, padding in (((256, 16, 16), (128, 16, 16), 3, 1, 1), ((9, 40, 40), (4, 41, 41), 40, 1, 20), ((3, 9, 9), (2, 1, 1), 8, 7, 0)):
+        for read, written, k, stride, padding in (
+            ((256, 16, 16), (128, 16, 16), 3, 1, 1),
+            ((9, 40, 40), (4, 41, 41), 40, 1, 20),
+            ((3, 9, 9), (2, 1, 1), 8, 7, 0),
+        ):
             for n in (1, 256):
                 geometry, shape = Geometry(read, written, k, stride, padding), Correlation(read, written, k, stride, padding)
                 found = convolution_cuts(n, geometry, kind, limits)

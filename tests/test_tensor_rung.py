@@ -288,7 +288,7 @@ class Scaled(Layer):
         return in_shape
 
     def param_shapes(self, in_shape: Shape) -> dict[str, Shape]:
-        return {"weight": in_shape}
+        return {"weight": (*in_shape, 1), "bias": in_shape}
 
     def flops(self, in_shape: Shape) -> int:
         return in_shape[0]
@@ -306,7 +306,10 @@ def test_nets_with_other_products_are_refused_in_a_line() -> None:
     assert multiplying == {"TensorLinear", "TensorConv2d"}, "nothing falls back in silence"
     drawn = case(nets.cnn((1, 8, 8)), TrainConfig(batch_size=2), seed=1, samples=2)
     device: Any = EmulatedDevice()
-    with pytest.raises(RungError, match=r"nothing for Conv2d \(layer 0"), on(device, "fp16")(drawn.net, drawn.config, drawn.state) as trainer:
+    with (
+        pytest.raises(RungError, match=r"nothing for Conv2d \(layer 0"),
+        on(device, "fp16")(drawn.net, drawn.config, drawn.state) as trainer,
+    ):
         trainer.load(drawn.dataset)
 
 

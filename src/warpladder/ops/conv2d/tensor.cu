@@ -18,7 +18,6 @@ struct Where {
 };
 
 constexpr int WARPS = 4, PIXELS = 128, RING = 3;  // of a block: warps, pixels, and panels that shared memory has room for
-constexpr int ROUNDS = 3;                         // in which a thread's loads are on their way together
 
 // What undoes a scale multiplies a sum's part in two steps, A's times 2^-14 and then B's times 2^14, as tensor.cu of linear layers does and says why.
 constexpr float DOWN = 1.0f / 16384;
@@ -30,13 +29,15 @@ constexpr float DOWN = 1.0f / 16384;
 // either whole rows of taps or part of one. The grid's x counts tiles of outputs first, then classes, then tiles of pixels; its y parts of `depth`
 // stages. PARTS: y is (parts, classes, outputs, part_pitch), outputs times phases where MERGED.
 template <int FORMAT, int BN, bool FEW>
-__global__ void __launch_bounds__(32 * WARPS, BN == 64 ? 2 : 3) convolve(
+__global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     const float* __restrict__ x, const uint4* __restrict__ packed, const float* __restrict__ bias, const float* __restrict__ below,
     float* __restrict__ y, unsigned char* __restrict__ winner, int n, int c, int h, int w, int o, int oh, int ow, int k, int stride, int padding,
     int way, int images, int rows, int columns, int tap_rows, int tap_columns, int class_panels, int depth, int part_pitch, int after
 ) {
     using Tile = Rows<FORMAT, DEPTH, EVERY_FOURTH>;
     using Panel = Rows<FORMAT, DEPTH, NEIGHBOURS>;
+    constexpr int ROUNDS = FEW ? 1 : 3;         // in which a thread's loads are on their way together
+    constexpr int TOGETHER = BN == 64 ? 1 : 2;  // times eight outputs whose products do not wait for one another; with 64 there are no registers for two
     constexpr int COPIES = Tile::COPIES, TERMS = Held<FORMAT>::TERMS, STEPS = DEPTH / TERMS;
     constexpr int PANEL = COPIES * BN * Panel::CHUNKS + (FORMAT == SPLIT ? BN / 4 : 0);  // in units of 16 bytes
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
@@ -193,25 +194,24 @@ __global__ void __launch_bounds__(32 * WARPS, BN == 64 ? 2 : 3) convolve(
             if constexpr (FORMAT == SPLIT)
 #pragma unroll
                 for (int e = 0; e < 4; ++e) back[e] = undo[(pixels_of[e / 2] >> e % 2 * 16 & 0xffff) + offset];
-            // Two times eight outputs at a time, so that four products do not wait for one another.
 #pragma unroll
-            for (int j0 = 0; j0 < BN / 8; j0 += 2) {
-                unsigned b[2][COPIES][STEPS / 2][4];  // of eight outputs, two steps each
+            for (int j0 = 0; j0 < BN / 8; j0 += TOGETHER) {
+                unsigned b[TOGETHER][COPIES][STEPS / 2][4];  // of eight outputs, two steps each
 #pragma unroll
-                for (int of = 0; of < 2; ++of)
+                for (int of = 0; of < TOGETHER; ++of)
 #pragma unroll
                     for (int copy = 0; copy < COPIES; ++copy)
 #pragma unroll
                         for (int two = 0; two < STEPS / 2; ++two)
                             load_matrices(b[of][copy][two], weights.at(copy, 8 * (j0 + of) + lane % 8, 4 * two + lane / 8));
-                float part[2][2][4] = {};
+                float part[TOGETHER][2][4] = {};
 #pragma unroll
                 for (int step = 0; step < STEPS; ++step) {
                     if (step * TERMS >= left) continue;
 #pragma unroll
                     for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // al bh, ah bl, ah bh: the small ones first
 #pragma unroll
-                        for (int of = 0; of < 2; ++of) {
+                        for (int of = 0; of < TOGETHER; ++of) {
                             const unsigned(&two)[4] = b[of][product == 1][step / 2];
                             const unsigned right[2] = {two[step % 2 * 2], two[step % 2 * 2 + 1]};
 #pragma unroll
@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(32 * WARPS, BN == 64 ? 2 : 3) convolve(
                         }
                 }
 #pragma unroll
-                for (int of = 0; of < 2; ++of)
+                for (int of = 0; of < TOGETHER; ++of)
 #pragma unroll
                     for (int i = 0; i < 2; ++i)
 #pragma unroll

@@ -35,7 +35,8 @@ class TensorConv2d(Segment):
         self.rectify = any(isinstance(layer, ReLU) for layer in layers)
         self.pool = isinstance(layers[-1], MaxPool2d)
         capacity, c, h, w = buffers.x.shape
-        small, written = (c, h, w), conv.out_shape((c, h * fold, w * fold))
+        o, high, wide = conv.out_shape((c, h * fold, w * fold))
+        small, written = (c, h, w), (o, high, wide)
         self.folded = folded = fold > 1
         k = conv.kernel_size
         # The transposed convolution's window reaches over every pixel that an enlarged one touches.

@@ -31,8 +31,8 @@ OUTPUTS, CHANNELS, WIDE_THREADS, TAPS = 64, 32, 384, 9
 #: Outputs that a block of `convolve` makes, the widest first.
 WIDTHS = (64, 32, 16)
 
-#: Blocks of `convolve` that a multiprocessor's registers have room for, by their outputs.
-RESIDENT = {64: 2, 32: 3, 16: 3}
+#: Blocks of `convolve` that a multiprocessor's registers have room for.
+RESIDENT = 3
 
 #: Cycles of the tensor cores for an mma of 16 bits, at 63 % of their peak (docs/tensor.md); of a stage and a panel at least, while a block waits; and of
 #: a multiprocessor to bring 32 numbers to shared memory: all but the first assumed.
@@ -182,7 +182,7 @@ def convolution_cuts(n: int, geometry: Geometry, kind: Format, limits: Limits) -
         halo = tile.pixels * 3 if shape.few else tile.halo(stride)
         panel = PIXELS // 16 * (shape.bn // 8) * steps * kind.work * MMA
         busy = halo * DEPTH / 32 * BRING + taps * panel
-        resident = min(RESIDENT[shape.bn], max(1, limits.shared_per_multiprocessor // (shared_bytes(geometry, shape, tile, kind) + 1024)))
+        resident = min(RESIDENT, max(1, limits.shared_per_multiprocessor // (shared_bytes(geometry, shape, tile, kind) + 1024)))
         for depth in sorted({ceil_div(stages, parts) for parts in range(1, min(stages, MOST) + 1)}):
             parts = ceil_div(stages, depth)
             each = ceil_div(blocks * parts, limits.multiprocessors)
@@ -316,9 +316,7 @@ def correlation_cuts(n: int, shape: Correlation, kind: Format, limits: Limits) -
         for depth in {ceil_div(stages, parts) for parts in range(1, min(stages, MOST) + 1)}:
             parts = ceil_div(stages, depth)
             each = ceil_div(blocks * parts, limits.multiprocessors)
-            found[Cut(tile, depth, parts)] = (
-                each * (depth * (STAGE + busy) + STAGE) + LAUNCH + 4 * (2 * parts + 1) * size / BYTES
-            )
+            found[Cut(tile, depth, parts)] = each * (depth * (STAGE + busy) + STAGE) + LAUNCH + 4 * (2 * parts + 1) * size / BYTES
     return tuple(sorted(found, key=lambda cut: found[cut]))
 
 
