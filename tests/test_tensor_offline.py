@@ -17,6 +17,7 @@ from warpladder.gemm.tensor_level import TensorLevel
 from warpladder.gpu import compile as compiler
 from warpladder.gpu.offline import OfflineDevice
 from warpladder.gpu.ptxas import resources
+from warpladder.ops.conv2d import tensor_products as of_convolutions
 from warpladder.ops.linear import tensor_packed as packed
 from warpladder.ops.linear import tensor_products
 from warpladder.ops.linear.tensor_tiles import TILES
@@ -81,3 +82,52 @@ def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(
     assembled = ""
     compiler.compile(sources.read(packed.SOURCE), (f"pack<{kind.name}>",), arch)
     assert assembled and "fma.rn.f32" not in assembled and "mma.sync" not in assembled
+
+
+@pytest.mark.parametrize(
+    ("arch", "precision"),
+    [
+        pytest.param(arch, precision, marks=[] if (arch, precision) in (("sm_90", "fp32"), ("sm_80", "bf16")) else [pytest.mark.nightly])
+        for arch in ("sm_80", "sm_90", "sm_100")
+        for precision in of_convolutions.FORMATS
+    ],
+)
+def test_the_products_of_convolutions_fit_and_are_of_tensor_core_instructions(
+    arch: str, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many blocks to a multiprocessor as the model counts on; all products of a tap by mma, and no more multiply-adds than sums besides.
+
+    No sums are spilled: with 64 outputs up to eight words that a block reads once in a stage may be, which a third block is worth (docs/rungs/tensor-conv2d.md).
+    """
+    assembled = ""
+
+    def seen(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resources]:
+        nonlocal assembled
+        assembled = ptx
+        return resources(report, ptx, symbols)
+
+    monkeypatch.setattr(compiler, "resources", seen)
+    kind, instruction = of_convolutions.FORMATS[precision].name, INSTRUCTIONS[precision]
+    steps = (
+        of_convolutions.DEPTH // (8 if precision == "tf32" else 16) * (3 if precision == "fp32" else 1)
+    )  # instructions for a tap's 32 terms
+    limits = OfflineDevice(arch).limits
+    # By kernel: threads of a block, blocks to a multiprocessor, and fragments of sums that a warp has, of 16 x 8 numbers.
+    forward = {
+        f"convolve<{kind}, {bn}, {few}>": (of_convolutions.THREADS, of_convolutions.RESIDENT, bn // 4)
+        for bn in of_convolutions.WIDTHS
+        for few in ("false", "true")
+    }
+    backward = {
+        f"correlate<{kind}, false>": (of_convolutions.WIDE_THREADS, 1, 12),
+        f"correlate<{kind}, true>": (of_convolutions.WIDE_THREADS, 1, 4),
+    }
+    for path, kernels in ((of_convolutions.SOURCE, forward), (of_convolutions.WEIGHTS, backward)):
+        found = compiler.compile(sources.read(path), tuple(kernels), arch)
+        for name, (threads, blocks, sums) in kernels.items():
+            taken = found.resources[name]
+            assert taken.local <= (32 if "64" in name else 0), name
+            assert blocks_per_multiprocessor((threads, 1, 1), 0, taken, limits) >= blocks, name
+            text = assembled.partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
+            assert text.count(instruction) == text.count("mma.sync") >= steps * sums, name
+            assert text.count("fma.rn.f32") <= 4 * sums, name
