@@ -155,8 +155,6 @@ def test_steps_of_the_zoo(rung: Rung, net: Net) -> None:
     ids=lambda net: net.name,
 )
 def test_steps_of_kernels_with_instances(rung: Rung, net: Net) -> None:
-    if rung.base.name.startswith("tensor") and net.name != "mlp":
-        pytest.skip("it has no products for Conv2d")
     config = TrainConfig(batch_size=2, learning_rate=1e-5, momentum=0.9, nesterov=True, weight_decay=1e-2)
     assert compare_epoch(rung, clear_of_switches(net, config, samples=3)) == 2
 

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: scripts/setup test nvrtc")
 pytest.importorskip("cuda.core", reason="NVRTC is not installed: scripts/setup test nvrtc")
 
-from warpladder.device import Resources
+from strategies import case
+from warpladder import nets
+from warpladder.config import TrainConfig
+from warpladder.device import Launch, Resources
 from warpladder.device import source as sources
 from warpladder.device.occupancy import blocks_per_multiprocessor
+from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.errors import KernelError
 from warpladder.gemm.tensor import TENSOR_LEVELS
 from warpladder.gemm.tensor_level import TensorLevel
 from warpladder.gpu import compile as compiler
 from warpladder.gpu.offline import OfflineDevice
 from warpladder.gpu.ptxas import resources
+from warpladder.ladder import find
+from warpladder.ops.conv2d import tensor_products as of_convolutions
 from warpladder.ops.linear import tensor_packed as packed
 from warpladder.ops.linear import tensor_products
 from warpladder.ops.linear.tensor_tiles import TILES
+from warpladder.ops.tensor import TABLE
+from warpladder.profile.kernels import full
+from warpladder.profile.units import tensor_share
+from warpladder.trainers.graphed import GraphedTrainer
 
 pytestmark = pytest.mark.nvrtc
 
@@ -81,3 +93,82 @@ def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(
     assembled = ""
     compiler.compile(sources.read(packed.SOURCE), (f"pack<{kind.name}>",), arch)
     assert assembled and "fma.rn.f32" not in assembled and "mma.sync" not in assembled
+
+
+@pytest.mark.parametrize(
+    ("arch", "precision"),
+    [
+        pytest.param(arch, precision, marks=[] if (arch, precision) in (("sm_90", "fp32"), ("sm_80", "bf16")) else [pytest.mark.nightly])
+        for arch in ("sm_80", "sm_90", "sm_100")
+        for precision in of_convolutions.FORMATS
+    ],
+)
+def test_the_products_of_convolutions_fit_and_are_of_tensor_core_instructions(
+    arch: str, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many blocks to a multiprocessor as the model counts on; all products of a tap by mma, and no more multiply-adds than sums besides.
+
+    No sums are spilled: with 64 outputs up to eight words that a block reads once in a stage may be, which a third block is worth (docs/rungs/tensor-conv2d.md).
+    """
+    assembled = ""
+
+    def seen(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resources]:
+        nonlocal assembled
+        assembled = ptx
+        return resources(report, ptx, symbols)
+
+    monkeypatch.setattr(compiler, "resources", seen)
+    kind, instruction = of_convolutions.FORMATS[precision].name, INSTRUCTIONS[precision]
+    steps = (
+        of_convolutions.DEPTH // (8 if precision == "tf32" else 16) * (3 if precision == "fp32" else 1)
+    )  # instructions for a tap's 32 terms
+    limits = OfflineDevice(arch).limits
+    # By kernel: threads of a block, blocks to a multiprocessor, and fragments of sums that a warp has, of 16 x 8 numbers.
+    forward = {
+        f"convolve<{kind}, {bn}, {few}>": (of_convolutions.THREADS, of_convolutions.RESIDENT, bn // 4)
+        for bn in of_convolutions.WIDTHS
+        for few in ("false", "true")
+    }
+    backward = {
+        f"correlate<{kind}, false>": (of_convolutions.WIDE_THREADS, 1, 12),
+        f"correlate<{kind}, true>": (of_convolutions.WIDE_THREADS, 1, 4),
+    }
+    for path, kernels in ((of_convolutions.SOURCE, forward), (of_convolutions.WEIGHTS, backward)):
+        found = compiler.compile(sources.read(path), tuple(kernels), arch)
+        for name, (threads, blocks, sums) in kernels.items():
+            taken = found.resources[name]
+            assert taken.local <= (32 if "64" in name else 0), name
+            assert blocks_per_multiprocessor((threads, 1, 1), 0, taken, limits) >= blocks, name
+            text = assembled.partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
+            assert text.count(instruction) == text.count("mma.sync") >= steps * sums, name
+            assert text.count("fma.rn.f32") <= 4 * sums, name
+
+
+#: The five nets, and who runs them: two of them, of linear layers and of convolutions, say it by day in a precision each.
+FIVE = [
+    pytest.param(
+        net,
+        precision,
+        id=f"{net.name}-{precision}",
+        marks=[] if (net.name, precision) in (("mlp", "fp16"), ("cnn", "fp32")) else [pytest.mark.slow],
+    )
+    for net in (nets.softmax(), nets.mlp(), nets.mlp10(), nets.cnn(), nets.autoencoder())
+    for precision in packed.FORMATS
+]
+
+
+@pytest.mark.parametrize(("net", "precision"), FIVE)
+def test_the_five_nets_multiply_in_tensor_core_instructions(net: nets.Net, precision: str) -> None:
+    """By NVRTC's assembler text, at full size: at least 95 % of the product FLOPs. Where the emulator runs here, it tells the same of each kernel."""
+    if isinstance(net.layers[0], nets.Conv2d) and precision not in of_convolutions.FORMATS:
+        pytest.skip(str(find("tensor", device="emulated", precision=precision).unsupported(net, TrainConfig())))
+    drawn = case(net, TrainConfig(batch_size=64), seed=1, samples=70)
+    told: list[dict[str, bool]] = []
+    for device in (OfflineDevice("sm_90"), *([EmulatedDevice()] if why_not() is None else [])):
+        device.limits = replace(device.limits, multiprocessors=132)
+        with GraphedTrainer(net, drawn.config, drawn.state, device, TABLE, precision=precision) as trainer:
+            trainer.load(drawn.dataset)
+            share = tensor_share(trainer, full(trainer))
+            assert share is not None and 0.95 <= share <= 1
+            told.append({call.name: call.kernel.tensor for call in trainer.program(full(trainer)) if isinstance(call, Launch)})
+    assert told[0] == told[-1] and any(told[0].values()) and not all(told[0].values())

@@ -9,12 +9,18 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
 
 pytest.importorskip("cuda.bindings", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
 pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
 
-from strategies import case
+from strategies import NARROW, Case, case, cases
+from tensor_convolutions import KINDS as SIZES
+from tensor_convolutions import SHAPES, convolved, drawn
+from tensor_convolutions import Asked as Convolution
+from tensor_convolutions import prove as prove_convolution
 from tensor_tools import EVERY_TILE, LAYOUTS, PRECISIONS, Asked, multiplied, prove, size_of, unaligned
+from test_steps import compare_epoch
 from warpladder import emulator, gpu, nets
 from warpladder.config import TrainConfig
 from warpladder.device import Launch
@@ -24,6 +30,7 @@ from warpladder.gemm.proof import KINDS
 from warpladder.gpu.device import GpuDevice
 from warpladder.ladder import find
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, MSELoss, Net, ReLU
+from warpladder.ops.conv2d.tensor_products import FORMATS
 from warpladder.order import Order
 from warpladder.rungs.base import Rung
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
@@ -41,6 +48,7 @@ CODER = Net("coder", (784,), (Linear(out_features=131), ReLU(), Linear(out_featu
 NETS = (nets.softmax(), nets.mlp(), nets.mlp10(), WIDE, CODER)
 RUNGS = tuple(find("tensor", precision=precision) for precision in PRECISIONS)
 precisions = pytest.mark.parametrize("precision", PRECISIONS)
+of_convolutions = pytest.mark.parametrize("precision", FORMATS)
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
 
@@ -162,3 +170,75 @@ def test_times_of_the_wide_perceptron(batch: int) -> None:
 def of_linear(launch: Launch) -> bool:
     """Whether a launch belongs to a linear layer: it may be sent again and again, and nothing counts it. Samples are found by the step's number, which is."""
     return launch.kernel.source.path.parent.name == "linear" and not launch.name.startswith("pack_samples")
+
+
+@of_convolutions
+@pytest.mark.parametrize("kind", SIZES)
+@pytest.mark.parametrize("shape", range(len(SHAPES)))
+def test_convolutions(shape: int, kind: str, precision: str, device: GpuDevice) -> None:
+    for offset in (0, 1):
+        prove_convolution(device, Convolution(*SHAPES[shape], precision, kind, offset))
+
+
+@pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
+@of_convolutions
+def test_the_emulator_has_the_same_bits_of_convolutions(precision: str, device: GpuDevice) -> None:
+    if device.capability != (9, 0):
+        pytest.skip("the emulator has Hopper's tensor cores")
+    emulated = EmulatedDevice()
+    emulated.limits = device.limits  # so that both cut sums into the same parts
+    for shape in SHAPES:
+        asked = Convolution(*shape, precision)
+        found = [convolved(on, asked, drawn(asked)) for on in (device, emulated)]
+        for name in found[0]:
+            np.testing.assert_array_equal(found[0][name].view(np.uint32), found[1][name].view(np.uint32), f"{name} of {asked}")
+
+
+#: The whole autoencoder on small images: its proof at full size takes the reference minutes.
+CONVOLUTIONAL = [(nets.cnn(), 1), (nets.cnn(), 64), (NARROW, 7), (nets.autoencoder((3, 8, 8)), 7)]
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+@pytest.mark.parametrize(("net", "batch"), CONVOLUTIONAL, ids=lambda each: str(getattr(each, "name", each)))
+def test_nets_with_convolutions_are_proven(rung: Rung, net: Net, batch: int) -> None:
+    if reason := rung.unsupported(net, TrainConfig(batch_size=batch)):
+        pytest.skip(reason)
+    verdict = verify(rung.build, net, TrainConfig(batch_size=batch, momentum=0.9), precision=rung.precision)
+    assert verdict.passed, verdict.reason
+
+
+def test_steps_of_drawn_nets() -> None:
+    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(drawn=cases())
+    def agree_on(drawn: Case) -> None:
+        assume(compare_epoch(find("tensor"), drawn) or not drawn.steps)
+
+    agree_on()
+
+
+@pytest.mark.parametrize(
+    ("net", "batch", "steps"), [(nets.cnn(), 64, 200), (nets.autoencoder(), 256, 8), (nets.autoencoder(), 1, 200)],
+    ids=["cnn-64", "autoencoder-256", "autoencoder-1"],
+)  # fmt: skip
+def test_times_of_nets_with_convolutions(net: Net, batch: int, steps: int) -> None:
+    """A step of tensor in each precision beside graph's; none may be faster than the arithmetic allows."""
+    trained = case(net, TrainConfig(batch_size=batch, learning_rate=0.001), seed=1, samples=steps * batch)
+    print()
+    for rung in (find("graph"), *(rung for rung in RUNGS if rung.unsupported(net, trained.config) is None)):
+        with rung.build(net, trained.config, trained.state) as trainer:
+            assert isinstance(trainer, KernelTrainer)
+            trainer.load(trained.dataset)
+            trainer.run(trained.order, 0, steps)
+            taken = []
+            for epoch in range(1, 8):
+                begin = trainer.device.stream.record()
+                trainer.run(Order(0, epoch, steps * batch), 0, steps)
+                end = trainer.device.stream.record()
+                end.synchronize()
+                taken.append(end.seconds_since(begin) / steps)
+            step, peak = sorted(taken)[len(taken) // 2], trainer.peak()
+            assert peak is not None
+            print(
+                f"{net.name}, batch {batch}, {rung.name}: {1e6 * step:.1f} us a step, {net.train_flops * batch / step / 1e12:.1f} TFLOP/s"
+            )
+            assert step >= net.train_flops * batch / peak / 3  # an enlargement is folded into the weights: 4/9 of its FLOPs

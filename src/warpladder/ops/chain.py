@@ -139,6 +139,11 @@ def products(net: Net, number: int) -> tuple[int, ...]:
     return (layer.flops(shape),) * (2 + (number > net.first_trained)) if layer.param_shapes(shape) else ()
 
 
+def product_flops(net: Net) -> int:
+    """FLOPs of one sample's products of matrices in a training step."""
+    return sum(sum(products(net, number)) for number in range(len(net.layers)))
+
+
 def gathering(in_shape: Shape, capacity: int, limits: Limits) -> Subgraph:
     """The gathering of samples alone."""
     return Subgraph((Gather(),), (None,), (in_shape,), capacity, capacity, limits)
@@ -164,5 +169,5 @@ def chain(
         (*first, *(net.layers[number] for number in computing), *last),
         (*(None for _ in first), *computing, *(None for _ in last)),
         tuple(shapes),
-        capacity, batch, limits, config, precision, product_flops=sum(sum(products(net, number)) for number in range(len(net.layers))),
+        capacity, batch, limits, config, precision, product_flops=product_flops(net),
     )  # fmt: skip

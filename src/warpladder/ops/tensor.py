@@ -1,6 +1,6 @@
-"""Linear on tensor cores; the tiled rung's kernels for all that is no product. There is nothing for Conv2d yet, and so its nets have no cut.
+"""Linear and Conv2d on tensor cores; the tiled rung's kernels for all that is no product.
 
-A thin last layer is one with its loss, in fp32 whatever the precision, where its products are at most a twentieth of the net's: they would leave most of a
+A thin last layer is one with its loss, in fp32 whatever the precision, where its products are a small share of the net's (outside.py): they would leave most of a
 fragment of tensor cores empty.
 """
 
@@ -8,22 +8,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..nets import Conv2d, CrossEntropyLoss, Linear, ReLU
+from ..nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, ReLU, Upsample2d
 from ..peaks import TENSOR
 from . import tiled
 from .chain import Gather
+from .conv2d.tensor import TensorConv2d
 from .linear.tensor import TensorLinear
 from .linear.tensor_head import SmallHead
 
 TABLE = replace(
     tiled.TABLE,
     segments={
-        **{nodes: segment for nodes, segment in tiled.TABLE.segments.items() if Conv2d not in nodes},
+        **tiled.TABLE.segments,
         (Linear,): TensorLinear,
         (Linear, ReLU): TensorLinear,
         (Gather, Linear): TensorLinear,
         (Gather, Linear, ReLU): TensorLinear,
         (Linear, CrossEntropyLoss): SmallHead,
+        (Conv2d,): TensorConv2d,
+        (Conv2d, ReLU): TensorConv2d,
+        (Conv2d, ReLU, MaxPool2d): TensorConv2d,
+        (Upsample2d, Conv2d): TensorConv2d,
+        (Upsample2d, Conv2d, ReLU): TensorConv2d,
     },
     unit=TENSOR,
 )

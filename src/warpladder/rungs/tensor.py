@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..config import TrainConfig
-from ..nets import Linear, Net
+from ..nets import Conv2d, Linear, Net
 from ..peaks import TENSOR
 from ..trainers.base import State, Trainer
 from .base import Rung
@@ -14,6 +14,9 @@ from .reasons import of_kernels
 
 #: What products may be computed in, the rung's own way first.
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+
+#: Those of convolutions.
+OF_CONVOLUTIONS = ("fp32", "tf32", "bf16")
 
 #: Compute capability from which GPUs have the instructions.
 FIRST = (8, 0)
@@ -43,9 +46,11 @@ def build(net: Net, config: TrainConfig, state: State, options: TensorOptions = 
 def unsupported(net: Net, config: TrainConfig, options: TensorOptions = TensorOptions()) -> str | None:
     """A layer whose products have no kernel on tensor cores; what every rung of kernels wants; a GPU that has the instructions."""
     for number, (layer, shape) in enumerate(zip(net.layers, net.shapes, strict=False)):
-        if layer.param_shapes(shape) and type(layer) is not Linear:
+        if layer.param_shapes(shape) and type(layer) not in (Linear, Conv2d):
             kind = type(layer).__name__
-            return f"it multiplies for Linear alone so far, and layer {number} is {kind}: gemm and graph take this net"
+            return f"it multiplies for Linear and Conv2d alone, and layer {number} is {kind}: gemm and graph take this net"
+        if isinstance(layer, Conv2d) and (options.precision or "fp32") not in OF_CONVOLUTIONS:
+            return f"layer {number} is Conv2d, which it multiplies in {', '.join(OF_CONVOLUTIONS[:-1])} or {OF_CONVOLUTIONS[-1]}, not in {options.precision}"
     return of_kernels(net, config, options) or _too_old(options.device)
 
 

@@ -1,0 +1,254 @@
+// A convolution's weight gradient on tensor cores: part[o, (tap, c)] = sum over a part of the pixels of dy[o, pixel] x[c, what the tap reads for the pixel].
+//
+// A stage is a tile of PIXELS pixels: 64 channels of dy, and 32 of x with their halo, each read, scaled and split once and multiplied for all taps. Both
+// lie channels last, so that ldmatrix turns them: terms are pixels here. A line, which has one scale, is a channel's numbers in the stage.
+// arch: sm_80, sm_90, sm_100
+#include "gemm_pixels.cuh"
+#include "tensor_pixels.cuh"
+
+constexpr int OUTPUTS = 64, CHANNELS = 32, PIXELS = 128;  // of a block
+constexpr int TAPS = 3, WARPS = 12;                       // of a warp: taps; of a block: warps, 2 of outputs by 2 of channels by 3 of taps
+constexpr int ROUNDS = 6;                                 // in which a thread's loads are on their way together: a tile of 8 x 16 pixels with a halo of 1
+constexpr float DOWN = 1.0f / 16384, UP = 16384;          // as in tensor.cu
+
+// Eight channels of a tile's pixels, by a warp: `read(channel, pixel)` is asked for, 0 where there is none, and what undoes the channels' scales, times
+// `by`, is left in `undo`. The numbers of 32 ROUNDS pixels are on their way together, and stay in registers; of a larger tile the first ones are read again.
+template <int FORMAT, class To, class Read>
+__device__ __forceinline__ void bring_eight(const To& to, float* undo, float by, int first, int pixels, int room, Read read) {
+    const int lane = threadIdx.x % 32, chunks = (room + 32 * ROUNDS - 1) / (32 * ROUNDS);
+    float held[ROUNDS][8], scale[8];
+    unsigned largest[8] = {};
+    const auto fetch = [&](int chunk) {
+#pragma unroll
+        for (int round = 0; round < ROUNDS; ++round) {
+            const int pixel = 32 * (ROUNDS * chunk + round) + lane;
+            read(held[round], first, pixel < pixels ? pixel : -1);
+        }
+    };
+    fetch(0);
+    if constexpr (FORMAT == SPLIT) {
+        for (int chunk = 0; chunk < chunks; ++chunk) {
+            if (chunk > 0) fetch(chunk);
+#pragma unroll
+            for (int round = 0; round < ROUNDS; ++round)
+#pragma unroll
+                for (int i = 0; i < 8; ++i) largest[i] = max(largest[i], __float_as_uint(held[round][i]) & 0x7fffffffu);
+        }
+        if (chunks > 1) fetch(0);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+#pragma unroll
+            for (int offset = 1; offset < 32; offset *= 2) largest[i] = max(largest[i], __shfl_xor_sync(EVERY_LANE, largest[i], offset));
+            const unsigned exponent = scale_exponent(largest[i]);
+            scale[i] = power_of_two(exponent);
+            if (lane == i) undo[first + i] = power_of_two(254u - exponent) * by;
+        }
+    }
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+        if (chunk > 0) fetch(chunk);
+#pragma unroll
+        for (int round = 0; round < ROUNDS; ++round) {
+            const int pixel = 32 * (ROUNDS * chunk + round) + lane;
+            if constexpr (FORMAT == SPLIT)
+#pragma unroll
+                for (int i = 0; i < 8; ++i) held[round][i] *= scale[i];
+            if (pixel < room) to.put(held[round], pixel, first / To::EACH);
+        }
+    }
+}
+
+// A fragment of 16 lines, columns of `rows` from `line` on, by TERMS terms, of which this lane names or reads its own: as mma takes a's; of b's, [0] and
+// [2] are for the first eight columns. term: of a lane's pixels in order, the row of `rows`: one for ldmatrix, and two where numbers are read one by one.
+template <int FORMAT, class From>
+__device__ __forceinline__ void turned(unsigned (&out)[4], const From& rows, int copy, const int (&row)[2], int line) {
+    const int lane = threadIdx.x % 32;
+    if constexpr (FORMAT == TF32) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) out[e] = rows.number(row[e / 2], line + lane / 4 + e % 2 * 8);
+    } else {
+        load_matrices_turned(out, rows.at(copy, row[0], line / From::EACH + lane / 8 % 2));
+    }
+}
+
+// x: (n, c, h, w). dy: (n, o, oh, ow). part: (parts, o, k k padded_channels(c)), as finish_weights of gemm_weights.cu reads it.
+// FEW: columns are (channel, tap), 32 a block. Else a block has CHANNELS channels and a box of tap_rows x tap_columns taps, WARPS / 4 TAPS at most.
+// A tile has images x rows x columns pixels. The grid's x counts tiles of outputs first, then channels, then boxes; its y parts of `depth` tiles of pixels.
+template <int FORMAT, bool FEW>
+__global__ void __launch_bounds__(32 * WARPS, 1) correlate(
+    const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ part, int n, int c, int h, int w, int o, int oh, int ow, int k,
+    int stride, int padding, int images, int rows, int columns, int tap_rows, int tap_columns, int depth
+) {
+    constexpr int READ = FORMAT == TF32 ? FOUR_BY_EIGHT : NEIGHBOURS;
+    using OfX = Rows<FORMAT, CHANNELS, READ>;
+    using OfY = Rows<FORMAT, OUTPUTS, READ>;
+    constexpr int COPIES = OfX::COPIES, TERMS = Held<FORMAT>::TERMS, STEPS = DEPTH / TERMS;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int tiles_o = (o + OUTPUTS - 1) / OUTPUTS, tiles_c = ((FEW ? c * k * k : c) + CHANNELS - 1) / CHANNELS;
+    const int o0 = blockIdx.x % tiles_o * OUTPUTS, c0 = blockIdx.x / tiles_o % tiles_c * CHANNELS, box = blockIdx.x / tiles_o / tiles_c;
+    const int boxes = FEW ? 1 : (k + tap_columns - 1) / tap_columns;  // of a row of taps
+    const int tap_row0 = FEW ? 0 : box / boxes * tap_rows, tap_column0 = FEW ? 0 : box % boxes * tap_columns;
+    const TilePixels of_y{images, rows, columns, 1, 1, 1, 1}, of_x{images, rows, columns, FEW ? 1 : tap_rows, FEW ? 1 : tap_columns, FEW ? 1 : stride, FEW ? 1 : stride};
+    const int count = of_y.count(), room = (of_x.halo() + 15) / 16 * 16, across = (ow + columns - 1) / columns, lines = (oh + rows - 1) / rows;
+    const int tiles = (n + images - 1) / images * lines * across, first = blockIdx.y * depth, last = min(tiles, first + depth);
+
+    // Shared memory: both tiles, what undoes their scales, and where their pixels are.
+    extern __shared__ uint4 shared[];
+    const OfX tile_x{shared, room};
+    const OfY tile_y{shared + COPIES * room * OfX::CHUNKS, PIXELS};
+    float* undo_x = reinterpret_cast<float*>(tile_y.chunks + COPIES * PIXELS * OfY::CHUNKS);
+    float* undo_y = undo_x + CHANNELS;
+    int* places_y = reinterpret_cast<int*>(undo_y + OUTPUTS);
+    int* seen = places_y + PIXELS;      // the pixel of the halo that the box's first tap reads
+    int* places_x = seen + PIXELS;      // FEW: image, row and column of a pixel's first tap instead, in three rows
+    Tap* terms = reinterpret_cast<Tap*>(places_x + 3 * PIXELS);  // FEW: of each column, from a pixel's first tap; offset -1 where there is none
+    if constexpr (FEW)
+        for (int i = threadIdx.x; i < CHANNELS; i += 32 * WARPS) {
+            const int term = c0 + i, tap = term % (k * k);
+            terms[i] = {term < c * k * k ? term / (k * k) * h * w + tap / k * w + tap % k : -1, tap / k << 16 | tap % k};
+        }
+    for (int pixel = threadIdx.x; pixel < PIXELS; pixel += 32 * WARPS) seen[pixel] = pixel < count ? of_x.seen(place2d<false>(pixel, rows, columns)) : 0;
+
+    const int half_o = warp % 2 * 32, half_c = warp / 2 % 2 * 16, tap0 = warp / 4 * TAPS;
+    int offset[TAPS];  // of a tap in the halo; -1 where there is none
+#pragma unroll
+    for (int i = 0; i < TAPS; ++i) {
+        const int row = (tap0 + i) / tap_columns, column = (tap0 + i) % tap_columns;
+        if (FEW) offset[i] = tap0 + i == 0 ? 0 : -1;
+        else offset[i] = row < tap_rows && tap_row0 + row < k && tap_column0 + column < k ? row * of_x.wide() + column : -1;
+    }
+
+    float sum[TAPS][2][2][4] = {};
+    for (int tile = first; tile < last; ++tile) {
+        const int column0 = tile % across * columns, row0 = tile / across % lines * rows, image0 = tile / across / lines * images, left = n - image0;
+        const float* image_x = x + static_cast<long long>(image0) * c * h * w;
+        const float* image_y = dy + static_cast<long long>(image0) * o * oh * ow;
+        __syncthreads();  // everybody has read the tiles of the stage before
+        find_places(places_y, of_y, left, o, oh, ow, row0, column0);
+        if constexpr (!FEW) {
+            find_places(places_x, of_x, left, c, h, w, row0 * stride - padding + tap_row0, column0 * stride - padding + tap_column0);
+        } else {
+            for (int pixel = threadIdx.x; pixel < PIXELS; pixel += 32 * WARPS) {
+                const Place2d at = place2d<false>(min(pixel, count - 1), rows, columns);
+                places_x[pixel] = at.image < left ? at.image : -1;
+                places_x[PIXELS + pixel] = (row0 + at.row) * stride - padding, places_x[2 * PIXELS + pixel] = (column0 + at.column) * stride - padding;
+            }
+        }
+        __syncthreads();
+        for (int eight = warp; eight < (CHANNELS + OUTPUTS) / 8; eight += WARPS) {
+            if (eight < CHANNELS / 8) {
+                const auto of_channels = [&](float(&held)[8], int number, int pixel) {
+                    const int place = pixel < 0 ? -1 : places_x[pixel];
+                    if constexpr (FEW) {
+                        const int row = pixel < 0 ? 0 : places_x[PIXELS + pixel], column = pixel < 0 ? 0 : places_x[2 * PIXELS + pixel];
+                        const float* source = image_x + (place * c * h + row) * w + column;
+#pragma unroll
+                        for (int i = 0; i < 8; ++i) {
+                            const Tap tap = terms[number + i];
+                            const bool inside = place >= 0 && tap.offset >= 0 && static_cast<unsigned>(row + (tap.where >> 16)) < static_cast<unsigned>(h) &&
+                                                static_cast<unsigned>(column + (tap.where & 0xffff)) < static_cast<unsigned>(w);
+                            held[i] = inside ? source[tap.offset] : 0.0f;
+                        }
+                    } else {
+                        const unsigned plane = h * w;
+                        const float* source = image_x + (static_cast<long long>(c0 + number) * plane + max(place, 0));
+#pragma unroll
+                        for (int i = 0; i < 8; ++i) held[i] = place >= 0 && c0 + number + i < c ? source[i * plane] : 0.0f;
+                    }
+                };
+                bring_eight<FORMAT>(tile_x, undo_x, DOWN, 8 * eight, FEW ? count : of_x.halo(), room, of_channels);
+            } else {
+                const auto of_outputs = [&](float(&held)[8], int number, int pixel) {
+                    const int place = pixel < 0 ? -1 : places_y[pixel];
+                    const unsigned plane = oh * ow;
+                    const float* source = image_y + (static_cast<long long>(o0 + number) * plane + max(place, 0));
+#pragma unroll
+                    for (int i = 0; i < 8; ++i) held[i] = place >= 0 && o0 + number + i < o ? source[i * plane] : 0.0f;
+                };
+                bring_eight<FORMAT>(tile_y, undo_y, UP, 8 * eight - CHANNELS, count, PIXELS, of_outputs);
+            }
+        }
+        __syncthreads();
+
+        float back_y[2][2], back_x[2][2];  // of this lane's rows and columns
+        if constexpr (FORMAT == SPLIT)
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                back_y[e / 2][e % 2] = undo_y[half_o + e / 2 * 16 + e % 2 * 8 + g];
+                back_x[e / 2][e % 2] = undo_x[half_c + e / 2 * 8 + 2 * t + e % 2];
+            }
+        for (int term = 0; term < count; term += DEPTH) {
+            unsigned a[COPIES][STEPS][2][4];
+            int row_y[STEPS][2], row_x[STEPS][2];
+#pragma unroll
+            for (int step = 0; step < STEPS; ++step) {
+#pragma unroll
+                for (int e = 0; e < 2; ++e) {
+                    row_y[step][e] = term + step * TERMS + (FORMAT == TF32 ? t + 4 * e : lane % 8 + 8 * (lane / 16));
+                    row_x[step][e] = seen[row_y[step][e]];
+                }
+#pragma unroll
+                for (int copy = 0; copy < COPIES; ++copy)
+#pragma unroll
+                    for (int i = 0; i < 2; ++i) turned<FORMAT>(a[copy][step][i], tile_y, copy, row_y[step], half_o + 16 * i);
+            }
+#pragma unroll
+            for (int tap = 0; tap < TAPS; ++tap) {
+                if (offset[tap] < 0) continue;
+                float parts[2][2][4] = {};
+#pragma unroll
+                for (int step = 0; step < STEPS; ++step) {
+                    const int row[2] = {row_x[step][0] + offset[tap], row_x[step][1] + offset[tap]};
+                    unsigned b[COPIES][4];
+#pragma unroll
+                    for (int copy = 0; copy < COPIES; ++copy) turned<FORMAT>(b[copy], tile_x, copy, row, half_c);
+#pragma unroll
+                    for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // al bh, ah bl, ah bh: the small ones first
+#pragma unroll
+                        for (int j = 0; j < 2; ++j) {
+                            const unsigned right[2] = {b[product == 1][j], b[product == 1][j + 2]};
+#pragma unroll
+                            for (int i = 0; i < 2; ++i) mma_step<FORMAT>(parts[i][j], a[product == 0][step][i], right);
+                        }
+                }
+#pragma unroll
+                for (int i = 0; i < 2; ++i)
+#pragma unroll
+                    for (int j = 0; j < 2; ++j)
+#pragma unroll
+                        for (int l = 0; l < 4; ++l) {
+                            if constexpr (FORMAT == SPLIT) {
+                                sum[tap][i][j][l] = fmaf(parts[i][j][l] * back_x[j][l % 2], back_y[i][l / 2], sum[tap][i][j][l]);
+                            } else {
+                                sum[tap][i][j][l] += parts[i][j][l];
+                            }
+                        }
+            }
+        }
+    }
+
+    // Each channel to its column, and the last ones to those of the group that repeats them; beyond the last one of less than four there are zeros.
+    const int padded = padded_channels(c), all = k * k * padded;
+    part += static_cast<long long>(blockIdx.y) * o * all;
+#pragma unroll
+    for (int tap = 0; tap < TAPS; ++tap) {
+        if (offset[tap] < 0) continue;
+        const int local = tap0 + tap;
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+#pragma unroll
+            for (int j = 0; j < 2; ++j)
+#pragma unroll
+                for (int l = 0; l < 4; ++l) {
+                    const int output = o0 + half_o + 16 * i + g + 8 * (l / 2), column = c0 + half_c + 8 * j + 2 * t + l % 2;
+                    const int channel = FEW ? column / (k * k) : column;
+                    const int of_tap = FEW ? column % (k * k) : (tap_row0 + local / tap_columns) * k + tap_column0 + local % tap_columns;
+                    if (output >= o || channel >= c) continue;
+                    float* to = part + static_cast<long long>(output) * all + of_tap * padded;
+                    const float value = sum[tap][i][j][l];
+                    if (c < 4 || channel < c / 4 * 4) to[channel] = value;
+                    if (c >= 4 && c % 4 > 0 && channel >= c - 4) to[channel + padded - c] = value;
+                    if (c < 4 && channel == c - 1)
+                        for (int beyond = c; beyond < padded; ++beyond) to[beyond] = 0.0f;
+                }
+    }
+}
