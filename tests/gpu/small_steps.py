@@ -15,6 +15,7 @@ from warpladder.config import TrainConfig
 from warpladder.ladder import LADDER
 from warpladder.nets import Net
 from warpladder.rungs.base import Rung
+from warpladder.rungs.tensor import PRECISIONS
 
 NETS = (
     nets.softmax((1, 9, 7)),
@@ -28,10 +29,9 @@ NETS = (
 MANY = 1_100  # samples of a full batch: thin chains have other kernels for more than 1,024
 
 
-def steps(rung_name: str, net: Net, batch: int | None = 5, samples: int = 13) -> None:
+def steps(rung: Rung, net: Net, batch: int | None = 5, samples: int = 13) -> None:
     config = TrainConfig(batch_size=batch, learning_rate=0.01, momentum=0.9, nesterov=True, weight_decay=1e-3, clip_value=1.0)
     drawn = case(net, config, seed=1, samples=samples)
-    rung = next(rung for rung in LADDER if rung.name == rung_name)
     with rung.build(net, config, drawn.state) as trainer:
         trainer.load(drawn.dataset)
         log = trainer.run(drawn.order, 0, config.steps(samples))
@@ -44,16 +44,22 @@ def ours(rung: Rung) -> bool:
     return (rung.name == "library" or rung.has("device")) and rung.unsupported(NETS[0], TrainConfig()) is None
 
 
+def variants(rung: Rung) -> list[Rung]:
+    """The rung, on tensor cores in each precision: each has instructions and kernels of its own."""
+    return [rung, *(rung.but(precision=precision) for precision in PRECISIONS[1:])] if rung.name == "tensor" else [rung]
+
+
 def main(wanted: list[str]) -> None:
-    for rung in LADDER:
-        if ours(rung) and (not wanted or rung.name in wanted):
+    """Run what is asked for, by the names of rungs or of variants; all of them where nothing is."""
+    for rung in (variant for each in LADDER if ours(each) for variant in variants(each)):
+        if not wanted or {rung.name, rung.name.partition(":")[0]} & set(wanted):
             for net in NETS:
                 if reason := rung.unsupported(net, TrainConfig()):
                     print(rung.name, net.name, "did not run:", reason, flush=True)
                     continue
-                steps(rung.name, net)
+                steps(rung, net)
                 print(rung.name, net.name, "ran", flush=True)
-            steps(rung.name, nets.mlp10((1, 9, 7)), None, MANY)
+            steps(rung, nets.mlp10((1, 9, 7)), None, MANY)
             print(rung.name, "mlp10, full batch,", "ran", flush=True)
 
 
