@@ -126,6 +126,8 @@ def test_the_checker_finds_nothing(precision: str) -> None:
 
 #: Where the lane's own numbers are added up, in the two kernels.
 SUM_Y, SUM_W = "scales[8 * j + 2 * t + l % 2], sum[i][j][l]);", "back_y[i][l / 2], sum[tap][i][j][l]);"
+BACK = "back[2 * i + l / 2]"
+PLAIN_Y, PLAIN_W = "sum[i][j][l] += part[of][i][l];", "sum[tap][i][j][l] += parts[i][j][l];"
 ALL_HALVES = "product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)"
 #: What is planted, in which precision, and with which numbers it must show.
 LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
@@ -141,6 +143,10 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "no scale, tiny": ("fp32", (("min(268u - (largest >> 23), 253u)", "127u + 0 * largest"),), "tiny"),
     "sums of y in bf16": ("fp32", ((SUM_Y, f"{SUM_Y} {IN_BF16}"),), "normal"),
     "sums of dw in bf16": ("fp32", ((SUM_W, f"{SUM_W} {IN_BF16.replace('sum[i]', 'sum[tap][i]')}"),), "normal"),
+    **{f"sums of y in bf16, of {each}": (each, ((PLAIN_Y, f"{PLAIN_Y} {IN_BF16}"),), "normal") for each in ("tf32", "bf16")},
+    **{f"sums of dw in bf16, of {each}": (each, ((PLAIN_W, f"{PLAIN_W} {IN_BF16.replace('sum[i]', 'sum[tap][i]')}"),), "normal") for each in ("tf32", "bf16")},
+    "the scale of pixels undone twice": ("fp32", ((BACK, f"{BACK} * {BACK}"),), "normal"),
+    "the scale of dy undone twice": ("fp32", ((SUM_W, f"back_y[i][l / 2] * {SUM_W}"),), "normal"),
     "sums of y left in the tensor cores": (
         "fp32", (("float sum[2][BN / 8][4] = {};", "float sum[2][BN / 8][4] = {}, kept[BN / 8 / TOGETHER][TOGETHER][2][4] = {};"),
                  ("float part[TOGETHER][2][4] = {};", "float(&part)[TOGETHER][2][4] = kept[j0 / TOGETHER];"), (SUM_Y, "scales[8 * j + 2 * t + l % 2], 0.0f);"),

@@ -164,6 +164,9 @@ def test_the_model_cuts_every_product_into_whole_records(processors: int) -> Non
     assert min(blocks.values()) >= 64, "blocks for half of the multiprocessors at least, also where samples are few"
 
 
+#: What undoes the scale of a line of A; and each number of a pair scaled once more where it is packed, along rows and across them.
+OF_A = "of_a[16 * i + l / 2 * 8]"
+TWICE = tuple((f"{x} * by, {y} * by", f"{x} * by * by, {y} * by * by") for x, y in (("v[i][0]", "v[i][1]"), ("v[0][q]", "v[1][q]")))
 #: What is planted, in which precision, by which edits, and with which factors and how many terms it must show.
 LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str, int]] = {
     "the low half of A dropped": ("fp32", (("FORMAT == SPLIT ? 0 : 2;", "FORMAT == SPLIT ? 1 : 2;"),), "normal", 92),
@@ -180,6 +183,13 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str, int]] = {
     ),
     "sums in bf16, of halves": ("fp32", (("undo_b, sum[i][j][l]);", f"undo_b, sum[i][j][l]); {IN_BF16}"),), "normal", 92),
     "sums in bf16, of bf16": ("bf16", (("sum[i][j][l] += part[i][j][l];", f"sum[i][j][l] += part[i][j][l]; {IN_BF16}"),), "normal", 92),
+    "sums in bf16, of tf32": ("tf32", (("sum[i][j][l] += part[i][j][l];", f"sum[i][j][l] += part[i][j][l]; {IN_BF16}"),), "normal", 92),
+    "sums in bf16, of one half": ("fp16", (("undo_b, sum[i][j][l]);", f"undo_b, sum[i][j][l]); {IN_BF16}"),), "normal", 92),
+    "the scale of A not undone, of one half": ("fp16", (("* undo_a, undo_b,", "* DOWN, undo_b,"),), "normal", 92),
+    "a scale undone twice": ("fp32", ((OF_A, f"{OF_A} * {OF_A}"),), "normal", 92),
+    "a scale undone twice, of one half": ("fp16", ((OF_A, f"{OF_A} * {OF_A}"),), "normal", 92),
+    "a scale applied twice": ("fp32", TWICE, "normal", 92),
+    "a scale applied twice, of one half": ("fp16", TWICE, "normal", 92),
     "factors in bf16 for one half": (
         "fp16", (("high = two_halves(x, y);", "high = two_bf16(x, y), high = two_halves(__uint_as_float(high << 16), __uint_as_float(high & ~0xffffu));"),),
         "normal", 92,

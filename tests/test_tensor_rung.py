@@ -157,6 +157,9 @@ LIARS = {
     "the low halves of B dropped": ("fp32", ("++product)", "product += FORMAT == SPLIT ? 2 : 1)")),
     "a scale not undone": ("fp32", ("* undo_a, undo_b,", "* DOWN, undo_b,")),
     "sums in bf16": ("fp32", ("undo_b, sum[i][j][l]);", f"undo_b, sum[i][j][l]); {IN_BF16}")),
+    "a scale undone twice": ("fp32", ("of_a[16 * i + l / 2 * 8]", "of_a[16 * i + l / 2 * 8] * of_a[16 * i + l / 2 * 8]")),
+    "a scale undone twice, of one half": ("fp16", ("of_a[16 * i + l / 2 * 8]", "of_a[16 * i + l / 2 * 8] * of_a[16 * i + l / 2 * 8]")),
+    "a scale not undone, of one half": ("fp16", ("* undo_a, undo_b,", "* DOWN, undo_b,")),
     "factors in bf16 for tf32": ("tf32", ("enum { SPLIT", "#define to_tf32(x) two_bf16(0.0f, x)\nenum { SPLIT")),
 }
 
@@ -187,7 +190,7 @@ def test_products_that_lie_about_their_precision_are_caught(liar: str) -> None:
     honest: Any = EmulatedDevice()
     edited: Any = Edited(honest, edit)
     verdict = verify(on(edited, precision), MLP, TrainConfig(batch_size=7), precision=precision)
-    assert not verdict.passed and verdict.reason.startswith(("update", "slots", "predict", "loss")), verdict.reason
+    assert not verdict.passed and verdict.reason.startswith(("update", "slots", "predict", "loss", "correct")), verdict.reason
 
 
 class Rounding(GraphedTrainer):
@@ -207,7 +210,7 @@ class Rounding(GraphedTrainer):
         )
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", pytest.param("tf32", marks=slow), "bf16", pytest.param("fp16", marks=slow)])
 def test_master_weights_that_are_rounded_are_caught(precision: str) -> None:
     device = EmulatedDevice()
 

@@ -213,7 +213,9 @@ def picture(report: dict[str, Any], cases: Sequence[Case]) -> tuple[str, Callabl
 
     def points(case: Case, runs: dict[str, Any], name: str) -> tuple[np.ndarray, np.ndarray]:
         scores = np.array([each["score"] for each in runs[name].values()])
-        return np.array([each["seconds"] for each in runs[name].values()]), scores if isinstance(case.net.loss, MSELoss) else 100 - scores
+        return np.array([each["seconds"] for each in runs[name].values()]), 1000 * scores if isinstance(
+            case.net.loss, MSELoss
+        ) else 100 - scores
 
     def draw(canvas: Canvas) -> None:
         columns = 1 if canvas.narrow or len(stored) == 1 else 2
@@ -226,7 +228,9 @@ def picture(report: dict[str, Any], cases: Sequence[Case]) -> tuple[str, Callabl
                         seconds.mean(), errors.mean(), xerr=seconds.std(), yerr=errors.std(), fmt=mark, color=colour, markersize=8,
                         markeredgecolor=PAPER, elinewidth=1, label=name,
                     )  # fmt: skip
-            ax.set_title(f"{case.name}: {'MSE' if isinstance(case.net.loss, MSELoss) else '% wrong'}, by seconds of training", loc="left")
+            ax.set_title(
+                f"{case.name}: {'1,000 x MSE' if isinstance(case.net.loss, MSELoss) else '% wrong'}, by seconds of training", loc="left"
+            )
             ax.set_xlim(left=0)
         for ax in axes[len(stored) :]:
             ax.set_visible(False)
@@ -239,7 +243,10 @@ def picture(report: dict[str, Any], cases: Sequence[Case]) -> tuple[str, Callabl
         for name in runs
         for seconds, errors in [points(case, runs, name)]
     ]
-    return f"Error on the test part against seconds of training, in each precision. {'; '.join(ends)}.", draw
+    return (
+        f"Error on the test part, per cent wrong or thousandths of the MSE, against seconds of training, in each precision. {'; '.join(ends)}.",
+        draw,
+    )
 
 
 def drawn_to(path: Path, report: dict[str, Any], cases: Sequence[Case]) -> None:
