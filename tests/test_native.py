@@ -27,7 +27,8 @@ from warpladder.trainers.base import State, StepLog
 from warpladder.trainers.native.layout import Layout
 from warpladder.trainers.native.pages import Pages, room
 from warpladder.trainers.native.plan import BY_LOOP, IN_REGISTERS, Plan, fuse
-from warpladder.trainers.native.sync import ARRIVED, GENERATION, SLEEPERS, SPINS, atomic_add, atomic_load, barrier
+from warpladder.trainers.native.program import ARRIVED, GENERATION, SLEEPERS
+from warpladder.trainers.native.sync import SPINS, atomic_add, atomic_load, barrier
 from warpladder.trainers.native.trainer import NativeTrainer
 from warpladder.verify import verify
 
