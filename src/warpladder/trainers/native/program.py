@@ -59,6 +59,7 @@ class Job(NamedTuple):
     first: int  # step, of those in `Memory.numbers`
     last: int  # the step behind the last
     patience: int  # waits that may end in sleep, before the range of steps is left early
+    predicts: int  # whether `Memory.out` is wanted, and nothing trained
     together: int  # whether every instruction is divided into the parts; otherwise each part is a share of the batch
     block: int  # samples that go through the layers at once
     programs: int  # address of the table, which is there once for each thread
@@ -77,7 +78,7 @@ class Job(NamedTuple):
 
 
 # a job's entries, for compiled code
-(J_PARTS, J_WORKERS, J_FIRST, J_LAST, J_PATIENCE, J_TOGETHER, J_BLOCK, J_PROGRAMS, J_LENGTH, J_MEMORY, J_BATCH, J_TERMS, J_RULE,
+(J_PARTS, J_WORKERS, J_FIRST, J_LAST, J_PATIENCE, J_PREDICTS, J_TOGETHER, J_BLOCK, J_PROGRAMS, J_LENGTH, J_MEMORY, J_BATCH, J_TERMS, J_RULE,
  J_CHANNELS, J_SECTIONS) = range(len(Job._fields) - 1)  # fmt: skip
 J_VIEW = J_SECTIONS + 2 * len(Sections._fields)
 JOB = J_VIEW + FIELDS

@@ -28,6 +28,7 @@ from .program import (
     J_MEMORY,
     J_PARTS,
     J_PATIENCE,
+    J_PREDICTS,
     J_PROGRAMS,
     J_RULE,
     J_SECTIONS,
@@ -80,53 +81,57 @@ def _opened(worker, at):  # type: ignore[no-untyped-def]
     return job, program, memory, Settings(factors[0], factors[1], job[J_RULE])
 
 
-def train(worker, at):  # type: ignore[no-untyped-def]
+def steps(worker, at):  # type: ignore[no-untyped-def]
     """Train the steps of a `Job` on batches of `Memory.indices`; every thread calls this with its number and the job's address.
+
+    Or `Memory.out` = the net's output for these samples, in PyTorch's order, where the job predicts: a step of one batch that ends behind the last layer.
 
     A program has a row an instruction, beginning with its operation's address; operations write the block's size to it.
     Where threads had to wait for each other too often the steps end early, and `sync[STOPPED]` says before which one.
     """
     began, had = wall_clock(), own_clock()
     job, program, memory, settings = _opened(worker, at)
-    parts, workers, together, block, batch, terms = (
-        job[J_PARTS],
-        job[J_WORKERS],
-        job[J_TOGETHER] != 0,
-        job[J_BLOCK],
-        job[J_BATCH],
-        job[J_TERMS],
-    )
+    parts, workers, together, block = job[J_PARTS], job[J_WORKERS], job[J_TOGETHER] != 0, job[J_BLOCK]
+    predicts, batch, terms = job[J_PREDICTS] != 0, job[J_BATCH], job[J_TERMS]
     total = int64s(memory, INDICES, 0).shape[0]
     sync = int64s(memory, SYNC, 0)
-    mine = share(parts, worker, workers)
+    mine, end = share(parts, worker, workers)
     for i in range(job[J_FIRST], job[J_LAST]):
         begin = i * batch
         size = min(batch, total - begin)
         inverse = np.float32(1.0 / (size * terms))
-        everything = Call(0, mine[0], mine[0], parts, begin, 0, 0, i, inverse, settings)
-        run(program, job, PREPARE, PREPARE, memory, everything, mine[1], workers)
-        if together:
-            for start in range(0, size, block):
-                call = Call(
-                    0, mine[0], mine[0], parts, start + begin, min(block, size - start), 0 if start == 0 else 1, i, inverse, settings
+        run(program, job, PREPARE, PREPARE, memory, Call(0, mine, mine, parts, begin, 0, 0, i, inverse, settings), end, workers)
+        # together: once, for all samples and this thread's parts of every instruction; apart: for each part, which is a share of the samples
+        for slot in range(0 if together else mine, 1 if together else end):
+            thread, part, among, behind, waiting = (mine, mine, parts, end, workers) if together else (slot, 0, 1, 1, 1)
+            first, last = (0, size) if together else share(size, slot, parts)
+            for start in range(first, last, block):
+                n = min(block, last - start)
+                call = Call(slot, thread, part, among, begin + start, n, 0 if start == first else 1, i, inverse, settings)
+                run(program, job, FORWARD, FORWARD if predicts else BACKWARD, memory, call, behind, waiting)
+                if predicts:
+                    lo, hi = share(n, worker, workers) if together else (0, n)
+                    out = floats_2d(memory, OUT)
+                    read_out(floats(memory, ACTIVATIONS, slot), cut(job, J_VIEW, FIELDS), job[J_CHANNELS], out, start, lo, hi)
+                    barrier(sync, waiting)
+            if last > first and not predicts:
+                run(
+                    program,
+                    job,
+                    COLLECT,
+                    COLLECT,
+                    memory,
+                    Call(slot, thread, part, among, begin, 0, 0, i, inverse, settings),
+                    behind,
+                    waiting,
                 )
-                run(program, job, FORWARD, BACKWARD, memory, call, mine[1], workers)
-            run(program, job, COLLECT, COLLECT, memory, everything, mine[1], workers)
-        else:
-            for part in range(mine[0], mine[1]):
-                first, last = share(size, part, parts)
-                for start in range(first, last, block):
-                    n = min(block, last - start)
-                    call = Call(part, part, 0, 1, begin + start, n, 0 if start == first else 1, i, inverse, settings)
-                    run(program, job, FORWARD, BACKWARD, memory, call, 1, 1)
-                if last > first:
-                    run(program, job, COLLECT, COLLECT, memory, Call(part, part, 0, 1, begin, 0, 0, i, inverse, settings), 1, 1)
-        for part in range(mine[0], mine[1]):
+        if predicts:
+            break
+        for part in range(mine, end):
             doubles(memory, LOSS, part)[i] /= terms
         barrier(sync, workers)
         shares = 1 if together else min(parts, size)
-        update = Call(0, mine[0], mine[0], parts, begin, 0, shares, i, inverse, settings)
-        run(program, job, UPDATE, UPDATE, memory, update, mine[1], workers)
+        run(program, job, UPDATE, UPDATE, memory, Call(0, mine, mine, parts, begin, 0, shares, i, inverse, settings), end, workers)
         if worker == 0 and atomic_load(sync, WAITS) >= job[J_PATIENCE]:
             atomic_store(sync, STOPPED, i + 1)
         barrier(sync, workers)
@@ -135,45 +140,3 @@ def train(worker, at):  # type: ignore[no-untyped-def]
     atomic_add(sync, SPAN, wall_clock() - began)
     atomic_add(sync, RAN, own_clock() - had)
     return 0
-
-
-def predict(worker, at):  # type: ignore[no-untyped-def]
-    """`Memory.out` = the net's output for the samples in `Memory.indices`, in PyTorch's order; nothing is trained."""
-    job, program, memory, settings = _opened(worker, at)
-    parts, workers, together, block = job[J_PARTS], job[J_WORKERS], job[J_TOGETHER] != 0, job[J_BLOCK]
-    total = floats_2d(memory, OUT).shape[0]
-    sync = int64s(memory, SYNC, 0)
-    nothing = np.float32(0)
-    mine = share(parts, worker, workers)
-    run(program, job, PREPARE, PREPARE, memory, Call(0, mine[0], mine[0], parts, 0, 0, 0, 0, nothing, settings), mine[1], workers)
-    if together:
-        for start in range(0, total, block):
-            n = min(block, total - start)
-            run(
-                program,
-                job,
-                FORWARD,
-                FORWARD,
-                memory,
-                Call(0, mine[0], mine[0], parts, start, n, 0, 0, nothing, settings),
-                mine[1],
-                workers,
-            )
-            first, last = share(n, worker, workers)
-            _give(memory, job, 0, start, n, first, last)
-            barrier(sync, workers)
-    else:
-        for part in range(mine[0], mine[1]):
-            first, last = share(total, part, parts)
-            for start in range(first, last, block):
-                n = min(block, last - start)
-                run(program, job, FORWARD, FORWARD, memory, Call(part, part, 0, 1, start, n, 0, 0, nothing, settings), 1, 1)
-                _give(memory, job, part, start, n, 0, n)
-    return 0
-
-
-@shared
-def _give(memory, job, slot, start, n, first, last):  # type: ignore[no-untyped-def]
-    """Rows from `first` to before `last` of a block's output, to `Memory.out`, where the block begins at `start`."""
-    out = floats_2d(memory, OUT)
-    read_out(floats(memory, ACTIVATIONS, slot), cut(job, J_VIEW, FIELDS), job[J_CHANNELS], out[start : start + n], first, last)

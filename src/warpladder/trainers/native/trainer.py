@@ -26,7 +26,7 @@ from .plan import Plan
 from .program import GATHERED, WITHOUT_LOSS, Job
 from .tiles import KINDS, UPDATED
 from .vectors import LANES, TOGETHER
-from .workers import Workers
+from .workers import MANY, Workers
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
@@ -118,7 +118,7 @@ class NativeTrainer(Trainer):
         has_loss = self.config.has_loss(order.epoch)
         table = memory.table()
         job = self._job(table, self._programs_for(memory, has_loss), terms)
-        self._workers.train(entry(TRAIN), job, memory.sync, steps)
+        self._workers.train(entry(STEPS), job, memory.sync, steps)
         self._step += steps
         size = np.minimum(self.batch, indices.size - np.arange(steps) * self.batch)
         if not has_loss:
@@ -134,8 +134,10 @@ class NativeTrainer(Trainer):
         factors = np.array([scale, self._clip], np.float32)
         memory = self._memory._replace(**_samples(x, None), **nothing, factors=factors, out=out)
         table = memory.table()
-        job = self._job(table, self._programs_for(memory, has_loss=True), 1)  # whose loss no prediction reaches
-        self._workers.everywhere(entry(PREDICT), job)
+        if len(x):
+            self._workers.everywhere(
+                entry(STEPS), self._job(table, self._programs_for(memory, has_loss=True), 1, len(x))
+            )  # reaches no loss
         return out.reshape(len(x), *self.net.out_shape)
 
     def state(self) -> State:
@@ -189,7 +191,7 @@ class NativeTrainer(Trainer):
             rows = [(instead.get(does, does), operands) for does, operands in self.plan.rows]
             functions = {does: Function(f"{__package__}.operations", does, "operation") for does, _ in rows}
             rule = self._own_rule()
-            ahead([*functions.values(), TRAIN, PREDICT, *([rule] if rule else [])])
+            ahead([*functions.values(), STEPS, *([rule] if rule else [])])
             where = {does: address(function) for does, function in functions.items()}
             if self.plan.calls_loop:
                 self._rule = address(rule) if rule else _rule_from_elsewhere(self.config.optimizer)
@@ -204,12 +206,15 @@ class NativeTrainer(Trainer):
         own = self.plan.calls_loop and home.startswith(f"{optimizers.__name__}.")
         return Function(f"{home}.loops", "step", "rule") if own else None
 
-    def _job(self, table: np.ndarray, programs: np.ndarray, terms: int) -> np.ndarray:
-        """What compiled code is asked for, (JOB,) int64; it keeps neither the memory's table alive, to which it refers, nor the programs."""
+    def _job(self, table: np.ndarray, programs: np.ndarray, terms: int, predicts: int = 0) -> np.ndarray:
+        """What compiled code is asked for, (JOB,) int64; it keeps neither the memory's table alive, to which it refers, nor the programs.
+
+        predicts : samples whose outputs are wanted; 0 to train.
+        """
         plan = self.plan
         return Job(
-            self.threads, self.threads, 0, 0, 0, plan.together, plan.block, programs.ctypes.data, programs.shape[1], table.ctypes.data, self.batch,
-            terms, self._rule, plan.out.shape[0], plan.sections, tuple(plan.out.view.ints()),
+            self.threads, self.threads, 0, 1, MANY, predicts > 0, plan.together, plan.block, programs.ctypes.data, programs.shape[1],
+            table.ctypes.data, predicts or self.batch, terms, self._rule, plan.out.shape[0], plan.sections, tuple(plan.out.view.ints()),
         ).ints()  # fmt: skip
 
 
@@ -223,8 +228,8 @@ def _rule_from_elsewhere(optimizer: Optimizer) -> int:
     return address(compiled_rule(type(optimizer)), RULE, types.none)
 
 
-#: what Python calls
-TRAIN, PREDICT = (Function(f"{__package__}.run", name, "entry") for name in ("train", "predict"))
+#: what Python calls, to train and to predict
+STEPS = Function(f"{__package__}.run", "steps", "entry")
 
 #: what a program's memory has besides, before a call
 NOTHING: dict[str, np.ndarray] = {"factors": np.empty(2, np.float32), "out": np.empty((0, 1), np.float32)}

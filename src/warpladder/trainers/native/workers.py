@@ -47,7 +47,7 @@ class Workers:
         """
         done = 0
         if self.parts == 1 and steps:  # which waits for nobody
-            job[J_LAST], job[J_PATIENCE], done = steps, MANY, steps
+            job[J_LAST] = done = steps
             self.everywhere(call, job)
         while done < steps:
             began = time.perf_counter()
