@@ -65,7 +65,7 @@ def test_threads_that_share_one_core_become_one_thread() -> None:
         quiet._workers._judge = lambda *_: None  # type: ignore[method-assign]
         os.sched_setaffinity(0, {min(here)})  # the threads of the pool, which are made now, are kept to it as well
         try:
-            logs = [made.run(order, 0, steps) for _ in range(10)]
+            logs = [made.run(order, 0, steps) for _ in range(20)]
         finally:
             os.sched_setaffinity(0, here)
         assert made._workers.count < 4
@@ -139,10 +139,34 @@ def test_tries_become_rare_where_cores_stay_short(monkeypatch: pytest.MonkeyPatc
 
 def test_too_little_time_is_no_evidence() -> None:
     many = Workers(2)
+    many._apart = True
     many._judge(1e-4, 1e-3)
     assert many.count == 2
     many._judge(1e-4, 1e-3)
     assert many.count == 1
+    many.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads can be kept to one core on Linux only")
+def test_threads_that_the_system_leaves_on_one_processor_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nobody is kept anywhere afterwards, nor before the clocks say that threads wait."""
+    here = os.sched_getaffinity(0)
+    many, machine = Workers(2), Machine(1, monkeypatch)
+    places: list[set[int]] = []
+
+    def call(worker: int, at: int) -> None:
+        mine = os.sched_getaffinity(0)
+        places.append(mine)
+        machine.free = 1 if mine == here else 2
+        machine(worker, at)
+
+    for _ in range(20):
+        many.train(call, machine.job, machine.sync, 10)
+    assert many.count == 2 and os.sched_getaffinity(0) == here
+    if len(here) > 1:
+        assert places[0] == here
+        one, other = places[-2:]
+        assert len(one) == len(other) == 1 and one != other
     many.close()
 
 

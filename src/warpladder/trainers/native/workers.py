@@ -9,13 +9,17 @@ that is much, fewer threads do the parts, some of them one after the other. A st
     parts        0  1  2  3            0  1  2  3            0  1  2  3
     threads      a  b  c  d            a  a  b  b            a  a  a  a
                  cores for all         for half              for one
+
+Before fewer are tried, each gets a processor of its own while it runs: a system may leave two threads on one processor though others are idle.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 
@@ -23,7 +27,7 @@ from .program import J_FIRST, J_LAST, J_PATIENCE, J_WORKERS, RAN, SLEPT, SPAN, S
 
 ENOUGH = 2e-3  # seconds on cores, or waiting for one, that a judgement rests on
 SHARE = 0.75  # of the time that threads want a core they must get one: two threads that share a core with a third get two thirds
-FEW, MANY = 4, 4096  # waits that end in sleep until it is looked why: at first, and where cores were never short
+FEW, MANY = 2, 4096  # waits that end in sleep until it is looked why: at first, and where cores were never short
 SOON, LATE = 0.05, 5.0  # seconds until more threads are tried again: at first, and at most, where cores stay short
 
 
@@ -37,6 +41,8 @@ class Workers:
         self._pause = SOON
         self._next = 0.0  # when more threads are tried, by `time.perf_counter`
         self._tries = False  # whether more threads than before are just being tried
+        self._apart = False  # whether each thread is kept on a processor of its own while it runs
+        self._turn = os.getpid()  # which processors these are: others for other processes, and every time
         self._step = 0.0  # seconds of a step, lately
         self._ran = self._waited = 0.0  # seconds on cores and waiting for one, since the last judgement
 
@@ -65,6 +71,8 @@ class Workers:
         """Call a compiled function on each of the threads that do the work at present."""
         at = job.ctypes.data
         job[J_WORKERS] = self.count if self._pool else 1
+        if self._apart:
+            call = _kept_apart(call, self.count, self._turn)
         others = [self._pool.submit(call, worker, at) for worker in range(1, self.count)] if self._pool else []
         call(0, at)
         for other in others:
@@ -83,6 +91,7 @@ class Workers:
             self._tries = True
             self.count = min(self.parts, 2 * self.count)
             self._patience = FEW
+            self._keep_apart()
             return left
         return max(1, min(left, int((self._next - now) / self._step)))
 
@@ -94,7 +103,11 @@ class Workers:
             return
         got = self._ran / (self._ran + self._waited)
         self._ran = self._waited = 0.0
+        if not got >= SHARE and not self._apart and self._keep_apart():
+            self._patience = FEW
+            return
         if not got >= SHARE:
+            self._apart = False
             self.count = max(1, int(self.count * got))
             self._next = time.perf_counter() + self._pause
             self._pause = min(2 * self._pause, LATE)
@@ -105,3 +118,26 @@ class Workers:
                 self._next = time.perf_counter() + SOON
             self._patience = min(2 * self._patience, MANY)
         self._tries = False
+
+    def _keep_apart(self) -> bool:
+        """Keep each thread on a processor of its own from now on, where the system has that; whether it has."""
+        self._apart = hasattr(os, "sched_setaffinity") and self.count > 1
+        self._turn += self.count
+        return self._apart
+
+
+def _kept_apart(call: Callable[[int, int], None], count: int, turn: int) -> Callable[[int, int], None]:
+    """The same call, during which its thread, one of `count`, stays on one of the processors that it may use, as far from the others as can be."""
+
+    def kept(worker: int, at: int) -> None:
+        here = os.sched_getaffinity(0)
+        places = sorted(here)
+        with suppress(OSError):  # a processor that was taken from this process meanwhile
+            os.sched_setaffinity(0, {places[(turn + worker * max(1, len(places) // count)) % len(places)]})
+        try:
+            call(worker, at)
+        finally:
+            with suppress(OSError):
+                os.sched_setaffinity(0, here)
+
+    return kept
