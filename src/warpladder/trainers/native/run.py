@@ -89,12 +89,16 @@ def steps(worker, at):  # type: ignore[no-untyped-def]
     A program has a row an instruction, beginning with its operation's address; operations write the block's size to it.
     Where threads had to wait for each other too often the steps end early, and `sync[STOPPED]` says before which one.
     """
-    began, had = wall_clock(), own_clock()
     job, program, memory, settings = _opened(worker, at)
     parts, workers, together, block = job[J_PARTS], job[J_WORKERS], job[J_TOGETHER] != 0, job[J_BLOCK]
     predicts, batch, terms = job[J_PREDICTS] != 0, job[J_BATCH], job[J_TERMS]
     total = int64s(memory, INDICES, 0).shape[0]
     sync = int64s(memory, SYNC, 0)
+    began, had = 0, 0
+    if (
+        workers > 1
+    ):  # who is alone waits for nobody; and where cores are short, Linux takes the core from a thread that asks what it had of it
+        began, had = wall_clock(), own_clock()
     mine, end = share(parts, worker, workers)
     for i in range(job[J_FIRST], job[J_LAST]):
         begin = i * batch
@@ -137,6 +141,7 @@ def steps(worker, at):  # type: ignore[no-untyped-def]
         barrier(sync, workers)
         if atomic_load(sync, STOPPED) == i + 1:
             break
-    atomic_add(sync, SPAN, wall_clock() - began)
-    atomic_add(sync, RAN, own_clock() - had)
+    if workers > 1:
+        atomic_add(sync, SPAN, wall_clock() - began)
+        atomic_add(sync, RAN, own_clock() - had)
     return 0
