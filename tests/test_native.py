@@ -20,14 +20,15 @@ from numba import njit
 from strategies import ZOO, Case, case
 from warpladder import data, nets, params, train
 from warpladder.config import TrainConfig
-from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Upsample2d
+from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Upsample2d
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.tolerance import bound
 from warpladder.trainers.base import State, StepLog
 from warpladder.trainers.native.layout import Layout
 from warpladder.trainers.native.pages import Pages, room
 from warpladder.trainers.native.plan import BY_LOOP, IN_REGISTERS, Plan, fuse
-from warpladder.trainers.native.sync import ARRIVED, GENERATION, SLEEPERS, SPINS, atomic_add, atomic_load, barrier
+from warpladder.trainers.native.program import ARRIVED, GENERATION, SLEEPERS
+from warpladder.trainers.native.sync import SPINS, atomic_add, atomic_load, barrier
 from warpladder.trainers.native.trainer import NativeTrainer
 from warpladder.verify import verify
 
@@ -198,6 +199,29 @@ def test_many_classes() -> None:
     assert abs(loss[0] - math.log(2000)) <= 1e-6
 
 
+@pytest.mark.parametrize(
+    ("shape", "layers"),
+    [
+        # lines of pixels with a border between them, longer than a vector and no whole number of them; 20 channels, of which a square takes 16
+        ((1, 22, 22), (Conv2d(out_channels=16, kernel_size=3), ReLU(), Conv2d(out_channels=20, kernel_size=3), ReLU())),
+        # windows of four pixels that overlap, and such that do not and leave a row and a column over
+        (
+            (3, 17, 17),
+            (Conv2d(out_channels=33, kernel_size=3), MaxPool2d(2, stride=1), Conv2d(out_channels=16, kernel_size=2), ReLU(), MaxPool2d(2)),
+        ),
+    ],
+    ids=["squares", "windows"],
+)
+def test_pixels_are_turned_and_pooled_in_whole_vectors_and_what_is_left(shape: tuple[int, ...], layers: tuple[Layer, ...]) -> None:
+    net = Net("ends", shape, (*layers, Flatten(), Linear(out_features=10)), CrossEntropyLoss())
+
+    def build(net: Net, config: TrainConfig, state: State) -> NativeTrainer:
+        return NativeTrainer(net, config, state, 3)
+
+    verdict = verify(build, net, SETTINGS.but(batch_size=5), bitwise=True)
+    assert verdict.passed, verdict.reason
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_panels_in_pairs_and_a_last_one_alone(threads: int) -> None:
     """Where a tile takes two panels of sixteen channels, an odd number of them leaves one: three, one and five, in either kind of layer and both shares of work."""
@@ -289,7 +313,7 @@ from warpladder.trainers.native.machinecode import Function, is_kept
 run = train(nets.softmax((1, 8, 8)), data.load("digits"), TrainConfig(epochs=1), rung="native:threads=2")
 names = ["gather_rows", "convolve", "weight_gradient", "cross_entropy", "bias_gradient", "sgd"]
 functions = [Function("warpladder.trainers.native.operations", name, "operation") for name in names]
-functions += [Function("warpladder.trainers.native.run", name, "entry") for name in ("train", "predict")]
+functions += [Function("warpladder.trainers.native.run", "steps", "entry")]
 print([function.name for function in functions if not is_kept(function)], run.history[0].train_loss, len(compiled))
 """
 

@@ -338,6 +338,9 @@ def test_nets_with_other_products_are_refused_in_a_line() -> None:
     assert PLAIN.unsupported(pooled, TrainConfig()) is None
     multiplying = {segment.__name__ for nodes, segment in TABLE.segments.items() if {Conv2d, Linear} & {*nodes}}
     assert multiplying == {"TensorLinear", "TensorConv2d", "SmallHead"}, "nothing falls back in silence"
+    half = find("tensor", precision="fp16")
+    assert half.unsupported(nets.cnn(), TrainConfig()) == "layer 0 is Conv2d, which it multiplies in fp32, tf32 or bf16, not in fp16"
+    assert half.unsupported(nets.mlp(), TrainConfig()) == find("tensor").unsupported(nets.mlp(), TrainConfig())
     drawn = case(nets.cnn((1, 8, 8)), TrainConfig(batch_size=2), seed=1, samples=2)
     device: Any = EmulatedDevice()
     with (

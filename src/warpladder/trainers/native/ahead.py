@@ -16,7 +16,7 @@ PROCESSES = 3  # that help, at most: each takes a second to start, and 200 MB
 WORTH_IT = 4  # functions to compile, before another process is started for them
 
 #: What takes longest to compile: begun first, so that nobody waits for it alone in the end.
-LONGEST = ("weight_gradient", "convolve", "pool_gradient", "enter_thin_forward", "train", "gather", "pool", "gather_rows", "sgd")
+LONGEST = ("steps", "weight_gradient", "convolve", "pool_gradient", "enter_thin_forward", "gather", "pool", "gather_rows", "sgd")
 
 
 def ahead(functions: Iterable[Function]) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from .inner import inner
+from .lines import add_up, turned
 from .simd import make_tile
 from .tiles import ADD, BIAS, BLOCK, CHUNK, KINDS, LONE_ROWS, MASK, RELU, ROWS, STEP, STORE, ZERO
 from .vectors import LANES, TOGETHER, VECTORS, WIDTH
@@ -152,16 +153,17 @@ def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, 
 @inner
 def bias_gradient(slopes, dy, samples, target, b_at, add, first, last):  # type: ignore[no-untyped-def]
     """db[first:last] = sum over pixels of dy, channel by channel."""
-    db = target[b_at + first : b_at + last]
+    whole = first + (last - first) // LANES * LANES
     if not add:
-        db[:] = 0
+        target[b_at + first : b_at + last] = np.float32(0)
     for sample in range(samples):
         for row in range(dy[HEIGHT]):
-            for column in range(dy[WIDTH_]):
-                start = dy[OFFSET] + sample * dy[SAMPLE] + row * dy[ROW] + column * dy[PIXEL]
-                pixel = slopes[start + first : start + last]
-                for channel in range(last - first):
-                    db[channel] += pixel[channel]
+            start = dy[OFFSET] + sample * dy[SAMPLE] + row * dy[ROW]
+            for channel in range(first, whole, LANES):
+                add_up(slopes, start + channel, dy[PIXEL], dy[WIDTH_], target, b_at + channel)
+            for channel in range(whole, last):
+                for column in range(dy[WIDTH_]):
+                    target[b_at + channel] += slopes[start + column * dy[PIXEL] + channel]
 
 
 @inner
@@ -176,8 +178,8 @@ def transpose(weights, w_at, kernel, inputs, outputs, target, t_at, block_range)
     for block in range(block_range[0], block_range[1]):
         rest, ci = divmod(block, columns)
         co, tap = divmod(rest, taps)
-        source = weights[w_at + ((co * taps + tap) * inputs + ci * WIDTH) * WIDTH :][: WIDTH * WIDTH]
-        out = target[t_at + ((ci * taps + taps - 1 - tap) * outputs + co * WIDTH) * WIDTH :][: WIDTH * WIDTH]
-        for i in range(WIDTH):
-            for o in range(WIDTH):
-                out[o * WIDTH + i] = source[i * WIDTH + o]
+        source = w_at + ((co * taps + tap) * inputs + ci * WIDTH) * WIDTH
+        out = t_at + ((ci * taps + taps - 1 - tap) * outputs + co * WIDTH) * WIDTH
+        for i in range(0, WIDTH, LANES):
+            for o in range(0, WIDTH, LANES):
+                turned(weights, source + i * WIDTH + o, WIDTH, target, out + o * WIDTH + i, WIDTH)

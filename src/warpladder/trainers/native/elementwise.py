@@ -7,9 +7,11 @@ from numba import types
 
 from .emit import I64, intrinsic, pointers
 from .inner import inner
-from .simd import largest, prefetch, to_winner
+from .lines import turned
+from .simd import prefetch
 from .vectors import LANES
 from .views import CHANNELS, HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
+from .windows import largest, largest_of_four, to_one_of_four, to_winner
 
 AHEAD = 4  # samples between asking for one and reading it
 
@@ -125,8 +127,12 @@ def pool(source, x, target, y, winners, winners_at, size, stride, first, last): 
                 out = place(y, sample, row, column)
                 at = winners_at + ((sample * area) + row * y[WIDTH_] + column) * channels
                 start = place(x, sample, row * stride, column * stride)
-                for channel in range(0, whole, LANES):
-                    largest(source, start + channel, x[ROW], x[PIXEL], size, target, out + channel, winners, at + channel)
+                if size == 2:
+                    for channel in range(0, whole, LANES):
+                        largest_of_four(source, start + channel, x[ROW], x[PIXEL], target, out + channel, winners, at + channel)
+                else:
+                    for channel in range(0, whole, LANES):
+                        largest(source, start + channel, x[ROW], x[PIXEL], size, target, out + channel, winners, at + channel)
                 for channel in range(whole, channels):  # only of images that enter the net: no gradient asks for their winners
                     best = source[start + channel]
                     for tap in range(1, size * size):
@@ -156,6 +162,13 @@ def pool_gradient(slopes, dy, winners, winners_at, size, stride, gates, gate, ma
             for column in range(dy[WIDTH_]):
                 slope, value = place(dy, sample, row, column), place(gate, sample, row, column)
                 at = winners_at + ((sample * area) + row * dy[WIDTH_] + column) * channels
+                if apart and size == 2:
+                    out = place(dx, sample, 2 * row, 2 * column)
+                    for channel in range(0, channels, LANES):
+                        to_one_of_four(
+                            slopes, slope + channel, winners, at + channel, gates, value + channel, floor, target, out + channel, dx[ROW], dx[PIXEL]
+                        )  # fmt: skip
+                    continue
                 for tap in range(size * size):
                     out = place(dx, sample, row * stride + tap // size, column * stride + tap % size)
                     for channel in range(0, channels, LANES):
@@ -196,37 +209,52 @@ def upsample_gradient(slopes, dy, target, dx, scale, first, last):  # type: igno
 def flatten(source, x, target, y, channels, first, last):  # type: ignore[no-untyped-def]
     """(row, column, channel) images to rows in PyTorch's order (channel, row, column)."""
     area = x[HEIGHT] * x[WIDTH_]
+    height, width = _lines(x)
+    whole, squares = channels // LANES * LANES, width // LANES * LANES
     for sample in range(first, last):
         out = place(y, sample, 0, 0)
-        for row in range(x[HEIGHT]):
-            for column in range(x[WIDTH_]):
-                start = place(x, sample, row, column)
-                at = out + row * x[WIDTH_] + column
-                for channel in range(channels):
-                    target[at + channel * area] = source[start + channel]
+        for row in range(height):
+            start, at = place(x, sample, row, 0), out + row * width
+            for channel in range(0, whole, LANES):
+                for column in range(0, squares, LANES):
+                    turned(source, start + column * x[PIXEL] + channel, x[PIXEL], target, at + column + channel * area, area)
+            for column in range(width):
+                for channel in range(whole if column < squares else 0, channels):
+                    target[at + column + channel * area] = source[start + column * x[PIXEL] + channel]
 
 
 @inner
 def unflatten(source, x, target, y, channels, first, last):  # type: ignore[no-untyped-def]
     """The way back: rows x in PyTorch's order to images y."""
     area = y[HEIGHT] * y[WIDTH_]
+    height, width = _lines(y)
+    whole, squares = channels // LANES * LANES, width // LANES * LANES
     for sample in range(first, last):
         start = place(x, sample, 0, 0)
-        for row in range(y[HEIGHT]):
-            for column in range(y[WIDTH_]):
-                out = place(y, sample, row, column)
-                at = start + row * y[WIDTH_] + column
-                for channel in range(channels):
-                    target[out + channel] = source[at + channel * area]
+        for row in range(height):
+            out, at = place(y, sample, row, 0), start + row * width
+            for channel in range(0, whole, LANES):
+                for column in range(0, squares, LANES):
+                    turned(source, at + column + channel * area, area, target, out + column * y[PIXEL] + channel, y[PIXEL])
+            for column in range(width):
+                for channel in range(whole if column < squares else 0, channels):
+                    target[out + column * y[PIXEL] + channel] = source[at + column + channel * area]
 
 
 @inner
-def read_out(source, x, channels, out, first, last):  # type: ignore[no-untyped-def]
-    """(row, column, channel) images to rows of `out` (samples, features) in PyTorch's order."""
+def _lines(x):  # type: ignore[no-untyped-def]
+    """Lines of evenly spaced pixels of an image, and pixels of a line: its rows, or all of it as one where nothing stands between them."""
+    dense = x[ROW] == x[WIDTH_] * x[PIXEL]
+    return (1, x[HEIGHT] * x[WIDTH_]) if dense else (x[HEIGHT], x[WIDTH_])
+
+
+@inner
+def read_out(source, x, channels, out, at, first, last):  # type: ignore[no-untyped-def]
+    """(row, column, channel) images from `first` to before `last` to rows of `out` (samples, features) in PyTorch's order, image 0 to row `at`."""
     area = x[HEIGHT] * x[WIDTH_]
     for sample in range(first, last):
         for row in range(x[HEIGHT]):
             for column in range(x[WIDTH_]):
                 start = place(x, sample, row, column)
                 for channel in range(channels):
-                    out[sample, channel * area + row * x[WIDTH_] + column] = source[start + channel]
+                    out[at + sample, channel * area + row * x[WIDTH_] + column] = source[start + channel]

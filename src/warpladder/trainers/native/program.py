@@ -30,8 +30,8 @@ class Call(NamedTuple):
     """What an instruction is asked to do: a block of n samples, or this thread's part of it."""
 
     slot: int  # row of the shared buffers
-    thread: int
-    part: int  # this thread does the part-th of `parts` parts
+    thread: int  # row of what each part has for itself: offset tables, scratch
+    part: int  # this is the part-th of `parts` parts
     parts: int
     first: int  # the block's first sample, by its place in `Memory.indices`
     n: int
@@ -54,8 +54,13 @@ class Sections(NamedTuple):
 class Job(NamedTuple):
     """What Python asks the compiled loop (run.py) for: whole numbers, one after the other."""
 
-    threads: int
-    together: int  # whether every instruction is divided among the threads; otherwise each trains its own share of the batch
+    parts: int  # into which the work is divided: what a step's bits depend on
+    workers: int  # threads that do the parts, at most one for each
+    first: int  # step, of those in `Memory.numbers`
+    last: int  # the step behind the last
+    patience: int  # waits that may end in sleep, before the range of steps is left early
+    predicts: int  # whether `Memory.out` is wanted, and nothing trained
+    together: int  # whether every instruction is divided into the parts; otherwise each part is a share of the batch
     block: int  # samples that go through the layers at once
     programs: int  # address of the table, which is there once for each thread
     length: int  # whole numbers in one thread's table
@@ -73,11 +78,21 @@ class Job(NamedTuple):
 
 
 # a job's entries, for compiled code
-(J_THREADS, J_TOGETHER, J_BLOCK, J_PROGRAMS, J_LENGTH, J_MEMORY, J_BATCH, J_TERMS, J_RULE, J_CHANNELS, J_SECTIONS) = range(
-    len(Job._fields) - 1
-)
+(J_PARTS, J_WORKERS, J_FIRST, J_LAST, J_PATIENCE, J_PREDICTS, J_TOGETHER, J_BLOCK, J_PROGRAMS, J_LENGTH, J_MEMORY, J_BATCH, J_TERMS, J_RULE,
+ J_CHANNELS, J_SECTIONS) = range(len(Job._fields) - 1)  # fmt: skip
 J_VIEW = J_SECTIONS + 2 * len(Sections._fields)
 JOB = J_VIEW + FIELDS
+
+# entries of `Memory.sync`, for compiled code and for who reads what it counted
+ARRIVED, SLEEPERS, IMPATIENCE = 0, 1, 2  # threads here and asleep; spins that the next to wait leaves out
+WAITS, STOPPED = 3, 4  # waits that ended in sleep; steps done, where a range of steps was left early
+SPAN, RAN, SLEPT = (
+    5,
+    6,
+    7,
+)  # nanoseconds of all threads together: from first step to last; of these on a core; and asleep until somebody woke them
+GENERATION = 8  # barriers so far, a cache line away from the others: those who wait read it all the time
+WOKEN = 15  # when a barrier last woke those asleep
 
 #: What takes the place of a loss in steps that report none.
 WITHOUT_LOSS = {"cross_entropy": "cross_entropy_gradient", "squared_error": "squared_error_gradient"}

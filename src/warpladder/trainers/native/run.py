@@ -1,9 +1,12 @@
 """Steps of training and batches of prediction, run by every thread at once.
 
-Threads divide the work in one of two ways, which the plan chooses. *Apart*: each trains its own
+The work is divided into parts in one of two ways, which the plan chooses. *Apart*: each part trains its own
 share of the batch block by block, through all layers, without waiting; their gradients meet once
 a step. *Together*: every instruction is divided and followed by a barrier, which suits weights
-too large to keep a gradient a thread.
+too large to keep a gradient a part.
+
+There are as many parts as the trainer has threads, and a step's bits depend on nothing else: where cores are short fewer threads do the
+parts, some of them one after the other (workers.py).
 """
 
 from __future__ import annotations
@@ -19,106 +22,126 @@ from .program import (
     J_BATCH,
     J_BLOCK,
     J_CHANNELS,
+    J_FIRST,
+    J_LAST,
     J_LENGTH,
     J_MEMORY,
+    J_PARTS,
+    J_PATIENCE,
+    J_PREDICTS,
     J_PROGRAMS,
     J_RULE,
     J_SECTIONS,
     J_TERMS,
-    J_THREADS,
     J_TOGETHER,
     J_VIEW,
+    J_WORKERS,
     JOB,
     OPERANDS,
+    RAN,
+    SPAN,
+    STOPPED,
+    WAITS,
     Call,
     Settings,
 )
 from .sharing import share
-from .sync import barrier
+from .sync import atomic_add, atomic_load, atomic_store, barrier, own_clock, wall_clock
 from .views import FIELDS
 
 PREPARE, FORWARD, BACKWARD, COLLECT, UPDATE = range(5)  # sections, in their order
 
 
 @shared
-def run(program, job, first, last, memory, call):  # type: ignore[no-untyped-def]
-    """Run the rows of the sections from `first` to `last`; with several parts, wait for each other after each. Returns this part's loss and right answers."""
-    loss, correct = 0.0, 0.0
+def run(program, job, first, last, memory, call, end, workers):  # type: ignore[no-untyped-def]
+    """Run the rows of the sections from `first` to `last` for the parts from `call.part` to before `end`; `workers` threads wait for each other after each row.
+
+    Loss and right answers are added to those of the call's step, part by part.
+    """
     sync = int64s(memory, SYNC, 0)
     for i in range(job[J_SECTIONS + 2 * first], job[J_SECTIONS + 2 * last + 1]):
         row = cut(program, i * OPERANDS, OPERANDS)
-        more, right = call_at(row[0], cut(row, 1, OPERANDS - 1), memory, call)
-        loss += more
-        correct += right
-        barrier(sync, call.parts)
-    return loss, correct
+        for part in range(call.part, end):
+            thread = call.thread + part - call.part
+            own = Call(call.slot, thread, part, call.parts, call.first, call.n, call.add, call.step, call.inverse, call.settings)
+            loss, correct = call_at(row[0], cut(row, 1, OPERANDS - 1), memory, own)
+            if loss != 0 or correct != 0:
+                doubles(memory, LOSS, thread)[call.step] += loss
+                int64s(memory, CORRECT, thread)[call.step] += int(correct)
+        barrier(sync, workers)
 
 
 @inner
-def _opened(thread, at):  # type: ignore[no-untyped-def]
+def _opened(worker, at):  # type: ignore[no-untyped-def]
     """A `Job` from its address: its numbers, this thread's program, the table of the memory, and the settings."""
     job = numbers_at(at, JOB)
-    program = numbers_at(job[J_PROGRAMS] + 8 * thread * job[J_LENGTH], job[J_LENGTH])
+    program = numbers_at(job[J_PROGRAMS] + 8 * worker * job[J_LENGTH], job[J_LENGTH])
     memory = numbers_at(job[J_MEMORY], 3 * (OUT + 1))
     factors = floats(memory, FACTORS, 0)
     return job, program, memory, Settings(factors[0], factors[1], job[J_RULE])
 
 
-def train(thread, at):  # type: ignore[no-untyped-def]
-    """Train every batch of `Memory.indices`, the samples of consecutive steps; every thread calls this with its number and the address of a `Job`.
+def steps(worker, at):  # type: ignore[no-untyped-def]
+    """Train the steps of a `Job` on batches of `Memory.indices`; every thread calls this with its number and the job's address.
+
+    Or `Memory.out` = the net's output for these samples, in PyTorch's order, where the job predicts: a step of one batch that ends behind the last layer.
 
     A program has a row an instruction, beginning with its operation's address; operations write the block's size to it.
+    Where threads had to wait for each other too often the steps end early, and `sync[STOPPED]` says before which one.
     """
-    job, program, memory, settings = _opened(thread, at)
-    threads, together, block, batch, terms = job[J_THREADS], job[J_TOGETHER] != 0, job[J_BLOCK], job[J_BATCH], job[J_TERMS]
+    job, program, memory, settings = _opened(worker, at)
+    parts, workers, together, block = job[J_PARTS], job[J_WORKERS], job[J_TOGETHER] != 0, job[J_BLOCK]
+    predicts, batch, terms = job[J_PREDICTS] != 0, job[J_BATCH], job[J_TERMS]
     total = int64s(memory, INDICES, 0).shape[0]
-    steps = (total + batch - 1) // batch
-    sync, losses, corrects = int64s(memory, SYNC, 0), doubles(memory, LOSS, thread), int64s(memory, CORRECT, thread)
-    for i in range(steps):
+    sync = int64s(memory, SYNC, 0)
+    began, had = 0, 0
+    if (
+        workers > 1
+    ):  # who is alone waits for nobody; and where cores are short, Linux takes the core from a thread that asks what it had of it
+        began, had = wall_clock(), own_clock()
+    mine, end = share(parts, worker, workers)
+    for i in range(job[J_FIRST], job[J_LAST]):
         begin = i * batch
         size = min(batch, total - begin)
         inverse = np.float32(1.0 / (size * terms))
-        run(program, job, PREPARE, PREPARE, memory, Call(0, thread, thread, threads, begin, 0, 0, i, inverse, settings))
-        if together:
-            slot, part, parts, first, last, shares = 0, thread, threads, 0, size, 1
-        else:
-            slot, part, parts, shares = thread, 0, 1, min(threads, size)
-            first, last = share(size, thread, threads)
-        loss, correct = 0.0, 0.0
-        for start in range(first, last, block):
-            n = min(block, last - start)
-            call = Call(slot, thread, part, parts, begin + start, n, 0 if start == first else 1, i, inverse, settings)
-            more, right = run(program, job, FORWARD, BACKWARD, memory, call)
-            loss += more
-            correct += right
-        if last > first:
-            run(program, job, COLLECT, COLLECT, memory, Call(slot, thread, part, parts, begin, 0, 0, i, inverse, settings))
-        losses[i] = loss / terms
-        corrects[i] = int(correct)
-        barrier(sync, threads)
-        run(program, job, UPDATE, UPDATE, memory, Call(0, thread, thread, threads, begin, 0, shares, i, inverse, settings))
-        barrier(sync, threads)
-    return 0
-
-
-def predict(thread, at):  # type: ignore[no-untyped-def]
-    """`Memory.out` = the net's output for the samples in `Memory.indices`, in PyTorch's order; nothing is trained."""
-    job, program, memory, settings = _opened(thread, at)
-    threads, together, block = job[J_THREADS], job[J_TOGETHER] != 0, job[J_BLOCK]
-    out = floats_2d(memory, OUT)
-    total = out.shape[0]
-    nothing = np.float32(0)
-    sync = int64s(memory, SYNC, 0)
-    run(program, job, PREPARE, PREPARE, memory, Call(0, thread, thread, threads, 0, 0, 0, 0, nothing, settings))
-    if together:
-        slot, part, parts, first, last = 0, thread, threads, 0, total
-    else:
-        slot, part, parts = thread, 0, 1
-        first, last = share(total, thread, threads)
-    for start in range(first, last, block):
-        n = min(block, last - start)
-        run(program, job, FORWARD, FORWARD, memory, Call(slot, thread, part, parts, start, n, 0, 0, nothing, settings))
-        lo, hi = share(n, part, parts)
-        read_out(floats(memory, ACTIVATIONS, slot), cut(job, J_VIEW, FIELDS), job[J_CHANNELS], out[start : start + n], lo, hi)
-        barrier(sync, parts)
+        run(program, job, PREPARE, PREPARE, memory, Call(0, mine, mine, parts, begin, 0, 0, i, inverse, settings), end, workers)
+        # together: once, for all samples and this thread's parts of every instruction; apart: for each part, which is a share of the samples
+        for slot in range(0 if together else mine, 1 if together else end):
+            thread, part, among, behind, waiting = (mine, mine, parts, end, workers) if together else (slot, 0, 1, 1, 1)
+            first, last = (0, size) if together else share(size, slot, parts)
+            for start in range(first, last, block):
+                n = min(block, last - start)
+                call = Call(slot, thread, part, among, begin + start, n, 0 if start == first else 1, i, inverse, settings)
+                run(program, job, FORWARD, FORWARD if predicts else BACKWARD, memory, call, behind, waiting)
+                if predicts:
+                    lo, hi = share(n, worker, workers) if together else (0, n)
+                    out = floats_2d(memory, OUT)
+                    read_out(floats(memory, ACTIVATIONS, slot), cut(job, J_VIEW, FIELDS), job[J_CHANNELS], out, start, lo, hi)
+                    barrier(sync, waiting)
+            if last > first and not predicts:
+                run(
+                    program,
+                    job,
+                    COLLECT,
+                    COLLECT,
+                    memory,
+                    Call(slot, thread, part, among, begin, 0, 0, i, inverse, settings),
+                    behind,
+                    waiting,
+                )
+        if predicts:
+            break
+        for part in range(mine, end):
+            doubles(memory, LOSS, part)[i] /= terms
+        barrier(sync, workers)
+        shares = 1 if together else min(parts, size)
+        run(program, job, UPDATE, UPDATE, memory, Call(0, mine, mine, parts, begin, 0, shares, i, inverse, settings), end, workers)
+        if worker == 0 and atomic_load(sync, WAITS) >= job[J_PATIENCE]:
+            atomic_store(sync, STOPPED, i + 1)
+        barrier(sync, workers)
+        if atomic_load(sync, STOPPED) == i + 1:
+            break
+    if workers > 1:
+        atomic_add(sync, SPAN, wall_clock() - began)
+        atomic_add(sync, RAN, own_clock() - had)
     return 0

@@ -230,53 +230,6 @@ def maximum_of(typing, source, at, count):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def largest(typing, source, start, row_step, column_step, size, best, best_at, winners, winners_at):  # type: ignore[no-untyped-def]
-    """The largest of size x size pixels, for LANES neighbouring channels, and which pixel it is: the first among equals, or the first NaN."""
-    i64 = types.int64
-    signature = types.void(source, i64, i64, i64, i64, best, i64, winners, i64)
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        source, start, row_step, column_step, size, best, best_at, winners, winners_at = pointers(context, builder, signature, values)
-        nobody = ir.Constant(INTEGERS, [0] * LANES)
-        row, carried, close_rows = counted(builder, size, [load(builder, source, start), nobody])
-        line = builder.add(start, builder.mul(row, row_step))
-        column, (old, winner), close_columns = counted(builder, size, carried)
-        new = load(builder, source, builder.add(line, builder.mul(column, column_step)))
-        number = builder.trunc(builder.add(builder.mul(row, size), column), ir.IntType(32))
-        # "unordered or greater", except that a NaN once kept is not replaced
-        larger = builder.and_(builder.fcmp_unordered(">", new, old), builder.fcmp_ordered("ord", old, old))
-        close_columns([builder.select(larger, new, old), builder.select(larger, splat(builder, number), winner)])
-        close_rows([old, winner])
-        value, winner = carried
-        store(builder, best, best_at, value)
-        builder.store(winner, builder.bitcast(builder.gep(winners, [winners_at]), INTEGERS.as_pointer()), align=4)
-        return context.get_dummy_value()
-
-    return signature, emit
-
-
-@intrinsic
-def to_winner(typing, slopes, slopes_at, winners, winners_at, number, gates, gates_at, floor, target, target_at, add):  # type: ignore[no-untyped-def]
-    """target = add * target + (slopes where winners is number and gates is above floor, else 0), for LANES neighbours; add is 0 or 1."""
-    i64 = types.int64
-    signature = types.void(slopes, i64, winners, i64, types.int32, gates, i64, types.float32, target, i64, types.boolean)
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        (slopes, slopes_at, winners, winners_at, number, gates, gates_at, floor, target, target_at, add) = pointers(
-            context, builder, signature, values
-        )
-        which = builder.load(builder.bitcast(builder.gep(winners, [winners_at]), INTEGERS.as_pointer()), align=4)
-        won = builder.icmp_signed("==", which, splat(builder, number))
-        passes = builder.fcmp_ordered(">", load(builder, gates, gates_at), splat(builder, floor))
-        given = builder.select(builder.and_(won, passes), load(builder, slopes, slopes_at), zeros())
-        before = builder.select(add, load(builder, target, target_at), zeros())
-        store(builder, target, target_at, builder.fadd(before, given))
-        return context.get_dummy_value()
-
-    return signature, emit
-
-
-@intrinsic
 def prefetch(typing, array, row, at):  # type: ignore[no-untyped-def]
     """Ask for the cache line at array[row, at] of a 2-D array, without waiting for it."""
     signature = types.void(array, types.int64, types.int64)

@@ -1,13 +1,15 @@
-"""What threads inside compiled code need to wait for each other: atomics, and a barrier that spins, and then sleeps.
+"""What threads inside compiled code need to wait for each other: atomics, clocks, and a barrier that spins, and then sleeps.
 
 A barrier of the operating system costs several microseconds, a step of a small net a few
 dozen: so threads spin. One that waits for longer than any share of a step takes waits for a thread that has no
 core, and keeps it from one by spinning: where more threads want to run than there are cores, all would wait for those that spin. So it sleeps.
+How long threads had to wait for a core is added up, so that fewer of them run where cores are short (workers.py).
 """
 
 from __future__ import annotations
 
 import platform
+import time
 
 from llvmlite import ir
 from numba import types
@@ -15,14 +17,13 @@ from numba.core import cgutils
 
 from .emit import I64, intrinsic
 from .inner import shared
+from .program import ARRIVED, GENERATION, IMPATIENCE, SLEEPERS, SLEPT, WAITS, WOKEN
 
 SPINS = 4000  # about 100 us of waiting before a thread sleeps
 LEAST = 250  # and so few at last, where spinning is for nothing: they halve with every wait that ends in sleep, and grow again with others
 NAP = 1_000_000  # nanoseconds of one sleep, at most
 
-# entries of `sync`
-ARRIVED, SLEEPERS, IMPATIENCE = 0, 1, 2  # threads here and asleep; spins that the next to wait leaves out
-GENERATION = 8  # barriers so far, a cache line away from the others: those who wait read it all the time
+WALL, ON_CORE = "CLOCK_MONOTONIC", "CLOCK_THREAD_CPUTIME_ID"  # clocks: of the machine, and of the time that this thread has had a core
 
 FUTEX = {"x86_64": 202, "amd64": 202, "aarch64": 98, "arm64": 98}  # the system call's number, by processor
 WAIT, WAKE = 128, 129  # what it is asked for, among the threads of one process
@@ -80,6 +81,31 @@ def relax(typing):  # type: ignore[no-untyped-def]
     return types.void(), emit
 
 
+def _clock(name: str):  # type: ignore[no-untyped-def]
+    """An intrinsic: nanoseconds on the clock of this name; always 0 on Windows, which has no such function."""
+    which = getattr(time, name, None)
+
+    @intrinsic
+    def now(typing):  # type: ignore[no-untyped-def]
+        def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
+            if which is None:
+                return I64(0)
+            i32 = ir.IntType(32)
+            kind = ir.ArrayType(I64, 2)  # seconds and nanoseconds
+            place = cgutils.alloca_once(builder, kind)
+            function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(i32, [i32, kind.as_pointer()]), "clock_gettime")
+            builder.call(function, [i32(which), place])
+            seconds, rest = (builder.load(builder.gep(place, [i32(0), i32(i)])) for i in range(2))
+            return builder.add(builder.mul(seconds, I64(1_000_000_000)), rest)
+
+        return types.int64(), emit
+
+    return now
+
+
+wall_clock, own_clock = _clock(WALL), _clock(ON_CORE)
+
+
 @intrinsic
 def sleep(typing, array, index, value):  # type: ignore[no-untyped-def]
     """Sleep while array[index] (int64) is `value`, until `wake` or for a millisecond: less on systems but Linux, and not at all on Windows."""
@@ -130,6 +156,8 @@ def barrier(sync, threads):  # type: ignore[no-untyped-def]
         generation = atomic_load(sync, GENERATION)
         if atomic_add(sync, ARRIVED, 1) == threads - 1:
             atomic_store(sync, ARRIVED, 0)
+            if atomic_load(sync, SLEEPERS) > 0:
+                atomic_store(sync, WOKEN, wall_clock())
             atomic_store(sync, GENERATION, generation + 1)
             if atomic_load(sync, SLEEPERS) > 0:
                 wake(sync, GENERATION)
@@ -144,9 +172,13 @@ def barrier(sync, threads):  # type: ignore[no-untyped-def]
                     atomic_store(sync, IMPATIENCE, impatience - impatience // 8 - 1)
             else:
                 atomic_store(sync, IMPATIENCE, min(SPINS - LEAST, (SPINS + impatience) // 2))
+                began = wall_clock()
                 atomic_add(sync, SLEEPERS, 1)
                 # A waker that looks for sleepers just before this one is counted leaves it asleep: hence a nap and no long sleep, which spares
                 # every barrier the fence that would order the two.
                 while atomic_load(sync, GENERATION) == generation:
                     sleep(sync, GENERATION, generation)
                 atomic_add(sync, SLEEPERS, -1)
+                atomic_add(sync, WAITS, 1)
+                # from being woken until now it waited for a core; a waker that did not see it asleep left an older time
+                atomic_add(sync, SLEPT, max(atomic_load(sync, WOKEN) - began, 0))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ from .plan import Plan
 from .program import GATHERED, WITHOUT_LOSS, Job
 from .tiles import KINDS, UPDATED
 from .vectors import LANES, TOGETHER
+from .workers import MANY, Workers
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
@@ -43,7 +43,7 @@ class NativeTrainer(Trainer):
         self.net = net
         self.config = config
         self.threads = threads or cores()
-        self._pool = ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
+        self._workers = Workers(self.threads)
         self._spans = {"compile": 0.0}
         self._samples: dict[str, np.ndarray] | None = None
         self._scale = np.float32(1)
@@ -116,7 +116,9 @@ class NativeTrainer(Trainer):
         )
         terms = 1 if isinstance(self.net.loss, CrossEntropyLoss) else int(np.prod(self.net.out_shape))
         has_loss = self.config.has_loss(order.epoch)
-        self._everywhere(TRAIN, memory, self._programs_for(memory, has_loss), terms)
+        table = memory.table()
+        job = self._job(table, self._programs_for(memory, has_loss), terms)
+        self._workers.train(entry(STEPS), job, memory.sync, steps)
         self._step += steps
         size = np.minimum(self.batch, indices.size - np.arange(steps) * self.batch)
         if not has_loss:
@@ -131,7 +133,11 @@ class NativeTrainer(Trainer):
         out = np.empty((len(x), int(np.prod(self.net.out_shape))), np.float32)
         factors = np.array([scale, self._clip], np.float32)
         memory = self._memory._replace(**_samples(x, None), **nothing, factors=factors, out=out)
-        self._everywhere(PREDICT, memory, self._programs_for(memory, has_loss=True), 1)  # whose loss no prediction reaches
+        table = memory.table()
+        if len(x):
+            self._workers.everywhere(
+                entry(STEPS), self._job(table, self._programs_for(memory, has_loss=True), 1, len(x))
+            )  # reaches no loss
         return out.reshape(len(x), *self.net.out_shape)
 
     def state(self) -> State:
@@ -174,9 +180,7 @@ class NativeTrainer(Trainer):
         return [Path(__file__).with_name(f"{name}.py") for name in names]
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        self._workers.close()
 
     def _programs_for(self, memory: Memory, has_loss: bool) -> np.ndarray:
         """The program, once for each thread, of steps with losses or without; operations are compiled, or fetched from the cache, at the first call."""
@@ -187,7 +191,7 @@ class NativeTrainer(Trainer):
             rows = [(instead.get(does, does), operands) for does, operands in self.plan.rows]
             functions = {does: Function(f"{__package__}.operations", does, "operation") for does, _ in rows}
             rule = self._own_rule()
-            ahead([*functions.values(), TRAIN, PREDICT, *([rule] if rule else [])])
+            ahead([*functions.values(), STEPS, *([rule] if rule else [])])
             where = {does: address(function) for does, function in functions.items()}
             if self.plan.calls_loop:
                 self._rule = address(rule) if rule else _rule_from_elsewhere(self.config.optimizer)
@@ -202,18 +206,16 @@ class NativeTrainer(Trainer):
         own = self.plan.calls_loop and home.startswith(f"{optimizers.__name__}.")
         return Function(f"{home}.loops", "step", "rule") if own else None
 
-    def _everywhere(self, function: Function, memory: Memory, programs: np.ndarray, terms: int) -> None:
-        """Call a compiled function on every thread, with the thread's number first."""
-        plan, table = self.plan, memory.table()
-        job = Job(
-            self.threads, plan.together, plan.block, programs.ctypes.data, programs.shape[1], table.ctypes.data, self.batch, terms, self._rule,
-            plan.out.shape[0], plan.sections, tuple(plan.out.view.ints()),
+    def _job(self, table: np.ndarray, programs: np.ndarray, terms: int, predicts: int = 0) -> np.ndarray:
+        """What compiled code is asked for, (JOB,) int64; it keeps neither the memory's table alive, to which it refers, nor the programs.
+
+        predicts : samples whose outputs are wanted; 0 to train.
+        """
+        plan = self.plan
+        return Job(
+            self.threads, self.threads, 0, 1, MANY, predicts > 0, plan.together, plan.block, programs.ctypes.data, programs.shape[1],
+            table.ctypes.data, predicts or self.batch, terms, self._rule, plan.out.shape[0], plan.sections, tuple(plan.out.view.ints()),
         ).ints()  # fmt: skip
-        call = entry(function)
-        others = [self._pool.submit(call, thread, job.ctypes.data) for thread in range(1, self.threads)] if self._pool else []
-        call(0, job.ctypes.data)
-        for other in others:
-            other.result()
 
 
 def _rule_from_elsewhere(optimizer: Optimizer) -> int:
@@ -226,8 +228,8 @@ def _rule_from_elsewhere(optimizer: Optimizer) -> int:
     return address(compiled_rule(type(optimizer)), RULE, types.none)
 
 
-#: what Python calls
-TRAIN, PREDICT = (Function(f"{__package__}.run", name, "entry") for name in ("train", "predict"))
+#: what Python calls, to train and to predict
+STEPS = Function(f"{__package__}.run", "steps", "entry")
 
 #: what a program's memory has besides, before a call
 NOTHING: dict[str, np.ndarray] = {"factors": np.empty(2, np.float32), "out": np.empty((0, 1), np.float32)}
