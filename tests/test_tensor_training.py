@@ -8,7 +8,7 @@ import math
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,16 @@ def test_a_loss_that_is_not_finite_ends_it(script: ModuleType, folder: Path, mon
     with pytest.raises(ArithmeticError, match="tiny, graph:device=emulated, seed 0: the loss or the score is not finite"):
         script.main(["--data-dir", str(folder), "--out", str(tmp_path / "o.json"), "--device", "emulated"], (tiny(script),))
     assert not (tmp_path / "o.json").exists()
+
+
+def test_a_rung_that_cannot_run_is_told_and_nothing_passes(
+    script: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refusing = SimpleNamespace(unsupported=lambda net, config: "there is no such GPU")
+    monkeypatch.setattr(script, "contenders", lambda device: dict.fromkeys(("graph", "tensor-fp32"), refusing))
+    assert script.main(["--data-dir", str(folder), "--out", str(tmp_path / "o.json"), "--device", "emulated"], (tiny(script),)) == 1
+    said = capsys.readouterr().out
+    assert said.count("did not run: there is no such GPU") == 2 and "nothing is stored" in said and not (tmp_path / "o.json").exists()
 
 
 def test_a_file_with_something_else_is_left_alone(script: ModuleType, tmp_path: Path) -> None:

@@ -98,8 +98,8 @@ def trained(case: Case, rung: Rung, train_on: Dataset, seed: int) -> dict[str, f
 
 def differences(case: Case, runs: dict[str, dict[str, Any]], name: str) -> np.ndarray:
     """By seed, what a contender is off BASE: points of accuracy, or per cent of BASE's mean squared error."""
-    seeds = [seed for seed in runs[BASE] if seed in runs.get(name, {})]
-    base, found = (np.array([runs[each][seed]["score"] for seed in seeds]) for each in (BASE, name))
+    seeds = [seed for seed in runs.get(BASE, {}) if seed in runs.get(name, {})]
+    base, found = (np.array([runs[each][seed]["score"] for seed in seeds], float) for each in (BASE, name))
     return 100 * (found - base) / base if isinstance(case.net.loss, MSELoss) else found - base
 
 
@@ -135,7 +135,7 @@ def judged(case: Case, name: str, differing: np.ndarray) -> tuple[bool, str]:
 
 def shown(case: Case, kept: dict[str, Any]) -> bool:
     """Print a case's table; whether all marks are kept."""
-    runs, fine = kept["runs"], True
+    runs, fine = kept["runs"], BASE in kept["runs"]
     print(
         f"{case.name}: {kept['samples']:,} samples, {case.config.epochs} epochs, batch {case.config.batch_size}, {len(runs.get(BASE, {}))} seeds"
     )
@@ -294,8 +294,8 @@ def main(argv: Sequence[str] | None = None, cases: Sequence[Case] = CASES) -> in
             fine = False
             continue
         go_on(case, train_on, args.seeds or case.seeds, contenders(args.device), report, args.out, until)
-        fine &= bool(report["cases"][case.name]["runs"]) and shown(case, report["cases"][case.name])
-    print(f"stored: {args.out}")
+        fine &= shown(case, report["cases"][case.name])
+    print(f"stored: {args.out}" if args.out.exists() else "nothing was trained, and nothing is stored")
     return 0 if fine else 1
 
 

@@ -40,34 +40,6 @@ def taken(rung: Rung, net: Net) -> None:
         pytest.skip(reason)
 
 
-def proven(rung: Rung, net: Net, batch: int | None) -> None:
-    """By the bounds of the rung's precision; in coarse ones there may be no sample by which anybody could be judged, which is said."""
-    taken(rung, net)
-    verdict = verify(rung.build, net, TrainConfig(batch_size=batch, momentum=0.9), precision=rung.precision)
-    if rung.precision != "fp32" and not verdict.judged:
-        pytest.skip(verdict.reason)
-    assert verdict.passed, verdict.reason
-    assert verdict.error <= verdict.bound
-
-
-#: The five nets as large as a float64 reference can follow in seconds. In S1's net on 14 x 14 pixels the same layers stay outside of tensor cores as on 28 x 28.
-SMALL = (nets.softmax(), nets.mlp(), nets.mlp10(), nets.cnn((1, 14, 14)), nets.autoencoder((3, 4, 4)))
-
-
-@rungs
-@pytest.mark.parametrize("batch", [1, 7, 64, 256])
-@pytest.mark.parametrize("net", SMALL, ids=lambda net: net.name)
-def test_proven(net: Net, batch: int, rung: Rung) -> None:
-    """The cases of a proof hold a partial last batch."""
-    proven(rung, net, batch)
-
-
-@rungs
-@pytest.mark.parametrize("net", [nets.softmax((1, 8, 8)), nets.mlp10((1, 8, 8))], ids=lambda net: net.name)
-def test_proven_on_batches_of_all_samples(net: Net, rung: Rung) -> None:
-    proven(rung, net, None)
-
-
 @rungs
 @pytest.mark.parametrize("portion", range(5))
 def test_drawn_nets_are_proven(portion: int, rung: Rung, request: pytest.FixtureRequest) -> None:
@@ -126,3 +98,31 @@ def test_the_profile_shows_that_products_run_on_tensor_cores(net: Net, rung: Run
     assert found.tensor_share is not None and 0.95 <= found.tensor_share <= 1
     multiplying = {kernel.name for part in found.parts for kernel in part.kernels if kernel.tensor}
     assert multiplying and all(name.partition("<")[0] in ("multiply", "convolve", "correlate") for name in multiplying)
+
+
+def proven(rung: Rung, net: Net, batch: int | None) -> None:
+    """By the bounds of the rung's precision; in coarse ones there may be no sample by which anybody could be judged, which is said."""
+    taken(rung, net)
+    verdict = verify(rung.build, net, TrainConfig(batch_size=batch, momentum=0.9), precision=rung.precision)
+    if rung.precision != "fp32" and not verdict.judged:
+        pytest.skip(verdict.reason)
+    assert verdict.passed, verdict.reason
+    assert verdict.error <= verdict.bound
+
+
+#: The five nets as large as a float64 reference can follow in seconds. In S1's net on 14 x 14 pixels the same layers stay outside of tensor cores as on 28 x 28.
+SMALL = (nets.softmax(), nets.mlp(), nets.mlp10(), nets.cnn((1, 14, 14)), nets.autoencoder((3, 4, 4)))
+
+
+@rungs
+@pytest.mark.parametrize("batch", [1, 7, 64, 256])
+@pytest.mark.parametrize("net", SMALL, ids=lambda net: net.name)
+def test_proven(net: Net, batch: int, rung: Rung) -> None:
+    """The cases of a proof hold a partial last batch."""
+    proven(rung, net, batch)
+
+
+@rungs
+@pytest.mark.parametrize("net", [nets.softmax((1, 8, 8)), nets.mlp10((1, 8, 8))], ids=lambda net: net.name)
+def test_proven_on_batches_of_all_samples(net: Net, rung: Rung) -> None:
+    proven(rung, net, None)
