@@ -111,8 +111,8 @@ def head_cases(key: tuple[type, ...], kind: type[Segment]) -> Runs:
 
 
 def _last(layer: Layer, in_shape: Shape, limits: Limits, capacity: int) -> Subgraph:
-    """A layer and the loss."""
-    return step_of((layer,), in_shape, limits, capacity, capacity, gathers=False)
+    """A layer and the loss, at the end of a net whose other layers have nearly all of the FLOPs."""
+    return replace(step_of((layer,), in_shape, limits, capacity, capacity, gathers=False), product_flops=2**40)
 
 
 def _head(device: Device, kind: type[Segment], layer: Layer, in_shape: Shape, capacity: int, n: int, want_dx: bool) -> set[str]:
