@@ -47,7 +47,9 @@ def test_they_compile_and_fit(arch: str, level: TensorLevel) -> None:
         return
     for m, n, k in ((256, 256, 256), (131, 77, 93)):
         a, b = (device.array(level.stored(np.zeros(shape, np.float32))) for shape in ((m, k), (k, n)))
-        for launch in level.bind(device, a, b, device.empty((m, n))):
+        launches = level.bind(device, a, b, device.empty((m, n)))
+        assert any(launch.kernel.tensor for launch in launches), "the assembler's text has neither mma nor wgmma"
+        for launch in launches:
             taken = launch.kernel.resources
             assert (taken.spill_stores, taken.spill_loads, taken.local) == (0, 0, 0)
             assert blocks_per_multiprocessor(launch.block, launch.shared, taken, device.limits) >= 1

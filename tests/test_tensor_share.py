@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from strategies import case
@@ -16,6 +17,8 @@ from warpladder.config import TrainConfig
 from warpladder.device import Device
 from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.errors import ResultsError
+from warpladder.gemm import LEVELS
+from warpladder.gemm.tensor import TENSOR_LEVELS
 from warpladder.ladder import find
 from warpladder.nets import Conv2d, CrossEntropyLoss, Linear, Net, ReLU
 from warpladder.ops.chain import Gather, product_flops, products
@@ -107,6 +110,17 @@ def test_kernels_of_one_file_are_told_apart(tmp_path: Path) -> None:
     )
     device = EmulatedDevice()
     assert device.kernel(path, "multiplies").tensor and not device.kernel(path, "adds").tensor
+
+
+@pytest.mark.parametrize("name", ["fragments", "wgmma"])
+def test_both_kinds_of_instructions_are_known(name: str) -> None:
+    """Those of a warp and of four, among the levels of the ladder of products; and none in a level of multiply-adds."""
+    device = EmulatedDevice()
+    level, plain = next(each for each in TENSOR_LEVELS if each.name == name), LEVELS[0]
+    a, b = (device.array(level.stored(np.zeros((128, 128), np.float32))) for _ in range(2))
+    assert any(launch.kernel.tensor for launch in level.bind(device, a, b, device.empty((128, 128))))
+    floats = [device.zeros((32, 32)) for _ in range(3)]
+    assert not any(launch.kernel.tensor for launch in plain.bind(device, *floats))
 
 
 def test_profiles_tell_it_in_a_file_and_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str], small_climbs: None) -> None:
