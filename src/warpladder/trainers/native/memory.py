@@ -14,7 +14,7 @@ import numpy as np
 class Memory(NamedTuple):
     """Everything a program reads and writes.
 
-    activations, gradients, winners : a row a share; threads that work together share row 0.
+    activations, gradients, subtotals, winners : a row a share; threads that work together share row 0.
     packed : weights rearranged for this step (transposed, folded). offsets, scratch : a row a thread.
     u8, f32 : the samples' pixels; one of the two is empty. indices : the samples of the steps that run, in their order.
     """
@@ -22,6 +22,7 @@ class Memory(NamedTuple):
     activations: np.ndarray  # (shares, floats) float32
     winners: np.ndarray  # (shares, numbers) int32
     gradients: np.ndarray  # (shares, parameters and folded gradients) float32
+    subtotals: np.ndarray  # as `gradients`: those of the blocks before, where there are more than SUMMED; else (1,)
     weights: np.ndarray  # (parameters,) float32
     slots: np.ndarray  # (slots * parameters,) float32: the optimizer's, one after the other
     packed: np.ndarray  # (floats,) float32
@@ -59,6 +60,7 @@ TYPES: dict[str, type] = dict.fromkeys(Memory._fields, np.float32) | {
     ACTIVATIONS,
     WINNERS,
     GRADIENTS,
+    SUBTOTALS,
     WEIGHTS,
     SLOTS,
     PACKED,

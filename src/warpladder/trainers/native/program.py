@@ -16,6 +16,7 @@ import numpy as np
 from .views import FIELDS
 
 OPERANDS = 48  # length of a row of the table, in whole numbers
+SUMMED = 16  # blocks whose gradients one accumulator adds; their sums are added to each other
 
 
 class Settings(NamedTuple):

@@ -2,7 +2,8 @@
 
 The work is divided into parts in one of two ways, which the plan chooses. *Apart*: each part trains its own
 share of the batch block by block, through all layers, without waiting; their gradients meet once
-a step. *Together*: every instruction is divided and followed by a barrier, which suits weights
+a step. Gradients of up to SUMMED blocks are added in one accumulator, and such subtotals to each other: a sum of millions of like terms, of images
+whose pixels are mostly the same, is off by far more than one of thousands. *Together*: every instruction is divided and followed by a barrier, which suits weights
 too large to keep a gradient a part.
 
 There are as many parts as the trainer has threads, and a step's bits depend on nothing else: where cores are short fewer threads do the
@@ -17,7 +18,7 @@ from .arrays import cut, doubles, floats, floats_2d, int64s, numbers_at
 from .calls import call_at
 from .elementwise import read_out
 from .inner import inner, shared
-from .memory import ACTIVATIONS, CORRECT, FACTORS, INDICES, LOSS, OUT, SYNC
+from .memory import ACTIVATIONS, CORRECT, FACTORS, GRADIENTS, INDICES, LOSS, OUT, SUBTOTALS, SYNC
 from .program import (
     J_BATCH,
     J_BLOCK,
@@ -41,6 +42,7 @@ from .program import (
     RAN,
     SPAN,
     STOPPED,
+    SUMMED,
     WAITS,
     Call,
     Settings,
@@ -69,6 +71,22 @@ def run(program, job, first, last, memory, call, end, workers):  # type: ignore[
                 doubles(memory, LOSS, thread)[call.step] += loss
                 int64s(memory, CORRECT, thread)[call.step] += int(correct)
         barrier(sync, workers)
+
+
+@inner
+def _add(memory, to, of, slot):  # type: ignore[no-untyped-def]
+    """Add a share's gradients, or its subtotals, to the other of the two."""
+    total, more = floats(memory, to, slot), floats(memory, of, slot)
+    for i in range(total.shape[0]):
+        total[i] += more[i]
+
+
+@inner
+def _keep(memory, slot):  # type: ignore[no-untyped-def]
+    """Make a share's gradients its first subtotals."""
+    kept, own = floats(memory, SUBTOTALS, slot), floats(memory, GRADIENTS, slot)
+    for i in range(kept.shape[0]):
+        kept[i] = own[i]
 
 
 @inner
@@ -111,13 +129,22 @@ def steps(worker, at):  # type: ignore[no-untyped-def]
             first, last = (0, size) if together else share(size, slot, parts)
             for start in range(first, last, block):
                 n = min(block, last - start)
-                call = Call(slot, thread, part, among, begin + start, n, 0 if start == first else 1, i, inverse, settings)
+                number = (start - first) // block
+                fresh = number % SUMMED == 0
+                if fresh and number > 0 and not predicts:  # apart: together there is one block
+                    if number == SUMMED:
+                        _keep(memory, slot)
+                    else:
+                        _add(memory, SUBTOTALS, GRADIENTS, slot)
+                call = Call(slot, thread, part, among, begin + start, n, 0 if fresh else 1, i, inverse, settings)
                 run(program, job, FORWARD, FORWARD if predicts else BACKWARD, memory, call, behind, waiting)
                 if predicts:
                     lo, hi = share(n, worker, workers) if together else (0, n)
                     out = floats_2d(memory, OUT)
                     read_out(floats(memory, ACTIVATIONS, slot), cut(job, J_VIEW, FIELDS), job[J_CHANNELS], out, start, lo, hi)
                     barrier(sync, waiting)
+            if last - first > SUMMED * block and not predicts:
+                _add(memory, GRADIENTS, SUBTOTALS, slot)
             if last > first and not predicts:
                 run(
                     program,

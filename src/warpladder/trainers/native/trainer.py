@@ -23,7 +23,7 @@ from .machinecode import Function, address, entry
 from .memory import Memory
 from .pages import Pages, room
 from .plan import Plan
-from .program import GATHERED, WITHOUT_LOSS, Job
+from .program import GATHERED, SUMMED, WITHOUT_LOSS, Job
 from .tiles import KINDS, UPDATED
 from .vectors import LANES, TOGETHER
 from .workers import MANY, Workers
@@ -63,6 +63,7 @@ class NativeTrainer(Trainer):
             "activations": ((shares, plan.activations + SLACK), np.float32),
             "winners": ((shares, plan.winners + SLACK), np.int32),
             "gradients": ((shares, plan.gradients + SLACK), np.float32),
+            "subtotals": ((shares, plan.gradients + SLACK) if -(-batch // shares) > SUMMED * plan.block else (1,), np.float32),
             "weights": ((plan.layout.count + SLACK,), np.float32),
             "slots": ((len(self.config.optimizer.slots) * (plan.layout.count + SLACK),), np.float32),
             "packed": ((plan.packed + SLACK,), np.float32),
@@ -161,7 +162,7 @@ class NativeTrainer(Trainer):
         held = self._memory
         counts = {
             "parameters": held.weights.nbytes,
-            "gradients": held.gradients.nbytes,
+            "gradients": held.gradients.nbytes + held.subtotals.nbytes,
             "optimizer": held.slots.nbytes,
             "activations": held.activations.nbytes + held.winners.nbytes,
             "workspace": held.packed.nbytes + held.offsets.nbytes + held.scratch.nbytes,
