@@ -28,7 +28,12 @@ SAMPLES = Path(__file__).parent / "emulator" / "correct" / "warpgroups.cu"
         ((8, 32), np.float32, {"rows": 257}, "a tile has 1 to 256 rows, got 257"),
         ((8, 32), np.float32, {"rows": 8, "columns": 33}, "33 columns of 32"),
         ((8, 32), np.float32, {"rows": 8, "columns": 0}, "0 columns of 32"),
-        ((8, 32), np.float32, {"rows": (1, 2, 4)}, r"images \(images, rows, columns, channels\) are wanted, got an array of shape \(8, 32\)"),
+        (
+            (8, 32),
+            np.float32,
+            {"rows": (1, 2, 4)},
+            r"images \(images, rows, columns, channels\) are wanted, got an array of shape \(8, 32\)",
+        ),
         ((2, 3, 4, 32), np.float32, {"rows": 8}, r"with rows and columns is wanted, got an array of shape \(2, 3, 4, 32\)"),
         ((2, 3, 4, 32), np.float32, {"rows": (2, 16, 16)}, "a tile has 1 to 256 rows, got 2 x 16 x 16"),
         ((2, 3, 4, 33), np.uint16, {"rows": (1, 8, 8)}, "rows have to begin at multiples of 16 bytes, and they are 66 long"),
