@@ -13,7 +13,7 @@ from warpladder.gemm.proof import DEPTH as MMA
 from warpladder.gemm.proof import judged
 from warpladder.ops.conv2d import warpgroups
 from warpladder.ops.conv2d.gradients import finish
-from warpladder.ops.kernels import OnDevice, ceil_div
+from warpladder.ops.kernels import Launches, OnDevice, ceil_div
 from warpladder.precision import named
 from warpladder.tolerance import bound
 
@@ -42,7 +42,7 @@ class Bound:
         assert weights.backward is not None
         parts = nan((warpgroups.correlation(n, gradient, images).parts, o, 9 * c))
         added = None if bias is None else device.array(bias)
-        self.steps = {
+        self.steps: dict[str, Launches] = {
             "pack w": [weights.pack(self.w)],
             "pack x": [images.pack(n, self.x)],
             "y": [warpgroups.convolve(n, images, weights.forward, added, self.y, after, self.winner)],

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import LaunchError, OutOfMemoryError
+from ..peaks import Capability
 from .array import Array
 from .kernel import Call, Kernel
 from .limits import Limits
@@ -73,9 +74,11 @@ class Device(ABC):
     stream : where work goes that names no stream.
     held : bytes that are allocated now, by what they are for.
     hardware : what a time that is measured on it holds for, name and compute capability; None for what stands in for a GPU, whose times mean nothing.
+    capability : compute capability, (major, minor), that kernels are compiled for; None for what runs those of every GPU.
     """
 
     hardware: str | None = None
+    capability: Capability | None = None
     name: str
     limits: Limits
     stream: Stream

@@ -10,6 +10,7 @@ import numpy as np
 from ...device import Array, Device, Launch, TensorMap
 from ...peaks import Capability
 from ..kernels import Launches, OnDevice, ceil_div
+from .gradients import finish
 from .products import AFTER, Image
 
 SOURCE = Path(__file__).with_name("warpgroups.cu")
@@ -28,12 +29,18 @@ HOPPER: Capability = (9, 0)
 FORMATS = {"fp32": "SPLIT", "bf16": "BF16"}
 
 
-def fits(device: Device, channels: int, outputs: int, k: int, stride: int, padding: int, precision: str) -> bool:
-    """Whether a convolution can be computed by warpgroup products on this device: by what of it is known, and by its shape."""
-    peaks = device.limits.peaks
-    hopper = peaks is None or peaks.capability == HOPPER
-    window = (k, stride, padding) == (3, 1, 1)
-    return hopper and window and channels % CHANNELS == outputs % CHANNELS == 0 and precision in FORMATS
+def fits(device: Device, small: Image, written: Image, window: tuple[int, int, int], capacity: int, precision: str) -> bool:
+    """Whether a convolution is computed by warpgroup products: on Hopper, in whole pieces, and where its tiles are enough for half of the multiprocessors.
+
+    small, written : what it reads and what it writes, before a pool; (channels, rows, columns).
+    window : kernel size, stride and padding.
+    capacity : images of a whole batch.
+    """
+    if device.capability not in (None, HOPPER) or precision not in FORMATS or window != (3, 1, 1):
+        return False
+    (c, h, w), o = small, written[0]
+    tiles = ceil_div(capacity * ceil_div(h, SIDE) * ceil_div(w, SIDE), 2)
+    return c % CHANNELS == o % CHANNELS == 0 and 2 * tiles >= device.limits.multiprocessors
 
 
 @dataclass(frozen=True)
@@ -139,12 +146,24 @@ class Correlation:
 
 
 def correlation(n: int, gradient: PackedImages, images: PackedImages) -> Correlation:
+    """At most as many parts as `most_parts` allows, all but the last of equal depth."""
+    squares = images.squares(n)
+    depth = ceil_div(squares, most_parts(gradient, images))
+    return Correlation(_pieces(images), _blocks(gradient, images), depth, ceil_div(squares, depth))
+
+
+def _pieces(images: PackedImages) -> int:
+    """(tap, 128 channels) of a block: two where there are registers for their sums."""
+    return 1 if images.kind == "SPLIT" else 2
+
+
+def _blocks(gradient: PackedImages, images: PackedImages) -> int:
+    return ceil_div(TAPS * ceil_div(images.image[0], COLUMNS), _pieces(images)) * ceil_div(gradient.image[0], COLUMNS)
+
+
+def most_parts(gradient: PackedImages, images: PackedImages) -> int:
     """As many parts as give every multiprocessor a block, and no more: each part is written and read once more."""
-    pieces = 1 if images.kind == "SPLIT" else 2
-    groups = ceil_div(TAPS * ceil_div(images.image[0], COLUMNS), pieces)
-    blocks, squares = groups * ceil_div(gradient.image[0], COLUMNS), images.squares(n)
-    depth = ceil_div(squares, max(1, images.device.limits.multiprocessors // blocks))
-    return Correlation(pieces, blocks, depth, ceil_div(squares, depth))
+    return max(1, images.device.limits.multiprocessors // _blocks(gradient, images))
 
 
 def correlate(n: int, gradient: PackedImages, images: PackedImages, parts: Array) -> Launches:
@@ -156,3 +175,47 @@ def correlate(n: int, gradient: PackedImages, images: PackedImages, parts: Array
             n, c, h, w, gradient.image[0], cut.depth, shared=_shared(kind, 2 + cut.pieces * COLUMNS // 64),
         )
     ]  # fmt: skip
+
+
+class WarpgroupConvolution:
+    """All of a convolution's passes by warpgroup products, for up to `capacity` images; the images that `forward` packs are those of `backward`.
+
+    Parameters
+    ----------
+    owner : OnDevice
+        Whose scratch memory is taken.
+    small, written : Image
+        What it reads and what it writes, before a pool.
+    capacity : int
+    precision : str
+    trains : bool
+        Whether there is a backward pass.
+    both : bool
+        Whether that has an input gradient.
+    """
+
+    def __init__(self, owner: OnDevice, small: Image, written: Image, capacity: int, precision: str, trains: bool, both: bool) -> None:
+        self.c, self.o = small[0], written[0]
+        self.images = PackedImages(owner, small, capacity, precision)
+        self.weights = PackedWeights(owner, self.o, self.c, precision, both)
+        if not trains:
+            return
+        self.gradient = PackedImages(owner, written, capacity, precision)
+        most = min(most_parts(self.gradient, self.images), self.images.squares(capacity))
+        self.parts = owner.scratch((most, self.o, TAPS * self.c))
+
+    def forward(self, n: int, x: Array, bias: Array, y: Array, after: str, winner: Array | None) -> Launches:
+        """y[:n] from x[:n] and the packed weights, after what `AFTER` names."""
+        return [self.images.pack(n, x), convolve(n, self.images, self.weights.forward, bias, y, after, winner)]
+
+    def backward(
+        self, n: int, gradient: Array, dw: Array, sums: Array, slabs: int, db: Array, dx: Array | None, below: Array | None
+    ) -> Launches:
+        """dw and db, from the gradient of the convolution's own output and the first `slabs` rows of its sums; and dx, 0 where below is not above 0."""
+        cut = correlation(n, self.gradient, self.images)
+        found = [self.gradient.pack(n, gradient), *correlate(n, self.gradient, self.images, self.parts)]
+        found.append(finish(self.gradient.device, self.parts, dw, cut.parts, sums, db, slabs, (self.o, self.c, 3, 1)))
+        if dx is not None:
+            assert self.weights.backward is not None
+            found.append(convolve(n, self.gradient, self.weights.backward, None, dx, below=below))
+        return found
