@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from tensor_convolutions import Asked, conv
-from warpgroup_convolutions import PRECISIONS, prove
+from tensor_convolutions import Asked, conv, drawn
+from warpgroup_convolutions import PRECISIONS, Bound, EditedWarpgroups, prove
 from warpladder.config import TrainConfig
 from warpladder.device import Limits
 from warpladder.emulator import EmulatedDevice, why_not
+from warpladder.errors import WarpladderError
 from warpladder.ladder import find
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU
 from warpladder.ops.conv2d.warpgroups import fits
@@ -51,7 +53,7 @@ NET = Net(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("precision", [PRECISIONS[0], pytest.param(PRECISIONS[1], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("precision", ["bf16", pytest.param("fp32", marks=pytest.mark.slow)])
 def test_a_net_of_them_is_proven(precision: str) -> None:
     """By the precision's bounds; the last batch is a partial one."""
     rung = find("tensor", device="emulated").but(precision=precision)
@@ -74,3 +76,90 @@ def test_who_takes_them(capability: tuple[int, int] | None, found: bool) -> None
     assert fits(device, image, written, window, 33, "fp32") == found and not fits(device, image, written, window, 32, "fp32"), (
         "half of them busy"
     )
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("kind", ["positive", "huge", "tiny", "far apart"])
+def test_numbers_of_every_size(device: EmulatedDevice, kind: str, precision: str) -> None:
+    prove(device, asked(1, precision, kind), seed=1)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_what_follows_y_and_what_lies_below_dx(device: EmulatedDevice, precision: str) -> None:
+    """Bias, ReLU and pool as of the plain sums to the bit, odd rows and columns left out; dx is 0 where below is not above 0."""
+    of = asked(2, precision)
+    numbers = drawn(of)
+    bias = np.random.default_rng(3).normal(size=len(numbers[1])).astype(np.float32)
+    plain = Bound(device, of, numbers).send()
+    y = plain["y"] + bias[:, None, None]
+    np.testing.assert_array_equal(Bound(device, of, numbers, "RECTIFY", bias).send()["y"], np.maximum(y, 0))
+    bound = Bound(device, of, numbers, "POOL", bias, below=True)
+    found = bound.send()
+    n, o, h, w = y.shape
+    four = (
+        y[:, :, : h // 2 * 2, : w // 2 * 2].reshape(n, o, h // 2, 2, w // 2, 2).transpose(0, 1, 2, 4, 3, 5).reshape(n, o, h // 2, w // 2, 4)
+    )
+    np.testing.assert_array_equal(found["y"], np.maximum(four.max(-1), 0))
+    assert bound.winner is not None
+    np.testing.assert_array_equal(bound.winner.download(), np.where(four.max(-1) > 0, four.argmax(-1), 4))
+    np.testing.assert_array_equal(found["dx"], np.where(numbers[0] > 0, plain["dx"], 0))
+
+
+def test_infinity_and_nan_are_seen_and_stay_in_their_image(device: EmulatedDevice) -> None:
+    for precision in PRECISIONS:
+        of = asked(1, precision)
+        x, w, dy = drawn(of)
+        for wrong in (np.inf, np.nan):
+            bad = x.copy()
+            bad[2, 32, 3, 2] = wrong
+            found = Bound(device, of, (bad, w, dy)).send()
+            assert not np.isfinite(found["y"][2, :, 2:5, 1:4]).any() and np.isfinite(found["y"][:2]).all()
+            assert not np.isfinite(found["dw"][:, 32, 1, 1]).any() and np.isfinite(found["dx"]).all()
+
+
+def test_the_same_bits_in_any_order_of_threads(device: EmulatedDevice) -> None:
+    for precision in PRECISIONS:
+        of = asked(0, precision)
+        found = [
+            Bound(on, of, drawn(of)).send() for on in (device, EmulatedDevice(order="reverse"), EmulatedDevice(order="random", seed=3))
+        ]
+        for name in found[0]:
+            assert len({each[name].tobytes() for each in found}) == 1, name
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_the_checker_finds_nothing(precision: str) -> None:
+    checked, of = EmulatedDevice("check", collect=True), asked(0, precision)
+    Bound(checked, of, drawn(of)).send()
+    assert checked.reports == []
+
+
+HALVES = "product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)"
+SUM_Y, SUM_W = "sum[0][i] = fmaf(part[i], back, sum[0][i]);", "sum[0][i] = fmaf(parts[i] * back, back_x[i / 32], sum[0][i]);"
+#: What is planted, in which precision, and with which numbers it must show.
+LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
+    "the low halves of the first factor dropped": ("fp32", ((HALVES, HALVES.replace("? 0", "? 1")),), "normal"),
+    "the low halves of the second factor dropped": ("fp32", ((HALVES, HALVES.replace("++product", "product += FORMAT == SPLIT ? 2 : 1")),), "normal"),
+    "the scale of an image not undone": ("fp32", ((SUM_Y, SUM_Y.replace("back", "DOWN")),), "normal"),
+    "the scale of weights not undone": ("fp32", (("value *= w_undo[output];", "value *= UP;"),), "normal"),
+    "the scale of dy not undone": ("fp32", ((SUM_W, SUM_W.replace("* back,", "* DOWN,")),), "normal"),
+    "the scale of x not undone in dw": ("fp32", ((SUM_W, SUM_W.replace("back_x[i / 32]", "UP")),), "normal"),
+    "no scale": ("fp32", (("min(268u - (largest >> 23), 253u)", "127u + 0 * largest"),), "tiny"),
+    "a tap too far": ("bf16", (("squares.row(first + piece) + tap / TAPS - 1", "squares.row(first + piece) + tap / TAPS"),), "normal"),
+    "dw of the tap beside": ("bf16", (("column + tap % TAPS - 1", "column + tap % TAPS"),), "normal"),
+    "bf16 cut off, not rounded": (
+        "bf16", (("enum { SPLIT", "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632)\nenum { SPLIT"),), "positive",
+    ),
+}  # fmt: skip
+
+
+def test_without_an_edit_the_same_device_finds_nothing(device: EmulatedDevice) -> None:
+    for precision, _, kind in LIARS.values():
+        prove(EditedWarpgroups(device), asked(1, precision, kind))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("liar", LIARS)
+def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
+    precision, edits, kind = LIARS[liar]
+    with pytest.raises((WarpladderError, AssertionError), match=r"is wrong at|never written"):
+        prove(EditedWarpgroups(device, *edits), asked(1, precision, kind))  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tensor_convolutions import Asked, Numbers, drawn, truth
+from tensor_convolutions import Asked, Edited, Numbers, drawn, truth
 from warpladder.device import Device
 from warpladder.gemm.formats import held
 from warpladder.gemm.proof import DEPTH as MMA
@@ -18,6 +18,13 @@ from warpladder.precision import named
 from warpladder.tolerance import bound
 
 PRECISIONS = tuple(warpgroups.FORMATS)
+
+
+class EditedWarpgroups(Edited):
+    """The emulator, where the kernels of convolutions by warpgroup products, or their headers, read otherwise."""
+
+    paths = (warpgroups.SOURCE, warpgroups.PACK, warpgroups.WEIGHTS)
+    headers = ("squares.cuh", "tensor_panels.cuh")
 
 
 class Bound:
