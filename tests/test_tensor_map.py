@@ -9,7 +9,7 @@ import pytest
 
 from warpladder.cli import main
 from warpladder.emulator import EmulatedDevice, why_not
-from warpladder.errors import DeviceError, KernelError, LaunchError
+from warpladder.errors import KernelError, LaunchError
 
 if (reason := why_not()) is not None:  # before a device is made
     pytest.skip(reason, allow_module_level=True)
@@ -88,5 +88,5 @@ def test_a_description_has_no_words_for_a_map(tmp_path, capsys):
 def test_a_tile_of_other_axes_than_its_map_has_is_refused():
     device = EmulatedDevice()
     out = device.zeros((8, 64), np.uint16)
-    with pytest.raises(DeviceError, match=r"for a tile of 4 axes by a tensor map that has 2"):
+    with pytest.raises(KernelError, match=r"for a tile of 4 axes by a tensor map that has 2"):
         device.kernel(SAMPLES, "pixels<8>").bind(1, 32, device.tensor_map(device.zeros((8, 64), np.uint16), 8), out, 0, 0, 0, 0).send()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from clockwork import Clockwork
+from strategies import case
 from tensor_convolutions import Asked, conv, drawn
 from warpgroup_convolutions import PRECISIONS, Bound, EditedWarpgroups, prove
+from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.device import Limits
 from warpladder.emulator import EmulatedDevice, why_not
@@ -14,6 +17,8 @@ from warpladder.errors import WarpladderError
 from warpladder.ladder import find
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU
 from warpladder.ops.conv2d.warpgroups import fits
+from warpladder.ops.tensor import TABLE
+from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -76,6 +81,20 @@ def test_who_takes_them(capability: tuple[int, int] | None, found: bool) -> None
     assert fits(device, image, written, window, 33, "fp32") == found and not fits(device, image, written, window, 32, "fp32"), (
         "half of them busy"
     )
+
+
+@pytest.mark.parametrize(("capability", "count"), [((9, 0), 6), ((8, 0), 0), ((10, 0), 0)])
+def test_the_autoencoders_layers_3_and_6_take_them_on_hopper_alone(capability: tuple[int, int], count: int) -> None:
+    """y, dx and dw of each, in a step of 256 images, by the names that a profile shows."""
+    trained = case(nets.autoencoder(), TrainConfig(batch_size=256), seed=1, samples=256)
+    device = Clockwork(lambda launch: 1e-5, hardware=None, multiprocessors=132)
+    device.capability = capability
+    with GraphedTrainer(nets.autoencoder(), trained.config, trained.state, device, TABLE) as trainer:
+        trainer.load(trained.dataset)
+        (part,) = trainer.parts()
+        files = [call.kernel.source.path.name for call in trainer.program(part)]  # type: ignore[attr-defined]
+    assert sum(file in ("warpgroups.cu", "warpgroup_weights.cu") for file in files) == count
+    assert files.count("warpgroup_pack.cu") == count
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
