@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -118,20 +118,22 @@ def prove(device: Device, asked: Asked, seed: int = 0) -> float:
 class Edited:
     """The emulator, where the kernels of convolutions on tensor cores, or their headers, read otherwise."""
 
+    paths: ClassVar[tuple[Path, ...]] = (SOURCE, PACK, WEIGHTS)
+    headers: ClassVar[tuple[str, ...]] = ("tensor_pixels.cuh", "tensor_panels.cuh")
+
     def __init__(self, honest: EmulatedDevice, *edits: tuple[str, str]) -> None:
-        self.honest, self.sources = honest, {path: self._read(path) for path in (SOURCE, PACK, WEIGHTS)}
+        self.honest, self.sources = honest, {path: self._read(path) for path in self.paths}
         for before, after in edits:
             having = {path: source.text.count(before) for path, source in self.sources.items() if before in source.text}
             assert having and set(having.values()) == {1}, f"the kernels have no longer one line {before!r}"
             for path in having:
                 self.sources[path] = replace(self.sources[path], text=self.sources[path].text.replace(before, after))
 
-    @staticmethod
-    def _read(path: Path) -> Source:
+    def _read(self, path: Path) -> Source:
         source = sources.read(path)
         text, headers = source.text, {header.name: header.read_text().replace("#pragma once", "") for header in source.headers}
-        for name in ("tensor_pixels.cuh", "tensor_panels.cuh"):
-            text = text.replace(f'#include "{name}"', headers[name])
+        for name in self.headers:
+            text = text.replace(f'#include "{name}"', headers.get(name, ""))
         return replace(source, text=text)
 
     def __getattr__(self, name: str) -> Any:

@@ -25,6 +25,7 @@ from warpladder.gpu.offline import OfflineDevice
 from warpladder.gpu.ptxas import resources
 from warpladder.ladder import find
 from warpladder.ops.conv2d import tensor_products as of_convolutions
+from warpladder.ops.conv2d import warpgroups
 from warpladder.ops.linear import tensor_packed as packed
 from warpladder.ops.linear import tensor_products
 from warpladder.ops.linear.tensor_tiles import TILES
@@ -174,3 +175,29 @@ def test_the_five_nets_multiply_in_tensor_core_instructions(net: nets.Net, preci
             assert share is not None and 0.95 <= share <= 1
             told.append({call.name: call.kernel.tensor for call in trainer.program(full(trainer)) if isinstance(call, Launch)})
     assert told[0] == told[-1] and any(told[0].values()) and not all(told[0].values())
+
+
+def test_convolutions_by_warpgroup_products_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No register is spilled, a block fits a multiprocessor with its ring of stages, and all products are wgmma."""
+    assembled = ""
+
+    def seen(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resources]:
+        nonlocal assembled
+        assembled = ptx
+        return resources(report, ptx, symbols)
+
+    monkeypatch.setattr(compiler, "resources", seen)
+    limits = OfflineDevice("sm_90").limits
+    for path, names in (
+        (warpgroups.SOURCE, ("convolve<BF16, 1>", "convolve<BF16, 2>", "convolve<SPLIT, 1>")),
+        (warpgroups.WEIGHTS, ("correlate<BF16, 2>", "correlate<SPLIT, 1>")),
+    ):
+        found = compiler.compile(sources.read(path), names, "sm_90a")
+        for name in names:
+            taken, pieces = found.resources[name], int(name[-2])
+            assert (taken.spill_stores, taken.spill_loads, taken.local) == (0, 0, 0), name
+            assert blocks_per_multiprocessor((warpgroups.THREADS, 1, 1), warpgroups.RING + 1024, taken, limits) == 1, name
+            text = assembled.partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
+            products, additions = text.count("wgmma.mma_async"), text.count("fma.rn.f32")  # of a loop that may be unrolled
+            assert products > 0 and products % (12 if "SPLIT" in name else 4 * pieces) == 0 and ".m16n8k" not in text, name
+            assert additions >= 64 if "SPLIT" in name else additions == 0, (name, additions)

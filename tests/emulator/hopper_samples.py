@@ -124,6 +124,40 @@ def own_tile(b: Any) -> None:
     np.testing.assert_allclose(out.download(), np.tile(x @ x, 4), rtol=1e-4, atol=1e-4)
 
 
+def boxes_of_pixels(b: Any) -> None:
+    """Boxes that hang over every edge of images: what lies beside an image is zero, and not its neighbour."""
+    x = (X[: 3 * 5 * 6 * 72].view(np.uint32) >> 16).astype(np.uint16).reshape(3, 5, 6, 72)
+    padded = np.zeros((3 + 8, 5 + 16, 6 + 16, 72 + 64), np.uint16)
+    padded[4:7, 8:13, 8:14, :72] = x
+    given = b.put(x)
+    for images, rows, columns in ((1, 2, 8), (2, 4, 2), (4, 1, 4)):
+        for image, row, column, channel in ((0, 0, 0, 0), (1, -1, -1, 0), (2, 4, 5, 64), (-1, 3, -2, 8), (0, 5, 0, 0)):
+            out = b.device.empty((16, 64), np.uint16)
+            b.device.fill(out, 0xFF)
+            made = b.device.tensor_map(given, (images, rows, columns))
+            pixels = images * rows * columns
+            b.device.kernel(SOURCE, f"pixels<{pixels}>").bind(1, 32, made, out, channel, column, row, image).send()
+            box = padded[4 + image :, 8 + row :, 8 + column :, channel:][:images, :rows, :columns, :64]
+            np.testing.assert_array_equal(out.download()[:pixels], box.reshape(pixels, 64))
+
+
+def terms_go_down_both(b: Any) -> None:
+    """The same bits as of the transposed factor whose terms go along its rows."""
+    for kind, lowest in ((0, -14), (1, -126)):
+        a, w, _ = factors(kind, 3)
+        a, w = a[:, :32], np.ascontiguousarray(w[:32, :128])
+        maps = (b.device.tensor_map(b.put(stored(np.ascontiguousarray(each), kind)), 32) for each in (a.T, w))
+        out = b.device.empty((64, 128))
+        b.device.kernel(SOURCE, f"multiply_down<{kind}>").bind(1, 128, *maps, out).send()
+        got = out.download()
+        for row, column in ((0, 0), (63, 127), (17, 70), (40, 9)):
+            sum_ = np.zeros((1, 1), np.float32)
+            for part in (slice(0, 16), slice(16, 32)):
+                sum_ = tensor_step.added(sum_, a[row : row + 1, part], w[part, column : column + 1].T, lowest)
+            assert got[row, column] == sum_[0, 0]
+
+
 CASES: tuple[Callable[[Any], None], ...] = (
-    tiles, tiles_of_fewer_columns, tiles_in_tf32, hand_over, for_both, warpgroups_multiply, own_tile,
+    tiles, tiles_of_fewer_columns, tiles_in_tf32, hand_over, for_both, warpgroups_multiply, own_tile, boxes_of_pixels,
+    terms_go_down_both,
 )  # fmt: skip

@@ -10,7 +10,7 @@
 
 using Barrier = unsigned long long;
 
-// What the host knows of a matrix and its tiles; a kernel takes it as `const __grid_constant__ TensorMap`.
+// What the host knows of a matrix or of images and its tiles; a kernel takes it as `const __grid_constant__ TensorMap`.
 struct alignas(64) TensorMap {
     unsigned long long words[16];
 };
@@ -25,10 +25,13 @@ __device__ inline void barrier_arrive_at(Barrier* barrier, unsigned rank, EMU_HE
 __device__ inline void barrier_expect(Barrier* barrier, unsigned bytes, EMU_HERE) { emu_phase_arrive(barrier, bytes, -1, file, line); }
 __device__ inline void barrier_wait(Barrier* barrier, unsigned parity, EMU_HERE) { emu_phase_wait(barrier, parity, file, line); }
 __device__ __forceinline__ void copy_tile(void* to, const TensorMap& from, int column, int row, Barrier* barrier, EMU_HERE) {
-    emu_copy_tile(to, &from, column, row, barrier, 0, file, line);
+    emu_copy_tile(to, &from, 2, column, row, 0, 0, barrier, 0, file, line);
 }
 __device__ __forceinline__ void copy_tile_to(unsigned blocks, void* to, const TensorMap& from, int column, int row, Barrier* barrier, EMU_HERE) {
-    emu_copy_tile(to, &from, column, row, barrier, blocks, file, line);
+    emu_copy_tile(to, &from, 2, column, row, 0, 0, barrier, blocks, file, line);
+}
+__device__ __forceinline__ void copy_pixels(void* to, const TensorMap& from, int channel, int column, int row, int image, Barrier* barrier, EMU_HERE) {
+    emu_copy_tile(to, &from, 4, channel, column, row, image, barrier, 0, file, line);
 }
 
 #elif __CUDA_ARCH__ >= 900
@@ -67,6 +70,12 @@ __device__ __forceinline__ void barrier_wait(Barrier* barrier, unsigned parity) 
 __device__ __forceinline__ void copy_tile(void* to, const TensorMap& from, int column, int row, Barrier* barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                  ::"r"(in_shared(to)), "l"(&from), "r"(column), "r"(row), "r"(in_shared(barrier)) : "memory");
+}
+// The same of images (images, rows, columns, channels): a tile's rows are pixels, first along an image's row, then down, then image by image.
+// A place may be negative, as the padding of a convolution is: its pixels arrive as zeros.
+__device__ __forceinline__ void copy_pixels(void* to, const TensorMap& from, int channel, int column, int row, int image, Barrier* barrier) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
+                 ::"r"(in_shared(to)), "l"(&from), "r"(channel), "r"(column), "r"(row), "r"(image), "r"(in_shared(barrier)) : "memory");
 }
 // The same for several blocks of the cluster, a bit for each: each gets it at the same place, and its bytes arrive at its own barrier.
 __device__ __forceinline__ void copy_tile_to(unsigned blocks, void* to, const TensorMap& from, int column, int row, Barrier* barrier) {

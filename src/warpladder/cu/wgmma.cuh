@@ -3,6 +3,7 @@
 // D (64 x columns) += A (64 x depth) B (depth x columns); depth is 32 bytes: 16 numbers in bf16 or half, 8 in tf32. Factors are named by descriptors, and
 // only D lies in registers: warp w has rows 16 w to 16 w + 15, and with g = lane / 4, t = lane % 4 a lane has
 //     d[4 j], d[4 j + 1] = row g, columns 8 j + 2 t and the next one;  d[4 j + 2], d[4 j + 3] = the same of row g + 8.
+// Terms go along the rows of A's tile and down those of B's (tf32: along), and in wgmma_.._down down both.
 // Steps run while the warps go on: they are committed in groups, and d may not be touched before its group was waited for. Needs sm_90a.
 #pragma once
 
@@ -12,9 +13,12 @@
     __device__ __forceinline__ void name(float (&d)[columns / 2], unsigned long long a, unsigned long long b, bool add, EMU_HERE) { \
         emu_products(d, a, b, columns, int(emu::Factors::factors), turned, add, file, line);                                      \
     }
-WGMMA(wgmma_bf16, 256, bfloat16, true)
-WGMMA(wgmma_half, 128, half, true)
-WGMMA(wgmma_tf32, 256, tf32, false)
+WGMMA(wgmma_bf16, 256, bfloat16, 1)
+WGMMA(wgmma_bf16, 128, bfloat16, 1)
+WGMMA(wgmma_bf16_down, 128, bfloat16, 3)
+WGMMA(wgmma_half, 128, half, 1)
+WGMMA(wgmma_half_down, 128, half, 3)
+WGMMA(wgmma_tf32, 256, tf32, 0)
 #undef WGMMA
 
 __device__ inline void wgmma_begin(EMU_HERE) { emu_products_begin(file, line); }
@@ -57,6 +61,9 @@ __device__ __forceinline__ unsigned long long address_in_shared(const void* addr
                      : SUMS_##sums : "l"(a), "l"(b), "r"(static_cast<int>(add)));                                                 \
     }
 WGMMA(wgmma_bf16, "m64n256k16.f32.bf16.bf16", ", 0, 1", 128, "%128, %129", "%130")
+WGMMA(wgmma_bf16, "m64n128k16.f32.bf16.bf16", ", 0, 1", 64, "%64, %65", "%66")
+WGMMA(wgmma_bf16_down, "m64n128k16.f32.bf16.bf16", ", 1, 1", 64, "%64, %65", "%66")
+WGMMA(wgmma_half_down, "m64n128k16.f32.f16.f16", ", 1, 1", 64, "%64, %65", "%66")
 WGMMA(wgmma_half, "m64n128k16.f32.f16.f16", ", 0, 1", 64, "%64, %65", "%66")
 WGMMA(wgmma_tf32, "m64n256k8.f32.tf32.tf32", "", 128, "%128, %129", "%130")
 #undef WGMMA

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import LaunchError, OutOfMemoryError
+from ..peaks import Capability
 from .array import Array
 from .kernel import Call, Kernel
 from .limits import Limits
@@ -73,9 +74,11 @@ class Device(ABC):
     stream : where work goes that names no stream.
     held : bytes that are allocated now, by what they are for.
     hardware : what a time that is measured on it holds for, name and compute capability; None for what stands in for a GPU, whose times mean nothing.
+    capability : compute capability, (major, minor), that kernels are compiled for; None for what runs those of every GPU.
     """
 
     hardware: str | None = None
+    capability: Capability | None = None
     name: str
     limits: Limits
     stream: Stream
@@ -134,17 +137,17 @@ class Device(ABC):
     def copy(self, target: Array, source: Array, stream: Stream | None = None) -> None:
         """Copy within the device's memory, queued."""
 
-    def tensor_map(self, array: Array, rows: int, columns: int | None = None, to_tf32: bool = False) -> TensorMap:
+    def tensor_map(self, array: Array, rows: int | tuple[int, int, int], columns: int | None = None, to_tf32: bool = False) -> TensorMap:
         """A matrix as the copy engine (TMA) knows it, for kernels that ask for tiles of so many rows of 128 bytes; they want compute capability 9.0.
 
         Parameters
         ----------
         array : Array
-            (rows of the matrix, numbers from row to row), of 16 or 32 bits each; rows begin at multiples of 16 bytes.
-        rows : int
-            Of a tile, 1 to 256.
+            (rows of the matrix, numbers from row to row), of 16 or 32 bits each; rows begin at multiples of 16 bytes. Or (images, rows, columns, channels).
+        rows : int or tuple of int
+            Of a tile, 1 to 256; of images a tile's images, rows and columns, together 1 to 256 pixels.
         columns : int, optional
-            How many numbers of a row belong to the matrix; all where it is left out. What lies beyond the matrix arrives as zeros.
+            How many numbers of a row, or channels of a pixel, belong to the matrix; all where it is left out. What lies beyond the matrix arrives as zeros.
         to_tf32 : bool
             Round floats to tf32 on the way, to the nearest.
 
@@ -155,11 +158,12 @@ class Device(ABC):
         """
         self.check_own(array)
         width = array.shape[-1] if columns is None else columns
-        check_map(array, width, rows, to_tf32)
-        tile = rows, ROW // array.dtype.itemsize
+        down = (rows,) if isinstance(rows, int) else rows
+        check_map(array, width, down, to_tf32)
+        tile = *down, ROW // array.dtype.itemsize
         return TensorMap(array, width, tile, to_tf32, self._described(array, width, tile, to_tf32))
 
-    def _described(self, array: Array, columns: int, tile: tuple[int, int], to_tf32: bool) -> np.ndarray:
+    def _described(self, array: Array, columns: int, tile: tuple[int, ...], to_tf32: bool) -> np.ndarray:
         """The words of a tensor map, uint64, in the device's own format; zeros on a device on which nothing runs."""
         return np.zeros(WORDS, np.uint64)
 

@@ -60,6 +60,7 @@ class Scout(IdleDevice):
     def __init__(self, device: Device) -> None:
         self.device = device
         self.name, self.limits, self.hardware = device.name, device.limits, device.hardware
+        self.capability = device.capability
         self.stream = IdleStream()
         self.held = {}
         self.asked: dict[tuple[Path, str], None] = {}

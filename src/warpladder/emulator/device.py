@@ -13,7 +13,7 @@ import numpy as np
 from ..device import Array, Device, Event, Launch, Limits, Source, Stream
 from ..device import source as sources
 from ..device.signature import signature
-from ..device.tensormap import WORDS
+from ..device.tensormap import WORDS, axes
 from ..errors import ConfigError, DeviceError, LaunchError, OutOfMemoryError
 from ..machine import cores
 from . import memory
@@ -189,11 +189,14 @@ class EmulatedDevice(Device):
                 break  # in between it may be where no line is, on the way to the runtime
         return found
 
-    def _described(self, array: Array, columns: int, tile: tuple[int, int], to_tf32: bool) -> np.ndarray:
+    def _described(self, array: Array, columns: int, tile: tuple[int, ...], to_tf32: bool) -> np.ndarray:
         """As headers/interface.h has it."""
         size = array.dtype.itemsize
         words = np.zeros(WORDS, np.uint64)
-        words[:9] = MAP_MARK, array.address, columns, array.shape[0], array.shape[1] * size, tile[1], tile[0], size, to_tf32
+        sizes, pitches = axes(array, columns)
+        words[:5] = MAP_MARK, array.address, size, to_tf32, len(sizes)
+        for first, most, fill, found in ((5, 4, 1, sizes), (9, 3, 0, pitches), (12, 4, 1, tile[::-1])):
+            words[first : first + most] = (*found, *(fill,) * (most - len(found)))
         return words
 
     def new_stream(self) -> Stream:

@@ -3,7 +3,7 @@
 // A row of a tile has 128 bytes. In 16 bits a row of A's tile is 64 terms, and one of B's is 64 columns of one term, so that a tile of B is COLUMNS / 64 boxes
 // of the copy engine, side by side.
 #pragma once
-#include "bulk.cuh"
+#include "turn.cuh"
 
 template <int ROWS, int COLUMNS>
 struct Stage16 {
@@ -19,21 +19,6 @@ struct Stage16 {
 #pragma unroll
         for (int box = 0; box < COLUMNS / 64; ++box) copy_tile(stage + OF_A + box * BOX, b, left + 64 * box, first, arrived);
     }
-};
-
-// Where stages begin in the block's dynamic shared memory, of which they take 1,024 bytes more than they have: they begin at a multiple of that.
-__device__ __forceinline__ char* first_stage(void* shared) {
-    return reinterpret_cast<char*>((reinterpret_cast<unsigned long long>(shared) + 1023) / 1024 * 1024);
-}
-
-// Where in a ring somebody is who uses one stage after the other, and the parity of how often around.
-template <int STAGES>
-struct Turn {
-    int stage = 0, parity = 0;
-    __device__ __forceinline__ void next() {
-        if (++stage == STAGES) stage = 0, parity ^= 1;
-    }
-    __device__ __forceinline__ int before() const { return stage == 0 ? STAGES - 1 : stage - 1; }
 };
 
 // The tiles of C, ROWS x COLUMNS numbers each, in the order in which they are made. Neighbours in time are neighbours in C: GROUP rows of tiles are done

@@ -127,7 +127,7 @@ class GpuDevice(Compiler):
         if target.nbytes:
             self.call(cuda.cuMemcpyDtoDAsync, target.address, source.address, target.nbytes, on.handle, doing="copy an array")
 
-    def _described(self, array: Array, columns: int, tile: tuple[int, int], to_tf32: bool) -> np.ndarray:
+    def _described(self, array: Array, columns: int, tile: tuple[int, ...], to_tf32: bool) -> np.ndarray:
         return encoded(self, array, columns, tile, to_tf32)
 
     @cached_property

@@ -10,7 +10,7 @@ import numpy as np
 from cuda.bindings import driver as cuda
 
 from ..device import Array
-from ..device.tensormap import WORDS
+from ..device.tensormap import WORDS, axes
 from ..errors import LaunchError
 from .driver import call, error
 
@@ -27,18 +27,18 @@ ALIGNMENT = 64
 SINCE = 12000
 
 
-def encoded(device: GpuDevice, array: Array, columns: int, tile: tuple[int, int], to_tf32: bool) -> np.ndarray:
+def encoded(device: GpuDevice, array: Array, columns: int, tile: tuple[int, ...], to_tf32: bool) -> np.ndarray:
     """The 16 words of a tensor map, uint64.
 
     Parameters
     ----------
     device : GpuDevice
     array : Array
-        (rows of the matrix, numbers from row to row); numbers of two or four bytes.
+        (rows of the matrix, numbers from row to row), or (images, rows, columns, channels); numbers of two or four bytes.
     columns : int
-        Of the matrix.
+        Of the matrix; of images the channels.
     tile : tuple of int
-        Rows and columns of what is copied at once; its rows have 128 bytes.
+        Of what is copied at once, by the array's axes; the last one has 128 bytes.
     to_tf32 : bool
         Whether floats are rounded to tf32 on the way.
 
@@ -56,11 +56,13 @@ def encoded(device: GpuDevice, array: Array, columns: int, tile: tuple[int, int]
     room = np.zeros(WORDS + ALIGNMENT // 8, np.uint64)
     first = -room.ctypes.data % ALIGNMENT // 8
     words = room[first : first + WORDS]
-    sizes, pitch = (ctypes.c_uint64 * 2)(columns, array.shape[0]), (ctypes.c_uint64 * 1)(array.shape[1] * size)
-    box, every = (ctypes.c_uint32 * 2)(tile[1], tile[0]), (ctypes.c_uint32 * 2)(1, 1)
+    of, pitches = axes(array, columns)
+    rank = len(of)
+    sizes, pitch = (ctypes.c_uint64 * rank)(*of), (ctypes.c_uint64 * (rank - 1))(*pitches)
+    box, every = (ctypes.c_uint32 * rank)(*tile[::-1]), (ctypes.c_uint32 * rank)(*(1,) * rank)
     device.enter()
     status = _encode()(
-        words.ctypes.data, TF32 if to_tf32 else KINDS[size], 2, array.address, sizes, pitch, box, every, PLAIN, SWIZZLE_128, CACHE_LINES_128, ZEROS
+        words.ctypes.data, TF32 if to_tf32 else KINDS[size], rank, array.address, sizes, pitch, box, every, PLAIN, SWIZZLE_128, CACHE_LINES_128, ZEROS
     )  # fmt: skip
     if status:
         raise error(cuda.CUresult(status), f"describe a matrix to the copy engine of {device.name}")

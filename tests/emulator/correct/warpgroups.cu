@@ -23,6 +23,53 @@ __global__ void tile(const __grid_constant__ TensorMap map, T* y, int column, in
     for (int i = threadIdx.x; i < ROWS * 8; i += blockDim.x) out[i] = pieces[i / 8 * 8 + (i ^ i / 8) % 8];
 }
 
+// A box of pixels of images (images, rows, columns, channels in 16 bits), 64 channels of each: y (PIXELS, 64).
+template <int PIXELS>
+__global__ void pixels(const __grid_constant__ TensorMap map, unsigned short* y, int channel, int column, int row, int image) {
+    uint4* out = reinterpret_cast<uint4*>(y);
+    __shared__ __align__(1024) uint4 pieces[PIXELS * 8];
+    __shared__ Barrier arrived;
+    if (threadIdx.x == 0) {
+        barrier_init(&arrived, 1);
+        barriers_ready();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        barrier_expect(&arrived, sizeof pieces);
+        copy_pixels(pieces, map, channel, column, row, image, &arrived);
+    }
+    barrier_wait(&arrived, 0);
+    for (int i = threadIdx.x; i < PIXELS * 8; i += blockDim.x) out[i] = pieces[i / 8 * 8 + (i ^ i / 8) % 8];
+}
+
+// d (64, 128) = a b, where the 32 terms go down the rows of both: a (32, 64) and b (32, 128), in half (KIND 0) or bf16 (1).
+template <int KIND>
+__global__ void __launch_bounds__(128) multiply_down(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* d) {
+    __shared__ __align__(1024) char tile[3 * 4096];
+    __shared__ Barrier arrived;
+    if (threadIdx.x == 0) {
+        barrier_init(&arrived, 1);
+        barriers_ready();
+        barrier_expect(&arrived, sizeof tile);
+        copy_tile(tile, a, 0, 0, &arrived);
+        for (int box = 0; box < 2; ++box) copy_tile(tile + 4096 + box * 4096, b, 64 * box, 0, &arrived);
+    }
+    __syncthreads();
+    float sum[64];
+    barrier_wait(&arrived, 0);
+    wgmma_begin();
+#pragma unroll
+    for (int step = 0; step < 2; ++step) {
+        if constexpr (KIND == 0) wgmma_half_down(sum, terms_down(tile + 2048 * step, 0), terms_down(tile + 4096 + 2048 * step, 4096), step > 0);
+        else wgmma_bf16_down(sum, terms_down(tile + 2048 * step, 0), terms_down(tile + 4096 + 2048 * step, 4096), step > 0);
+    }
+    wgmma_commit();
+    wgmma_wait<0>();
+    const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 64; ++i) d[(row + i / 2 % 2 * 8) * 128 + i / 4 * 8 + column + i % 2] = sum[i];
+}
+
 // A ring of two stages that one thread fills and a warp empties, each in its own time: y[t] is the sum of number t of each of `steps` tiles of a row each.
 extern "C" __global__ void hand_over(const __grid_constant__ TensorMap map, float* y, int steps) {
     __shared__ __align__(1024) float stages[2][256];

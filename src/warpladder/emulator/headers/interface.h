@@ -94,7 +94,8 @@ struct Launch {
 // A tensor map, as a kernel gets it by value: the matrix, and how large the tiles are that are copied from it.
 struct TileMap {
     static constexpr uint64_t MARK = 0x70616D5F756D65;  // says that the emulator made it
-    uint64_t mark, base, columns, rows, pitch, box_columns, box_rows, size, to_tf32, rest[7];  // pitch: bytes from row to row; size: bytes of a number
+    uint64_t mark, base, size, to_tf32;     // size: bytes of a number
+    uint64_t axes, sizes[4], pitch[3], box[4];  // 2 axes of a matrix or 4 of images, the one whose numbers are neighbours first; pitch: bytes from one row (image row, image) to the next
 };
 
 // The thread that runs now on this OS thread. In a checked build kernels ask the runtime, which hides the access from the checker.
@@ -141,10 +142,10 @@ EMU_EXPORT void emu_wait_for_copies(unsigned pending);
 EMU_EXPORT void emu_phase_init(void* barrier, unsigned count, const char* file, int line);
 EMU_EXPORT void emu_phase_arrive(void* barrier, unsigned bytes, int rank, const char* file, int line);
 EMU_EXPORT void emu_phase_wait(void* barrier, unsigned parity, const char* file, int line);
-EMU_EXPORT void emu_copy_tile(void* to, const void* map, int column, int row, void* barrier, unsigned blocks, const char* file, int line);
+EMU_EXPORT void emu_copy_tile(void* to, const void* map, unsigned axes, int column, int row, int line_of_rows, int image, void* barrier, unsigned blocks, const char* file, int line);
 EMU_EXPORT void emu_proxy_fence();
 
-// A warpgroup's products from shared memory. d: the thread's share of the sums, `columns` / 2 numbers; a, b: descriptors; turned: b's terms go down its rows.
+// A warpgroup's products from shared memory. d: the thread's share of the sums, `columns` / 2 numbers; a, b: descriptors; turned: b's terms go down its rows (1), a's do (2).
 EMU_EXPORT void emu_products(float* d, uint64_t a, uint64_t b, unsigned columns, int kind, int turned, int add, const char* file, int line);
 EMU_EXPORT void emu_products_begin(const char* file, int line);
 EMU_EXPORT void emu_products_commit(const char* file, int line);

@@ -11,11 +11,12 @@ namespace emu {
 struct Tile {
     char* to;
     TileMap map;
-    int column, row;
+    int first[4];  // of the tile's first number, by axis
     const void* code;  // where it was asked for,
     uint3 thread;      // and by whom
 
-    size_t bytes() const { return map.box_rows * map.box_columns * map.size; }
+    unsigned rows() const { return unsigned(map.box[1] * map.box[2] * map.box[3]); }
+    size_t bytes() const { return rows() * map.box[0] * map.size; }
 };
 
 struct PhaseBarrier {

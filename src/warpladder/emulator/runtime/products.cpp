@@ -70,7 +70,7 @@ static void multiply_group(Block& block, unsigned first, size_t step) {
                 finite &= std::isfinite(x);
             }
     };
-    fetch(a, ea, Factor(one.a, false, size_of(one)));
+    fetch(a, ea, Factor(one.a, one.turned_a, size_of(one)));
     fetch(b, eb, Factor(one.b, one.turned, size_of(one)));
     for (unsigned thread = 0; thread < THREADS; ++thread) {
         const Product& its = block.products[first + thread].begun[step];
@@ -103,7 +103,7 @@ static void finish_group(Thread& me, unsigned pending) {
         if (its.groups != one.groups || its.begun.size() != one.begun.size()) differ("have begun other products when they wait for wgmma at {0}", {other.file, other.line}, {});
         for (size_t step = 0; step < its.begun.size(); ++step) {
             const Product &p = its.begun[step], &q = one.begun[step];
-            if (p.line != q.line || p.a != q.a || p.b != q.b || p.columns != q.columns || p.kind != q.kind || p.turned != q.turned || p.add != q.add)
+            if (p.line != q.line || p.a != q.a || p.b != q.b || p.columns != q.columns || p.kind != q.kind || p.turned != q.turned || p.turned_a != q.turned_a || p.add != q.add)
                 differ("call wgmma with other factors, at {0} and {1}", {p.file, p.line}, {q.file, q.line});
         }
     }
@@ -153,7 +153,7 @@ EMU_EXPORT void emu_products(float* d, uint64_t a, uint64_t b, unsigned columns,
     Thread& me = self();
     Block& block = block_of(me);
     Products& mine = products_of(me, file, line);
-    Product product{d, a, b, columns, kind, turned != 0, add != 0, file, line};
+    Product product{d, a, b, columns, kind, (turned & 2) != 0, (turned & 1) != 0, add != 0, file, line};
     if ((a | b) >> 62 != 1) refuse_products(me, "warpgroup", "calls wgmma at {0} with a descriptor that has another swizzle than the one of 128 bytes, which alone has a body here", {{file, line}});
     if (!mine.fenced)
         refuse_products(me, "wgmma fence", "calls wgmma at {0} with sums that it has touched since the last wgmma_begin, or with none before: the tensor cores may not see what is in these registers", {{file, line}});
@@ -163,11 +163,14 @@ EMU_EXPORT void emu_products(float* d, uint64_t a, uint64_t b, unsigned columns,
     if (me.linear % 32 == 0) {
         const void* code = __builtin_return_address(0);
         unsigned depth = 32 / size_of(product), warp = me.linear / 32 % 4;
-        Factor of_a(a, false, size_of(product)), of_b(b, turned != 0, size_of(product));
+        Factor of_a(a, product.turned_a, size_of(product)), of_b(b, product.turned, size_of(product));
         uint32_t engine = block.warpgroups[me.linear / THREADS].engine, moment = mine.ended + uint32_t(mine.groups.size());
-        for (unsigned row = 16 * warp; row < 16 * warp + 16; ++row)
+        if (product.turned_a)
+            for (unsigned term = 0; term < depth; ++term)
+                for (unsigned row = 16 * warp; row < 16 * warp + 16; row += 8) checker.engine_reads(me, block.shared + of_a.at(row, term), 16, engine, moment, code);
+        else for (unsigned row = 16 * warp; row < 16 * warp + 16; ++row)
             for (unsigned piece = 0; piece < 2; ++piece) checker.engine_reads(me, block.shared + of_a.at(row, piece * depth / 2), 16, engine, moment, code);
-        if (turned)  // eight columns lie beside each other
+        if (product.turned)  // eight columns lie beside each other
             for (unsigned term = 0; term < depth; ++term)
                 for (unsigned column = 0; column < columns; column += 8) checker.engine_reads(me, block.shared + of_b.at(column, term), 16, engine, moment, code);
         else

@@ -11,7 +11,7 @@ struct Product {
     uint64_t a, b;
     unsigned columns;
     int kind;
-    bool turned, add;
+    bool turned_a, turned, add;
     const char* file;
     int line;
 };

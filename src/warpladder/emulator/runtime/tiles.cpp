@@ -1,4 +1,6 @@
 // The copy engine: tiles of matrices in global memory come to shared memory, and their bytes to a barrier there.
+#include <optional>
+
 #include "worker.h"
 
 namespace emu {
@@ -8,24 +10,31 @@ constexpr unsigned ROW = 128, ATOM = 1024;  // bytes of a tile's row, and of eig
 // Where a byte lies that would lie at an offset in the shared memory of its block: its piece of 16 bytes changes places by the number of its row.
 static unsigned swizzled(unsigned offset) { return offset ^ (offset >> 3 & 0x70); }
 
-static bool inside(const Tile& tile, unsigned row) { return tile.row + int64_t(row) >= 0 && tile.row + int64_t(row) < int64_t(tile.map.rows); }
+// Where a row of a tile begins in the matrix, in bytes from the matrix's begin; nothing where the row lies beside the matrix.
+static std::optional<int64_t> begin(const Tile& tile, unsigned row) {
+    int64_t at = 0, left = row;
+    for (int axis = 1; axis < 4; ++axis) {
+        int64_t here = tile.first[axis] + left % int64_t(tile.map.box[axis]);
+        if (here < 0 || here >= int64_t(tile.map.sizes[axis])) return {};
+        at += here * int64_t(tile.map.pitch[axis - 1]), left /= int64_t(tile.map.box[axis]);
+    }
+    return at;
+}
 
 // Of a tile's row the first byte in the matrix and how many are in it, both counted from the row's begin.
 static std::pair<unsigned, unsigned> part(const Tile& tile) {
-    int64_t low = std::max<int64_t>(0, -int64_t(tile.column)), high = std::min<int64_t>(int64_t(tile.map.box_columns), int64_t(tile.map.columns) - tile.column);
+    int64_t low = std::max<int64_t>(0, -int64_t(tile.first[0])), high = std::min<int64_t>(int64_t(tile.map.box[0]), int64_t(tile.map.sizes[0]) - tile.first[0]);
     if (high <= low) return {0, 0};
     return {unsigned(low * int64_t(tile.map.size)), unsigned((high - low) * int64_t(tile.map.size))};
 }
 
-static const char* source(const Tile& tile, unsigned row) {
-    return reinterpret_cast<const char*>(tile.map.base) + (tile.row + int64_t(row)) * int64_t(tile.map.pitch) + tile.column * int64_t(tile.map.size);
-}
+static const char* source(const Tile& tile, int64_t begin) { return reinterpret_cast<const char*>(tile.map.base) + begin + tile.first[0] * int64_t(tile.map.size); }
 
 static void arrive(Block& block, const Tile& tile) {
-    for (unsigned row = 0; row < tile.map.box_rows; ++row) {
+    for (unsigned row = 0; row < tile.rows(); ++row) {
         unsigned char bytes[ROW] = {};
         auto [first, count] = part(tile);
-        if (inside(tile, row) && count) memcpy(bytes + first, source(tile, row) + first, count);
+        if (auto from = begin(tile, row); from && count) memcpy(bytes + first, source(tile, *from) + first, count);
         if (tile.map.to_tf32)
             for (unsigned i = 0; i < ROW; i += 4) {
                 uint32_t number;
@@ -57,18 +66,21 @@ void bring(Block& block, PhaseBarrier& barrier) {
 
 }  // namespace emu
 
-EMU_EXPORT void emu_copy_tile(void* to, const void* described, int column, int row, void* barrier, unsigned blocks, const char* file, int line) {
+EMU_EXPORT void emu_copy_tile(void* to, const void* described, unsigned axes, int column, int row, int line_of_rows, int image, void* barrier, unsigned blocks, const char* file, int line) {
     Thread& me = self();
     Block& mine = block_of(me);
-    Tile tile{static_cast<char*>(to), {}, column, row, __builtin_return_address(0), me.index};
+    Tile tile{static_cast<char*>(to), {}, {column, row, line_of_rows, image}, __builtin_return_address(0), me.index};
     memcpy(&tile.map, described, sizeof tile.map);
     if (tile.map.mark != TileMap::MARK) refuse_tile(me, "trap", "asks for a tile at {0} by a tensor map that the emulator did not make", file, line);
+    if (tile.map.axes != axes)
+        refuse_tile(me, "trap", "asks at {0} for a tile of " + std::to_string(axes) + " axes by a tensor map that has " + std::to_string(tile.map.axes), file, line);
     if (!mine.memory.holds(to)) refuse_tile(me, "out of bounds", "asks for a tile at {0} to what is no shared memory of its block", file, line);
     if (unsigned(tile.to - mine.shared) % ATOM) refuse_tile(me, "misaligned", "asks for a tile at {0} to an address that 1,024 does not divide", file, line);
     if (!blocks) blocks = 1u << mine.rank;
 #ifdef EMU_CHECK
-    for (unsigned each = 0; each < tile.map.box_rows; ++each)
-        if (auto [first, count] = part(tile); inside(tile, each) && count) checker.access(source(tile, each) + first, count, false, 0, tile.code);
+    for (unsigned each = 0; each < tile.rows(); ++each)
+        if (auto from = begin(tile, each))
+            if (auto [first, count] = part(tile); count) checker.access(source(tile, *from) + first, count, false, 0, tile.code);
 #endif
     for (unsigned rank = 0; rank < 32; ++rank) {
         if (!(blocks >> rank & 1)) continue;

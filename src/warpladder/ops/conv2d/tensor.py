@@ -15,6 +15,7 @@ from .gemm import GemmConv2d
 from .gradients import IncomingGradient
 from .products import Geometry
 from .tensor_products import FORMATS, TensorConvolution, TensorWeightGradient, pack
+from .warpgroups import WarpgroupConvolution, fits
 
 
 class TensorConv2d(Segment):
@@ -25,6 +26,8 @@ class TensorConv2d(Segment):
     A net's first layer has no dx. If its sums have at most 32 terms, a picture's colours by 3 x 3, and its products are a small share of the net's
     (ops/outside.py), y and dw are those of few.py: multiply-adds in fp32 from registers, in every precision. There is less arithmetic than tensor cores need to
     be worth the splitting: docs/rungs/tensor.md has both times.
+
+    On Hopper, channels and outputs that are multiples of 64 go through windows of 3 x 3 by warpgroup products (warpgroups.py), in fp32 and bf16.
     """
 
     rectifies = True
@@ -46,14 +49,17 @@ class TensorConv2d(Segment):
         self.winner: Array | None = None
         self.few: FewGradient | WinnersGradient | None = None
         self.backward_pass: TensorConvolution | None = None
-        self.forward_pass: TensorConvolution | FewConvolution
+        self.forward_pass: TensorConvolution | FewConvolution | WarpgroupConvolution
+        trains = buffers.dy is not None
         first = not folded and buffers.dx is None and is_small(subgraph, FIRST, products=2)
         if first and FewConvolution.takes(small, k, conv.stride):
             self.forward_pass = FewConvolution(self, small, written, k, conv.padding)
+        elif not folded and fits(device, small, written, window, capacity, precision):
+            self.forward_pass = WarpgroupConvolution(self, small, written, capacity, precision, trains, buffers.dx is not None)
         else:
             forward = Geometry(small, written, *window, transposed=folded, fold=fold, pool=self.pool)
             self.forward_pass = TensorConvolution(self, forward, capacity, precision)
-        if buffers.dy is None:
+        if not trains:
             return
         if self.pool:
             self.winner = self.scratch((capacity, *buffers.y.shape[1:]), np.uint8)
@@ -64,6 +70,8 @@ class TensorConv2d(Segment):
         if self.few is not None:
             return
         self.incoming = IncomingGradient(self, written, capacity, self.pool)
+        if isinstance(self.forward_pass, WarpgroupConvolution):
+            return
         read, other = (written, small) if folded else (small, written)
         self.weight_gradient = TensorWeightGradient(self, read, other, *window, fold, capacity, precision)
         if buffers.dx is not None:
@@ -77,12 +85,17 @@ class TensorConv2d(Segment):
     def prepare(self, part: Slice) -> Launches:
         if isinstance(self.forward_pass, FewConvolution):
             return []
+        if isinstance(self.forward_pass, WarpgroupConvolution):
+            return [self.forward_pass.weights.pack(self.buffers.w)]
         return [pack(self.buffers.w, self.forward_pass, self.backward_pass)]
 
     def forward(self, part: Slice) -> Launches:
         t = self.buffers
         if isinstance(self.forward_pass, FewConvolution):
             return self.forward_pass.launches(part.n, t.x, t.w, t.b, t.y, self.rectify, self.pool, self.winner)
+        if isinstance(self.forward_pass, WarpgroupConvolution):
+            after = "POOL" if self.pool else "RECTIFY" if self.rectify else "PLAIN"
+            return self.forward_pass.forward(part.n, t.x, t.b, t.y, after, self.winner)
         return self.forward_pass.launches(part.n, t.x, t.b, t.y, self.rectify, self.winner)
 
     def backward(self, part: Slice) -> Launches:
@@ -94,8 +107,11 @@ class TensorConv2d(Segment):
             assert self.winner is not None
             return self.few.launches(n, t.x, t.dy, self.winner, t.dw, t.db)
         found, gradient, slabs = self.incoming.launches(n, t.dy, y, self.winner)
+        below = t.x if self.operands.x_rectified else None
+        if isinstance(self.forward_pass, WarpgroupConvolution):
+            return found + self.forward_pass.backward(n, gradient, t.dw, self.incoming.sums, slabs, t.db, t.dx, below)
         read, other = (gradient, t.x) if self.folded else (t.x, gradient)
         found += self.weight_gradient.launches(n, read, other, t.dw, self.incoming.sums, slabs, t.db)
         if self.backward_pass is not None:
-            found += self.backward_pass.launches(n, gradient, None, t.dx, below=t.x if self.operands.x_rectified else None)
+            found += self.backward_pass.launches(n, gradient, None, t.dx, below=below)
         return found

@@ -1,0 +1,105 @@
+// What warpgroup products of convolutions (warpgroups.cu, warpgroup_weights.cu) read: images channels last and weights by terms, both in 16 bits.
+//
+// bf16 rounds. SPLIT, fp32, makes two halves of each number, times a power of two that brings the largest to 2^14 or a little above: of 64 channels of an
+// image, so that one scale serves all taps and sums over pixels too; of weights, of all terms of an output.
+// arch: sm_80, sm_90, sm_100
+#include "tensor_panels.cuh"
+
+constexpr int THREADS = 256, WARPS = THREADS / 32, TAPS = 9;
+
+// The largest of all threads' bits, for all of them.
+__device__ __forceinline__ unsigned largest_of_block(unsigned largest) {
+    __shared__ unsigned warps[WARPS];
+#pragma unroll
+    for (int offset = 1; offset < 32; offset *= 2) largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = largest;
+    __syncthreads();
+    for (int warp = 0; warp < WARPS; ++warp) largest = max(largest, warps[warp]);
+    return largest;
+}
+
+__device__ __forceinline__ unsigned bits_of_size(float x) { return __float_as_uint(x) & 0x7fffffffu; }
+
+// Two neighbours as they are multiplied: `low` is what `high` lacks, in SPLIT alone.
+template <int FORMAT>
+__device__ __forceinline__ void two_numbers(float x, float y, unsigned& high, unsigned& low) {
+    if constexpr (FORMAT == SPLIT) {
+        high = two_halves(x, y);
+        low = two_halves(x - low_half(high), y - high_half(high));
+    } else {
+        high = two_bf16(x, y), low = 0;
+    }
+}
+
+// x: (n, c, plane). high, low: (n, plane, c), two channels a word. undo: (n, c / 64), what undoes a scale. low and undo: null but in SPLIT.
+// A block has 64 channels of an image, 32 pixels at a time: rows of pixels come in, rows of channels go out.
+template <int FORMAT>
+__global__ void __launch_bounds__(THREADS) pack_pixels(
+    const float* __restrict__ x, unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ undo, int c, int plane
+) {
+    __shared__ float tile[64][33];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, blocks = c / 64, image = blockIdx.x / blocks, block = blockIdx.x % blocks;
+    const float* from = x + static_cast<long long>(blockIdx.x) * 64 * plane;
+    float by = 1.0f;
+    if constexpr (FORMAT == SPLIT) {
+        unsigned largest = 0;
+        for (int i = threadIdx.x; i < 64 * plane; i += THREADS) largest = max(largest, bits_of_size(from[i]));
+        const unsigned exponent = scale_exponent(largest_of_block(largest));
+        by = power_of_two(exponent);
+        if (threadIdx.x == 0) undo[blockIdx.x] = power_of_two(254u - exponent);
+    }
+    const long long to = (static_cast<long long>(image) * plane * blocks + block) * 32;  // in words
+    for (int first = 0; first < plane; first += 32) {
+        float held[64 / WARPS];
+#pragma unroll
+        for (int i = 0; i < 64 / WARPS; ++i) held[i] = first + lane < plane ? from[static_cast<long long>(warp + i * WARPS) * plane + first + lane] : 0.0f;
+        __syncthreads();  // everybody has read the tile before
+#pragma unroll
+        for (int i = 0; i < 64 / WARPS; ++i) tile[warp + i * WARPS][lane] = held[i] * by;
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < 32 / WARPS; ++i) {
+            const int pixel = warp + i * WARPS;
+            if (first + pixel >= plane) continue;
+            unsigned two, rest;
+            two_numbers<FORMAT>(tile[2 * lane][pixel], tile[2 * lane + 1][pixel], two, rest);
+            const long long word = to + static_cast<long long>(first + pixel) * blocks * 32 + lane;
+            high[word] = two;
+            if constexpr (FORMAT == SPLIT) low[word] = rest;
+        }
+    }
+}
+
+// Weights w (o, c, 3, 3) for both ways. Forward: (9 c, o), terms ordered (64 channels, tap, channel). Backward: (9 o, c) likewise, taps mirrored; null where
+// there is no input gradient. undo: (o,) and (c,), times 2^14 (squares.cuh). low and undo: null but in SPLIT.
+// A block packs two columns, which are the halves of its words.
+template <int FORMAT>
+__global__ void __launch_bounds__(THREADS) pack_weights(
+    const float* __restrict__ w, unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ undo, unsigned* __restrict__ back_high,
+    unsigned* __restrict__ back_low, float* __restrict__ back_undo, int o, int c
+) {
+    const bool back = static_cast<int>(blockIdx.x) >= o / 2;
+    const int columns = back ? c : o, terms = TAPS * (back ? o : c), column = 2 * (blockIdx.x - (back ? o / 2 : 0));
+    const auto number = [&](int term, int which) {
+        const int tap = term / 64 % TAPS, other = term / 64 / TAPS * 64 + term % 64;
+        return back ? w[(static_cast<long long>(other) * c + which) * TAPS + TAPS - 1 - tap] : w[(static_cast<long long>(which) * c + other) * TAPS + tap];
+    };
+    float by[2] = {1.0f, 1.0f};
+    if constexpr (FORMAT == SPLIT) {
+        for (int i = 0; i < 2; ++i) {
+            unsigned largest = 0;
+            for (int term = threadIdx.x; term < terms; term += THREADS) largest = max(largest, bits_of_size(number(term, column + i)));
+            const unsigned exponent = scale_exponent(largest_of_block(largest));
+            __syncthreads();  // everybody has read the warps' largest ones
+            by[i] = power_of_two(exponent);
+            if (threadIdx.x == 0) (back ? back_undo : undo)[column + i] = power_of_two(254u - exponent) * 16384.0f;
+        }
+    }
+    for (int term = threadIdx.x; term < terms; term += THREADS) {
+        unsigned two, rest;
+        two_numbers<FORMAT>(number(term, column) * by[0], number(term, column + 1) * by[1], two, rest);
+        const long long word = (static_cast<long long>(term) * columns + column) / 2;
+        (back ? back_high : high)[word] = two;
+        if constexpr (FORMAT == SPLIT) (back ? back_low : low)[word] = rest;
+    }
+}

@@ -1,0 +1,112 @@
+// A convolution's weight gradient by warpgroup products (wgmma): part[o, (tap, c)] = sum over a part of the pixels of dy[pixel, o] x[pixel + tap, c].
+//
+// Sums run over pixels, which go down the rows of both factors' pieces: wgmma takes numbers of 16 bits so, and nothing is turned.
+// A stage is one square of pixels: 128 outputs of dy, and for each of PIECES (tap, 128 channels) the square of x that the tap reads.
+// bf16: sums stay in the tensor cores. SPLIT, fp32: they leave them after each square, are scaled back, and added up by additions that round.
+// arch: sm_90a
+#include "squares.cuh"
+
+// gradient: (n, h, w, o), pixels: (n, h, w, c), or the high halves and the low ones. dy_undo: (n, o / 64), x_undo: (n, c / 64), both null in bf16.
+// part: (parts, o, 9 c). The grid's x counts groups of PIECES, then tiles of 128 outputs; its y parts of `depth` squares.
+template <int FORMAT, int PIECES>
+__global__ void __launch_bounds__(THREADS, 1) correlate(
+    const __grid_constant__ TensorMap gradient, const __grid_constant__ TensorMap gradient_low, const __grid_constant__ TensorMap pixels,
+    const __grid_constant__ TensorMap pixels_low, const float* __restrict__ dy_undo, const float* __restrict__ x_undo, float* __restrict__ part, int n,
+    int c, int h, int w, int o, int depth
+) {
+    constexpr int FIRST = GROUPS, WIDE = COLUMNS / 64, SECOND = PIECES * WIDE;
+    using Stages = Ring<FORMAT, FIRST, SECOND>;
+    extern __shared__ uint4 shared[];
+    __shared__ Stages stages;
+    char* ring = first_stage(shared);
+    stages.init();
+    const Squares squares(n, h, w);
+    const int across = (c + COLUMNS - 1) / COLUMNS, pieces = TAPS * TAPS * across, groups = (pieces + PIECES - 1) / PIECES;
+    const int piece0 = blockIdx.x % groups * PIECES, top = blockIdx.x / groups * 64 * GROUPS;  // a piece's number: tap, then 128 channels
+    const int begin = min(squares.count(), static_cast<int>(blockIdx.y) * depth), end = min(squares.count(), begin + depth);
+    Turn<Stages::STAGES> turn;
+    if (threadIdx.x < 128) {
+        fewer_registers<40>();
+        if (threadIdx.x != 0) return;
+        for (int square = begin; square < end; ++square, turn.next()) {
+            const int image = squares.image(square), row = squares.row(square), column = squares.column(square);
+            barrier_wait(&stages.read[turn.stage], turn.parity ^ 1);
+            Barrier* arrived = &stages.arrived[turn.stage];
+            barrier_expect(arrived, Stages::BYTES);
+#pragma unroll
+            for (int copy = 0; copy < Stages::COPIES; ++copy) {
+                char* to = ring + turn.stage * Stages::BYTES + copy * Stages::HALF_BYTES;
+#pragma unroll
+                for (int piece = 0; piece < FIRST; ++piece)
+                    copy_pixels(to + piece * PIECE, copy ? gradient_low : gradient, top + 64 * piece, column, row, image, arrived);
+#pragma unroll
+                for (int piece = 0; piece < SECOND; ++piece) {
+                    const int number = piece0 + piece / WIDE, tap = number / across, channel = number % across * COLUMNS + piece % WIDE * 64;
+                    copy_pixels(
+                        to + (FIRST + piece) * PIECE, copy ? pixels_low : pixels, channel, column + tap % TAPS - 1, row + tap / TAPS - 1, image, arrived
+                    );
+                }
+            }
+        }
+        return;
+    }
+    more_registers<232>();
+    const int group = threadIdx.x / 128 - 1, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const auto done = [&](int stage) {
+        if (lane == 0) barrier_arrive(&stages.read[stage]);
+    };
+    float sum[PIECES][COLUMNS / 2];
+    if constexpr (FORMAT == SPLIT) {
+        static_assert(PIECES == 1, "there are registers for one piece's sums and parts");
+        float parts[COLUMNS / 2];
+#pragma unroll
+        for (int i = 0; i < COLUMNS / 2; ++i) sum[0][i] = 0.0f;
+        const int block = piece0 % across * WIDE;
+        for (int square = begin; square < end; ++square, turn.next()) {
+            const int image = squares.image(square);
+            const float back = undone(dy_undo, image, n, o, top / 64 + group) * DOWN;
+            const float back_x[WIDE] = {undone(x_undo, image, n, c, block) * UP, undone(x_undo, image, n, c, block + 1) * UP};
+            barrier_wait(&stages.arrived[turn.stage], turn.parity);
+            const char* stage = ring + turn.stage * Stages::BYTES;
+            wgmma_begin();
+            multiply_terms<FORMAT, true>(parts, stage + group * PIECE, stage + FIRST * PIECE, Stages::HALF_BYTES, false);
+            wgmma_commit();
+            wgmma_wait<0>();
+            done(turn.stage);
+#pragma unroll
+            for (int i = 0; i < COLUMNS / 2; ++i) sum[0][i] = fmaf(parts[i] * back, back_x[i / 32], sum[0][i]);
+        }
+    } else {
+        if (begin == end)
+#pragma unroll
+            for (int i = 0; i < PIECES * COLUMNS / 2; ++i) sum[i / (COLUMNS / 2)][i % (COLUMNS / 2)] = 0.0f;
+        for (int square = begin; square < end; ++square, turn.next()) {
+            barrier_wait(&stages.arrived[turn.stage], turn.parity);
+            const char* stage = ring + turn.stage * Stages::BYTES;
+            wgmma_begin();
+#pragma unroll
+            for (int piece = 0; piece < PIECES; ++piece)
+                multiply_terms<FORMAT, true>(sum[piece], stage + group * PIECE, stage + (FIRST + piece * WIDE) * PIECE, 0, square > begin);
+            wgmma_commit();
+            wgmma_wait<1>();
+            if (square > begin) done(turn.before());
+        }
+        wgmma_wait<0>();
+    }
+
+    part += static_cast<long long>(blockIdx.y) * o * TAPS * TAPS * c;
+#pragma unroll
+    for (int piece = 0; piece < PIECES; ++piece) {
+        const int number = piece0 + piece, left = number % across * COLUMNS;
+        if (number >= pieces) continue;
+#pragma unroll
+        for (int j = 0; j < COLUMNS / 8; ++j)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const int output = top + 64 * group + 16 * warp + g + 8 * i, channel = left + 8 * j + 2 * t;
+                if (output >= o || channel >= c) continue;
+                *reinterpret_cast<float2*>(part + static_cast<long long>(output) * TAPS * TAPS * c + number / across * c + channel) =
+                    make_float2(sum[piece][4 * j + 2 * i], sum[piece][4 * j + 2 * i + 1]);
+            }
+    }
+}

@@ -1,0 +1,221 @@
+"""Convolutions by warpgroup products (wgmma) of Hopper, as launches: images packed channels last, y, dx and dw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ...device import Array, Device, Launch, TensorMap
+from ...peaks import Capability
+from ..kernels import Launches, OnDevice, ceil_div
+from .gradients import finish
+from .products import AFTER, Image
+
+SOURCE = Path(__file__).with_name("warpgroups.cu")
+WEIGHTS = Path(__file__).with_name("warpgroup_weights.cu")
+PACK = Path(__file__).with_name("warpgroup_pack.cu")
+
+#: As in squares.cuh: pixels along a square, bytes of a piece, threads of a block, columns of a block's sums; and the bytes of a ring.
+SIDE, PIECE, THREADS, COLUMNS, RING = 8, 8192, 384, 128, 196608
+#: Channels that one scale is for, and whose multiples a layer has; threads of a block that packs.
+CHANNELS, PACKING = 64, 256
+#: Taps of a window, 3 x 3.
+TAPS = 9
+#: The only GPUs with wgmma.
+HOPPER: Capability = (9, 0)
+#: By the precision that products are asked for in, as the kernels call it. tf32 takes no factor whose terms go down its rows, which dw has.
+FORMATS = {"fp32": "SPLIT", "bf16": "BF16"}
+
+
+def fits(device: Device, small: Image, written: Image, window: tuple[int, int, int], capacity: int, precision: str) -> bool:
+    """Whether a convolution is computed by warpgroup products: on Hopper, in whole pieces, and where its tiles are enough for half of the multiprocessors.
+
+    small, written : what it reads and what it writes, before a pool; (channels, rows, columns).
+    window : kernel size, stride and padding.
+    capacity : images of a whole batch.
+    """
+    if device.capability not in (None, HOPPER) or precision not in FORMATS or window != (3, 1, 1):
+        return False
+    (c, h, w), o = small, written[0]
+    tiles = ceil_div(capacity * ceil_div(h, SIDE) * ceil_div(w, SIDE), 2)
+    return c % CHANNELS == o % CHANNELS == 0 and 2 * tiles >= device.limits.multiprocessors
+
+
+@dataclass(frozen=True)
+class Halves:
+    """A factor as the kernels read it.
+
+    high, low : uint16; `low` is `high` again where numbers are not split.
+    undo : float32, what undoes scales; None where there are none.
+    """
+
+    high: Array
+    low: Array
+    undo: Array | None
+
+    @property
+    def packing(self) -> tuple[Array, Array | None, Array | None]:
+        """As the packing kernels take it, two numbers a word: high, low and undo."""
+        high = _words(self.high)
+        return high, None if self.undo is None else _words(self.low), self.undo
+
+
+def _words(array: Array) -> Array:
+    return Array(array.device, array.address, (array.size // 2,), np.dtype(np.uint32), array.owner)
+
+
+def halves(owner: OnDevice, shape: tuple[int, ...], scales: tuple[int, ...], precision: str) -> Halves:
+    """Scratch memory for a factor of so many numbers and scales."""
+    high = owner.scratch(shape, np.uint16)
+    if precision != "fp32":
+        return Halves(high, high, None)
+    return Halves(high, owner.scratch(shape, np.uint16), owner.scratch(scales))
+
+
+class PackedImages:
+    """Images (n, channels, rows, columns) in float32, packed channels last for up to `capacity` of them."""
+
+    def __init__(self, owner: OnDevice, image: Image, capacity: int, precision: str) -> None:
+        c, h, w = self.image = image
+        self.device, self.kind = owner.device, FORMATS[precision]
+        self.halves = halves(owner, (capacity, h, w, c), (capacity, c // CHANNELS), precision)
+
+    def pack(self, n: int, x: Array) -> Launch:
+        """Packs x[:n]."""
+        c, h, w = self.image
+        kernel = self.device.kernel(PACK, f"pack_pixels<{self.kind}>")
+        return kernel.bind(n * c // CHANNELS, PACKING, x, *self.halves.packing, c, h * w)
+
+    def maps(self, n: int) -> list[TensorMap]:
+        """Of n images' high and low halves, by squares of pixels."""
+        return [self.device.tensor_map(half[:n], (1, SIDE, SIDE)) for half in (self.halves.high, self.halves.low)]
+
+    def squares(self, n: int) -> int:
+        """Squares of n images."""
+        _, h, w = self.image
+        return n * ceil_div(h, SIDE) * ceil_div(w, SIDE)
+
+
+class PackedWeights:
+    """A layer's weights (o, c, 3, 3), packed by terms: for the forward pass, and for the input gradient where it is wanted."""
+
+    def __init__(self, owner: OnDevice, o: int, c: int, precision: str, both: bool) -> None:
+        self.device, self.kind, self.o, self.c = owner.device, FORMATS[precision], o, c
+        self.forward = halves(owner, (TAPS * c, o), (o,), precision)
+        self.backward = halves(owner, (TAPS * o, c), (c,), precision) if both else None
+
+    def pack(self, w: Array) -> Launch:
+        """Packs the weights, once a step."""
+        backward = (None, None, None) if self.backward is None else self.backward.packing
+        blocks = (self.o + (self.c if self.backward is not None else 0)) // 2
+        kernel = self.device.kernel(PACK, f"pack_weights<{self.kind}>")
+        return kernel.bind(blocks, PACKING, w, *self.forward.packing, *backward, self.o, self.c)
+
+
+def _shared(kind: str, pieces: int) -> int:
+    """Bytes of shared memory of a block whose stages have so many pieces: as many stages as a ring has room for, and what aligns the first."""
+    stage = PIECE * pieces * (2 if kind == "SPLIT" else 1)
+    return RING // stage * stage + 1024
+
+
+def convolve(n: int, images: PackedImages, weights: Halves, bias: Array | None, y: Array, after: str = "PLAIN", winner: Array | None = None,
+             below: Array | None = None) -> Launch:  # fmt: skip
+    """y[:n] (n, o, h, w) from packed images and weights (9 c, o), + bias, then what `AFTER` names; 0 where below is not above 0."""
+    device, kind, (c, h, w), o = images.device, images.kind, images.image, weights.high.shape[1]
+    across, multiprocessors = ceil_div(o, COLUMNS), device.limits.multiprocessors
+    # Two squares for each warpgroup read weights half as often; where that leaves multiprocessors idle, one.
+    pieces = 2 if kind != "SPLIT" and ceil_div(images.squares(n), 4) * across >= multiprocessors else 1
+    tiles = ceil_div(images.squares(n), 2 * pieces) * across
+    of_weights = [device.tensor_map(half, CHANNELS) for half in (weights.high, weights.low)]
+    return device.kernel(SOURCE, f"convolve<{kind}, {pieces}>").bind(
+        min(tiles, multiprocessors), THREADS, *images.maps(n), *of_weights, images.halves.undo, weights.undo, bias, below, y, winner,
+        n, c, h, w, o, AFTER.index(after), shared=_shared(kind, 2 * pieces + COLUMNS // 64),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """How the weight gradient of n images is cut: (tap, 128 channels) pieces of a block, blocks of a part, squares of a part, parts."""
+
+    pieces: int
+    blocks: int
+    depth: int
+    parts: int
+
+
+def correlation(n: int, gradient: PackedImages, images: PackedImages) -> Correlation:
+    """At most as many parts as `most_parts` allows, all but the last of equal depth."""
+    squares = images.squares(n)
+    depth = ceil_div(squares, most_parts(gradient, images))
+    return Correlation(_pieces(images), _blocks(gradient, images), depth, ceil_div(squares, depth))
+
+
+def _pieces(images: PackedImages) -> int:
+    """(tap, 128 channels) of a block: two where there are registers for their sums."""
+    return 1 if images.kind == "SPLIT" else 2
+
+
+def _blocks(gradient: PackedImages, images: PackedImages) -> int:
+    return ceil_div(TAPS * ceil_div(images.image[0], COLUMNS), _pieces(images)) * ceil_div(gradient.image[0], COLUMNS)
+
+
+def most_parts(gradient: PackedImages, images: PackedImages) -> int:
+    """As many parts as give every multiprocessor a block, and no more: each part is written and read once more."""
+    return max(1, images.device.limits.multiprocessors // _blocks(gradient, images))
+
+
+def correlate(n: int, gradient: PackedImages, images: PackedImages, parts: Array) -> Launches:
+    """Parts of dw (parts, o, 9 c) from the packed gradient (n, o, h, w) and images (n, c, h, w)."""
+    cut, device, kind, (c, h, w) = correlation(n, gradient, images), images.device, images.kind, images.image
+    return [
+        device.kernel(WEIGHTS, f"correlate<{kind}, {cut.pieces}>").bind(
+            (cut.blocks, cut.parts), THREADS, *gradient.maps(n), *images.maps(n), gradient.halves.undo, images.halves.undo, parts,
+            n, c, h, w, gradient.image[0], cut.depth, shared=_shared(kind, 2 + cut.pieces * COLUMNS // 64),
+        )
+    ]  # fmt: skip
+
+
+class WarpgroupConvolution:
+    """All of a convolution's passes by warpgroup products, for up to `capacity` images; the images that `forward` packs are those of `backward`.
+
+    Parameters
+    ----------
+    owner : OnDevice
+        Whose scratch memory is taken.
+    small, written : Image
+        What it reads and what it writes, before a pool.
+    capacity : int
+    precision : str
+    trains : bool
+        Whether there is a backward pass.
+    both : bool
+        Whether that has an input gradient.
+    """
+
+    def __init__(self, owner: OnDevice, small: Image, written: Image, capacity: int, precision: str, trains: bool, both: bool) -> None:
+        self.c, self.o = small[0], written[0]
+        self.images = PackedImages(owner, small, capacity, precision)
+        self.weights = PackedWeights(owner, self.o, self.c, precision, both)
+        if not trains:
+            return
+        self.gradient = PackedImages(owner, written, capacity, precision)
+        most = min(most_parts(self.gradient, self.images), self.images.squares(capacity))
+        self.parts = owner.scratch((most, self.o, TAPS * self.c))
+
+    def forward(self, n: int, x: Array, bias: Array, y: Array, after: str, winner: Array | None) -> Launches:
+        """y[:n] from x[:n] and the packed weights, after what `AFTER` names."""
+        return [self.images.pack(n, x), convolve(n, self.images, self.weights.forward, bias, y, after, winner)]
+
+    def backward(
+        self, n: int, gradient: Array, dw: Array, sums: Array, slabs: int, db: Array, dx: Array | None, below: Array | None
+    ) -> Launches:
+        """dw and db, from the gradient of the convolution's own output and the first `slabs` rows of its sums; and dx, 0 where below is not above 0."""
+        cut = correlation(n, self.gradient, self.images)
+        found = [self.gradient.pack(n, gradient), *correlate(n, self.gradient, self.images, self.parts)]
+        found.append(finish(self.gradient.device, self.parts, dw, cut.parts, sums, db, slabs, (self.o, self.c, 3, 1)))
+        if dx is not None:
+            assert self.weights.backward is not None
+            found.append(convolve(n, self.gradient, self.weights.backward, None, dx, below=below))
+        return found
