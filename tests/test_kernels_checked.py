@@ -1,7 +1,7 @@
 """Every kernel of the package in the emulator: in two orders of threads and under the checker; in a random order and under AddressSanitizer each night.
 
-Most of the time goes into compiling, for the checker above all. scripts/test runs each chain of layers and each net at one of its sizes, and under
-the checker each segment of a table once; .ci/run the other sizes, and under the checker the other chains and nets; scripts/nightly those at every size.
+Most of the time goes into compiling, for the checker above all. scripts/test runs each chain of layers and each net at one of its sizes; .ci/run the
+other sizes, the reverse order, and under the checker one of the sizes; scripts/nightly the checker at every size.
 The cases follow the tables of `warpladder.ops` (kernel_cases.py); a new entry is covered as soon as it stands in one. Each mode
 runs in a process of its own, which a test that asks for it starts.
 """
@@ -62,7 +62,7 @@ def turn(mode: str, case: KernelCase) -> str:
     by_day = case.name in BY_DAY
     if mode == "fast random" or (mode == "check forward" and not by_day):
         return "nightly"
-    return "day" if by_day and mode != "check forward" else "slow"
+    return "day" if by_day and mode == PLAIN else "slow"
 
 
 MARKS = {"day": [], "slow": [pytest.mark.slow], "nightly": [pytest.mark.nightly]}
