@@ -1,7 +1,8 @@
 """Every kernel of the package in the emulator: in two orders of threads and under the checker; in a random order and under AddressSanitizer each night.
 
-Most of the time goes into compiling, for the checker above all. scripts/test runs every other chain of layers and each net at one of its sizes;
-.ci/run the other chains and sizes, the reverse order, and under the checker one of the sizes; scripts/nightly the checker at every size.
+Most of the time goes into compiling, for the checker above all. scripts/test runs each chain of layers and each net at one of its sizes,
+but half of those with a convolution; .ci/run the others, the reverse order, and under the checker one of the sizes; scripts/nightly the checker at
+every size.
 The cases follow the tables of `warpladder.ops` (kernel_cases.py); a new entry is covered as soon as it stands in one. Each mode
 runs in a process of its own, which a test that asks for it starts.
 """
@@ -12,7 +13,6 @@ import json
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,18 +52,17 @@ SHOWS_MOST = frozenset(
 )  # of what differs in size alone, the one that shows most
 
 
-def every_other_chain() -> Iterator[str]:
-    """Of each segment with a Conv2d or Linear every other chain of layers, since each wants kernels of its own compiled; of all else everything."""
-    counts: Counter[str] = Counter()
-    for case in CASES:
+def telling_chains() -> Iterator[str]:
+    """Of each segment with a convolution the half of the chains of layers that show most, since each wants kernels of its own; of other segments all."""
+    segments: dict[str, list[str]] = {}
+    for case in reversed(RISING):
         if case.name in SHOWS_MOST:
-            segment = " ".join(case.name.split()[:2])
-            counts[segment] += 1
-            if counts[segment] % 2 or not re.search("Conv2d|Linear", segment):
-                yield case.name
+            segments.setdefault(" ".join(case.name.split()[:2]), []).append(case.name)
+    for segment, chains in segments.items():
+        yield from chains[: (len(chains) + 1) // 2] if "Conv2d" in segment else chains
 
 
-BY_DAY = frozenset(every_other_chain())
+BY_DAY = frozenset(telling_chains())
 PLAIN = "fast forward"
 MODES = (PLAIN, "check forward", "fast reverse", "fast random")
 PACKAGE = Path(warpladder.__file__).parent
