@@ -31,10 +31,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 #: The files that take longest, longest first: they are begun first, so that no process is left with one when the others are done.
 LONGEST = (
-    "test_verify", "test_kernels_checked", "test_bench", "test_gemm_ops", "test_batch_sizes", "test_peers", "test_check", "test_steps",
+    "test_verify", "test_kernels_checked", "test_tensor_convolutions", "test_bench", "test_gemm_ops", "test_check", "test_steps", "test_batch_sizes",
+    "test_tensor_rung", "test_peers", "test_tensor_products",
     "test_kill", "emulator/test_correct", "test_tiled_ops", "test_own_rung", "test_climb_command", "test_verdicts", "test_compiled",
     "test_tensor_levels",
-    "test_tensor_convolutions",
     "test_svm", "test_fp64", "test_extending", "test_precision", "test_loss_every", "test_thin_chain", "test_cli", "emulator/test_bugs", "test_docs",
     "test_native", "test_reproduce_command", "test_native_optimizers", "test_kernelwise", "test_asked", "test_wrong_inputs", "test_kernel_liars",
     "test_fresh", "test_tuner", "test_tuned_runs", "emulator/test_device", "test_cli_tables", "test_interrupt", "test_features", "test_profile",

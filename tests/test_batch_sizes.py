@@ -42,10 +42,10 @@ def test_honest_rungs_pass_at_every_batch_size(name: str, batch: int | None, see
 @pytest.mark.parametrize(
     ("name", "data", "batch"),
     [
-        pytest.param("mlp", BLOTS, 4096, marks=pytest.mark.slow),
+        pytest.param("mlp", BLOTS, 4096, marks=pytest.mark.nightly),
         pytest.param("mlp10", BLOTS, 4096, marks=pytest.mark.nightly),
-        pytest.param("softmax", BLOTS, 1000, marks=pytest.mark.nightly),
-        ("cnn", DIGITS, 1000),
+        ("softmax", BLOTS, 1000),
+        pytest.param("cnn", DIGITS, 1000, marks=pytest.mark.slow),
     ],
 )
 def test_honest_rungs_pass_where_a_batch_repeats_samples_too(name: str, data: Dataset, batch: int) -> None:

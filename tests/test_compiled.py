@@ -50,6 +50,7 @@ def run(package: Path, code: str = "import warpladder.ops.probe_outer", **more: 
     return done.stdout + done.stderr
 
 
+@pytest.mark.nightly
 def test_a_second_process_compiles_nothing(copy: Path) -> None:
     assert run(copy) == "21 0\n"
     assert run(copy) == "21 1\n"

@@ -32,7 +32,11 @@ emulated = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 H200 = Limits("a large GPU", multiprocessors=132)
 
 
-@pytest.fixture(scope="module", params=[1, pytest.param(16, marks=pytest.mark.nightly), 132], ids=lambda count: f"{count} multiprocessors")
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(1, marks=pytest.mark.slow), pytest.param(16, marks=pytest.mark.nightly), 132],
+    ids=lambda count: f"{count} multiprocessors",
+)
 def device(request: pytest.FixtureRequest) -> Device:
     """A device that believes to have so many multiprocessors: the more there are, the more parts sums are cut into."""
     return sized(request.param)
@@ -120,7 +124,9 @@ def test_every_tile_multiplies(tile: Tile) -> None:
 
 
 @emulated
-@pytest.mark.parametrize("tile", CANDIDATES, ids=str)
+@pytest.mark.parametrize(
+    "tile", [pytest.param(tile, marks=[pytest.mark.slow] if number % 3 else []) for number, tile in enumerate(CANDIDATES)], ids=str
+)
 def test_every_tile_convolves(tile: Tile) -> None:
     device, n = sized(132), 5
     x, w, b = normal(1, n, 9, 8, 7), normal(2, 21, 9, 3, 3), normal(3, 21)

@@ -31,8 +31,8 @@ DEVICE = EmulatedDevice()
 LEVELS = {level.name: level for level in TENSOR_LEVELS}
 levels = pytest.mark.parametrize("level", TENSOR_LEVELS, ids=lambda level: level.name)
 
-LENGTHS = (1, 17, 33, 200, 4096)
-MORE_LENGTHS = (2, 3, 7, 8, 9, 15, 16, 31, 32, 63, 65, 127, 511, 1024)
+LENGTHS = (1, 17, 33, 200)
+MORE_LENGTHS = (2, 3, 7, 8, 9, 15, 16, 31, 32, 63, 65, 127, 511, 1024, 4096)
 
 
 @levels
@@ -147,7 +147,15 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], tuple[tuple[int, int, i
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("liar", [liar if liar.startswith("split") else pytest.param(liar, marks=pytest.mark.slow) for liar in LIARS])
+#: One that loses digits of a factor, one that mistakes a scale, and one that loses digits of sums.
+BY_DAY = (
+    "split: the low half of A dropped",
+    "split: the row's neighbour's scale undone",
+    "split by warpgroups: sums in the tensor cores alone",
+)
+
+
+@pytest.mark.parametrize("liar", [liar if liar in BY_DAY else pytest.param(liar, marks=pytest.mark.slow) for liar in LIARS])
 def test_liars_are_refused(liar: str) -> None:
     name, edits, (size, kind) = LIARS[liar]
     device: Any = Edited(LEVELS[name].path, *edits)

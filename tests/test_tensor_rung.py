@@ -53,10 +53,12 @@ slow = pytest.mark.slow
 
 
 def turn(net: Net, batch: int | None) -> list[pytest.MarkDecorator]:
-    """Who runs this: a full batch of the wider nets, whose proof has one of 70,001 samples, takes the emulator minutes."""
+    """Who runs this: a full batch of the wider nets, whose proof has one of 70,001 samples, takes the emulator minutes; other batches on further nets repeat."""
     if batch is None:
-        return [slow] if net in (NETS[0], NETS[2]) else [pytest.mark.nightly]
-    return [] if batch == 7 or (net is DEEP and batch == 1) else [slow]
+        return [slow] if net is NETS[0] else [pytest.mark.nightly]
+    if batch == 7:
+        return [] if net in (DEEP, CODER) else [slow]
+    return [pytest.mark.nightly] if net is not DEEP else [slow] if batch == 64 else []
 
 
 @pytest.mark.parametrize(
@@ -70,8 +72,10 @@ def test_proven(net: Net, batch: int | None) -> None:
     assert verdict.error <= verdict.bound < 1e-5
 
 
-@pytest.mark.parametrize("precision", ["tf32", "bf16", "fp16"])
-@pytest.mark.parametrize("net", [pytest.param(net, id=net.name, marks=[] if net is DEEP else [slow]) for net in NETS if net is not CODER])
+@pytest.mark.parametrize("precision", [pytest.param("tf32", marks=slow), "bf16", pytest.param("fp16", marks=slow)])
+@pytest.mark.parametrize(
+    "net", [pytest.param(net, id=net.name, marks=[] if net is DEEP else [pytest.mark.nightly]) for net in NETS if net is not CODER]
+)
 def test_proven_in_coarser_precisions(net: Net, precision: str) -> None:
     """But the net that ends in a ReLU: in bf16 none of its samples is fit to judge by."""
     rung = PLAIN.but(precision=precision)
@@ -86,7 +90,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", ["Adam", pytest.param("AdamW", marks=slow)])
+@pytest.mark.parametrize("name", [pytest.param("Adam", marks=slow), pytest.param("AdamW", marks=slow)])
 def test_proven_with_other_optimizers(name: str) -> None:
     verdict = verify(PLAIN.build, DEEP, OTHERS[name])
     assert verdict.passed, verdict.reason

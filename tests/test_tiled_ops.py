@@ -15,6 +15,7 @@ from kernel_cases import KernelCase, every_case
 from kernel_tools import close, nan, send
 from segments_here import for_layers, for_loss
 from strategies import ZOO, case
+from test_kernels_checked import BY_DAY
 from test_steps import clear_of_switches, compare_epoch
 from updates import OPTIMIZERS, drawn, named
 from warpladder import nets
@@ -71,7 +72,9 @@ def normal(seed: int, *shape: int) -> np.ndarray:
 OWN = [case for case in every_case() if case.name.startswith(("Tiled", "Wide"))]
 
 
-@pytest.mark.parametrize("case", OWN, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.name, marks=[] if case.name in BY_DAY else [pytest.mark.slow]) for case in OWN]
+)
 def test_work_divided_as_on_a_large_gpu(orders: list[Device], case: KernelCase) -> None:
     """The usual cases, which a device of few multiprocessors leaves undivided."""
     for device in orders:
