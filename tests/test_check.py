@@ -235,6 +235,7 @@ def test_small_faults(run: Run, tmp_path: Path, what: str) -> None:
 def test_every_kind_of_report_has_a_hint() -> None:
     kinds = {"race", "out of bounds", "uninitialised", "misaligned", "barrier", "warp mask", "deadlock", "launch", "order", "wrong result"}
     kinds |= {"unfilled", "unwritten", "nothing written", "time limit", "uninitialised local", "trap", "unfinished copy"}
+    kinds |= {"phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product"}
     assert set(HINTS) == kinds
 
 
