@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from kernel_tools import Runs
 from tensor_convolutions import Asked, Edited, Numbers, drawn, truth
 from warpladder.device import Device
 from warpladder.gemm.formats import held
 from warpladder.gemm.proof import DEPTH as MMA
 from warpladder.gemm.proof import judged
+from warpladder.nets import Conv2d
 from warpladder.ops.conv2d import warpgroups
 from warpladder.ops.conv2d.gradients import finish
 from warpladder.ops.kernels import Launches, OnDevice, ceil_div
@@ -88,3 +90,16 @@ def prove(device: Device, asked: Asked, seed: int = 0) -> float:
             limits = bound("fp32", length, cuts=cuts), bound("fp32", 16 * length, cuts=4 * cuts)
             judged(got, rounded[name][some][None], size, *limits, f"{where}, of rounded factors")
     return worst
+
+
+def kernel_runs() -> Runs:
+    """Cases for tests/kernel_cases.py: no case of a table's segment is as wide as these products want."""
+    for precision in PRECISIONS:
+        yield f"64 to 64 channels, 8 x 8 pixels, in {precision}", lambda device, precision=precision: _launched(device, precision)  # type: ignore[misc]
+
+
+def _launched(device: Device, precision: str) -> set[str]:
+    asked = Asked(Conv2d(out_channels=64, kernel_size=3, padding=1), (64, 8, 8), 1, precision)
+    prove(device, asked)
+    steps = Bound(device, asked, drawn(asked)).steps.values()
+    return {launch.name.partition("<")[0] for launches in steps for launch in launches}
