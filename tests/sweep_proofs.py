@@ -35,7 +35,7 @@ from warpladder import ladder, nets
 from warpladder.config import RECIPES, TrainConfig
 from warpladder.data import load
 from warpladder.data.dataset import Dataset
-from warpladder.nets import Conv2d, Net
+from warpladder.nets import Conv2d, MSELoss, Net
 from warpladder.verify import Verdict, verify
 from warpladder.verify.cases import Cases
 from warpladder.verify.maker import NoSpecimen
@@ -123,6 +123,8 @@ def harmless(name: str, shared: Shared) -> bool:
         or (name in OF_BATCHES and batch == 1)
         or (name in OF_EPOCHS and shared.config.batch_size is None)
         or (name == "OpenAtZero" and batch <= 2)  # of so few units hardly one is at zero
+        # images are alike: one of ten thousand in place of another moves a gradient by 1.0e-4 of it, and the bound is 1.3e-4
+        or (name == "SwapsASample" and isinstance(shared.net.loss, MSELoss) and min(batch, len(shared.data.train_x)) >= 10_000)
     )
 
 
