@@ -153,6 +153,7 @@ BUGS = (
     Bug("one_in_each_branch", 1, 32, (zeros(32),), "warp mask"),
     Bug("rest_waits_elsewhere", 1, 32, (zeros(32),), "warp mask"),
     Bug("no_wait_for_the_tile", 1, 64, (ROWS, zeros(64)), UNFINISHED, "tile"),
+    Bug("tile_from_an_odd_column", 1, 64, (ROWS, zeros(64)), "misaligned"),
     Bug("one_waits_for_all", 1, 64, (ROWS, zeros(64)), "race", "tile", also=(UNFINISHED,)),
     Bug("always_the_same_phase", 1, 64, (ROWS, zeros(64)), UNFINISHED, "tile"),
     Bug("too_many_bytes", 1, 64, (ROWS, zeros(64)), "phase"),

@@ -26,7 +26,8 @@ def tile_of(x: np.ndarray, rows: int, row: int, column: int) -> np.ndarray:
 def tiles(b: Any) -> None:
     whole = X[: 40 * 48].reshape(40, 48)
     for x in (whole, (whole.view(np.uint32) >> 16).astype(np.uint16)):
-        for rows, row, column in ((8, 0, 0), (8, 5, 3), (16, 33, 20), (16, -3, -7), (8, 40, 0)):
+        for rows, row, piece in ((8, 0, 0), (8, 5, 1), (16, 33, 5), (16, -3, -2), (8, 40, 0)):
+            column = piece * 16 // x.itemsize  # tiles begin at multiples of 16 bytes
             out = b.device.empty((rows, 128 // x.itemsize), x.dtype)
             b.device.fill(out, 0xFF)
             given = b.device.tensor_map(b.put(x), rows)

@@ -66,7 +66,8 @@ __device__ __forceinline__ void barrier_wait(Barrier* barrier, unsigned parity) 
                  "@!done bra again;}" ::"r"(in_shared(barrier)), "r"(parity) : "memory");
 }
 
-// Begins to copy the tile whose first number is in this column and row; its bytes arrive at the barrier.
+// Begins to copy the tile whose first number is in this column and row; its bytes arrive at the barrier. The column is a multiple of 16 bytes: at another
+// one Hopper stops with an illegal instruction.
 __device__ __forceinline__ void copy_tile(void* to, const TensorMap& from, int column, int row, Barrier* barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                  ::"r"(in_shared(to)), "l"(&from), "r"(column), "r"(row), "r"(in_shared(barrier)) : "memory");

@@ -28,6 +28,19 @@ extern "C" __global__ void no_wait_for_the_tile(const __grid_constant__ TensorMa
     barrier_wait(&arrived, 0);
 }
 
+// A tile begins at a multiple of 16 bytes of its row, four floats.
+extern "C" __global__ void tile_from_an_odd_column(const __grid_constant__ TensorMap map, float* y) {
+    __shared__ __align__(1024) float tile[256];
+    __shared__ Barrier arrived;
+    begin(&arrived, 1);
+    if (threadIdx.x == 0) {
+        barrier_expect(&arrived, BYTES);
+        copy_tile(tile, map, 3, 0, &arrived);  // <-
+    }
+    barrier_wait(&arrived, 0);
+    y[threadIdx.x] = tile[threadIdx.x];
+}
+
 // One thread waits, and the others take what is there.
 extern "C" __global__ void one_waits_for_all(const __grid_constant__ TensorMap map, float* y) {
     __shared__ __align__(1024) float tile[256];

@@ -76,6 +76,8 @@ EMU_EXPORT void emu_copy_tile(void* to, const void* described, unsigned axes, in
         refuse_tile(me, "trap", "asks at {0} for a tile of " + std::to_string(axes) + " axes by a tensor map that has " + std::to_string(tile.map.axes), file, line);
     if (!mine.memory.holds(to)) refuse_tile(me, "out of bounds", "asks for a tile at {0} to what is no shared memory of its block", file, line);
     if (unsigned(tile.to - mine.shared) % ATOM) refuse_tile(me, "misaligned", "asks for a tile at {0} to an address that 1,024 does not divide", file, line);
+    if (int64_t(column) * int64_t(tile.map.size) % 16)  // Hopper stops at it with an illegal instruction
+        refuse_tile(me, "misaligned", "asks at {0} for a tile from number " + std::to_string(column) + " of a row on, which is no multiple of 16 bytes", file, line);
     if (!blocks) blocks = 1u << mine.rank;
 #ifdef EMU_CHECK
     for (unsigned each = 0; each < tile.rows(); ++each)
