@@ -147,13 +147,13 @@ def test_the_products_of_convolutions_fit_and_are_of_tensor_core_instructions(
             assert text.count("fma.rn.f32") <= 4 * sums, name
 
 
-#: The five nets, and who runs them: two of them, of linear layers and of convolutions, say it by day in a precision each.
+#: The five nets, and who runs them: two of them, of linear layers and of convolutions, say it for every change in a precision each, all at night.
 FIVE = [
     pytest.param(
         net,
         precision,
         id=f"{net.name}-{precision}",
-        marks=[] if (net.name, precision) in (("mlp", "fp16"), ("cnn", "fp32")) else [pytest.mark.slow],
+        marks=[] if (net.name, precision) in (("mlp", "fp16"), ("cnn", "fp32")) else [pytest.mark.nightly],
     )
     for net in (nets.softmax(), nets.mlp(), nets.mlp10(), nets.cnn(), nets.autoencoder())
     for precision in packed.FORMATS
