@@ -58,7 +58,7 @@ NET = Net(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("precision", ["bf16", pytest.param("fp32", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("precision", ["bf16", pytest.param("fp32", marks=pytest.mark.nightly)])
 def test_a_net_of_them_is_proven(precision: str) -> None:
     """By the precision's bounds; the last batch is a partial one."""
     rung = find("tensor", device="emulated").but(precision=precision)
