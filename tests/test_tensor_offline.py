@@ -61,6 +61,19 @@ HALF, BF16 = (f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32" for kin
 INSTRUCTIONS = {"fp32": HALF, "fp16": HALF, "bf16": BF16, "tf32": "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"}
 
 
+@pytest.fixture
+def assembled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The assembler's text (PTX) of each source that the test compiles, in their order."""
+    texts: list[str] = []
+
+    def seen(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resources]:
+        texts.append(ptx)
+        return resources(report, ptx, symbols)
+
+    monkeypatch.setattr(compiler, "resources", seen)
+    return texts
+
+
 @pytest.mark.parametrize(
     ("arch", "precision"),
     [
@@ -69,18 +82,8 @@ INSTRUCTIONS = {"fp32": HALF, "fp16": HALF, "bf16": BF16, "tf32": "mma.sync.alig
         for precision in packed.FORMATS
     ],
 )
-def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(
-    arch: str, precision: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(arch: str, precision: str, assembled: list[str]) -> None:
     """No spills, as many blocks to a multiprocessor as each tile counts on; all of a record's products by mma, fewer multiply-adds than sums; none to pack."""
-    assembled = ""
-
-    def seen(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resources]:
-        nonlocal assembled
-        assembled = ptx
-        return resources(report, ptx, symbols)
-
-    monkeypatch.setattr(compiler, "resources", seen)
     kind, limits = packed.FORMATS[precision], OfflineDevice(arch).limits
     names = [tile.kernel(kind) for tile in TILES]
     found = compiler.compile(sources.read(tensor_products.SOURCE), tuple(names), arch)
@@ -89,13 +92,13 @@ def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(
         assert (taken.spill_stores, taken.spill_loads, taken.local) == (0, 0, 0), name
         assert taken.registers * tile.threads * tile.resident <= limits.registers_per_block, name
         assert blocks_per_multiprocessor((tile.threads, 1, 1), tile.shared_of(kind), taken, limits) >= 1, name
-        text = assembled.partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
+        text = assembled[-1].partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
         sums = tile.tm // 16 * (tile.tn // 8)  # fragments of C that a warp has, four numbers a lane
         assert text.count(INSTRUCTIONS[precision]) == text.count("mma.sync") >= kind.products * kind.terms // kind.mma * sums, name
         assert text.count("fma.rn.f32") <= 4 * sums * kind.scales, name
-    assembled = ""
     compiler.compile(sources.read(packed.SOURCE), (f"pack<{kind.name}>",), arch)
-    assert assembled and "fma.rn.f32" not in assembled and "mma.sync" not in assembled
+    products, packing = assembled
+    assert products and packing and "fma.rn.f32" not in packing and "mma.sync" not in packing
 
 
 @pytest.mark.parametrize(
@@ -106,21 +109,11 @@ def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(
         for precision in of_convolutions.FORMATS
     ],
 )
-def test_the_products_of_convolutions_fit_and_are_of_tensor_core_instructions(
-    arch: str, precision: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_products_of_convolutions_fit_and_are_of_tensor_core_instructions(arch: str, precision: str, assembled: list[str]) -> None:
     """As many blocks to a multiprocessor as the model counts on; all products of a tap by mma, and no more multiply-adds than sums besides.
 
     No sums are spilled: with 64 outputs up to eight words that a block reads once in a stage may be, which a third block is worth (docs/rungs/tensor-conv2d.md).
     """
-    assembled = ""
-
-    def seen(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resources]:
-        nonlocal assembled
-        assembled = ptx
-        return resources(report, ptx, symbols)
-
-    monkeypatch.setattr(compiler, "resources", seen)
     kind, instruction = of_convolutions.FORMATS[precision].name, INSTRUCTIONS[precision]
     steps = (
         of_convolutions.DEPTH // (8 if precision == "tf32" else 16) * (3 if precision == "fp32" else 1)
@@ -142,7 +135,7 @@ def test_the_products_of_convolutions_fit_and_are_of_tensor_core_instructions(
             taken = found.resources[name]
             assert taken.local <= (32 if "64" in name else 0), name
             assert blocks_per_multiprocessor((threads, 1, 1), 0, taken, limits) >= blocks, name
-            text = assembled.partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
+            text = assembled[-1].partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
             assert text.count(instruction) == text.count("mma.sync") >= steps * sums, name
             assert text.count("fma.rn.f32") <= 4 * sums, name
 
@@ -177,16 +170,8 @@ def test_the_five_nets_multiply_in_tensor_core_instructions(net: nets.Net, preci
     assert told[0] == told[-1] and any(told[0].values()) and not all(told[0].values())
 
 
-def test_convolutions_by_warpgroup_products_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_convolutions_by_warpgroup_products_fit(assembled: list[str]) -> None:
     """No register is spilled, a block fits a multiprocessor with its ring of stages, and all products are wgmma."""
-    assembled = ""
-
-    def seen(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resources]:
-        nonlocal assembled
-        assembled = ptx
-        return resources(report, ptx, symbols)
-
-    monkeypatch.setattr(compiler, "resources", seen)
     limits = OfflineDevice("sm_90").limits
     for path, names in (
         (warpgroups.SOURCE, ("convolve<BF16, 1>", "convolve<BF16, 2>", "convolve<SPLIT, 1>")),
@@ -197,7 +182,7 @@ def test_convolutions_by_warpgroup_products_fit(monkeypatch: pytest.MonkeyPatch)
             taken, pieces = found.resources[name], int(name[-2])
             assert (taken.spill_stores, taken.spill_loads, taken.local) == (0, 0, 0), name
             assert blocks_per_multiprocessor((warpgroups.THREADS, 1, 1), warpgroups.RING + 1024, taken, limits) == 1, name
-            text = assembled.partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
+            text = assembled[-1].partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
             products, additions = text.count("wgmma.mma_async"), text.count("fma.rn.f32")  # of a loop that may be unrolled
             assert products > 0 and products % (12 if "SPLIT" in name else 4 * pieces) == 0 and ".m16n8k" not in text, name
             assert additions >= 64 if "SPLIT" in name else additions == 0, (name, additions)

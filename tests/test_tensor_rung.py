@@ -25,12 +25,14 @@ from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.errors import RungError
 from warpladder.ladder import find
 from warpladder.nets import Conv2d, CrossEntropyLoss, Layer, Linear, MaxPool2d, MSELoss, Net, ReLU, Shape
+from warpladder.ops.conv2d import tensor_products as of_convolutions
 from warpladder.ops.linear.tensor_products import SOURCE
 from warpladder.ops.tensor import TABLE
 from warpladder.ops.thin_chain.arrays import MOST
 from warpladder.optimizers import Adam, AdamW
 from warpladder.order import Order
 from warpladder.peaks import TENSOR, Peaks
+from warpladder.rungs.tensor import OF_CONVOLUTIONS
 from warpladder.schedules import Cosine
 from warpladder.tolerance import bound
 from warpladder.trainers.base import State, StepLog, Trainer
@@ -342,6 +344,7 @@ def test_nets_with_other_products_are_refused_in_a_line() -> None:
     assert PLAIN.unsupported(pooled, TrainConfig()) is None
     multiplying = {segment.__name__ for nodes, segment in TABLE.segments.items() if {Conv2d, Linear} & {*nodes}}
     assert multiplying == {"TensorLinear", "TensorConv2d", "SmallHead"}, "nothing falls back in silence"
+    assert tuple(of_convolutions.FORMATS) == OF_CONVOLUTIONS
     half = find("tensor", precision="fp16")
     assert half.unsupported(nets.cnn(), TrainConfig()) == "layer 0 is Conv2d, which it multiplies in fp32, tf32 or bf16, not in fp16"
     assert half.unsupported(nets.mlp(), TrainConfig()) == find("tensor").unsupported(nets.mlp(), TrainConfig())

@@ -72,13 +72,13 @@ __device__ __forceinline__ void copy_tile(void* to, const TensorMap& from, int c
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                  ::"r"(in_shared(to)), "l"(&from), "r"(column), "r"(row), "r"(in_shared(barrier)) : "memory");
 }
-// The same of images (images, rows, columns, channels): a tile's rows are pixels, first along an image's row, then down, then image by image.
+// Begins to copy a tile of images (images, rows, columns, channels), whose rows are pixels, first along an image's row, then down, then image by image.
 // A place may be negative, as the padding of a convolution is: its pixels arrive as zeros.
 __device__ __forceinline__ void copy_pixels(void* to, const TensorMap& from, int channel, int column, int row, int image, Barrier* barrier) {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
                  ::"r"(in_shared(to)), "l"(&from), "r"(channel), "r"(column), "r"(row), "r"(image), "r"(in_shared(barrier)) : "memory");
 }
-// The same for several blocks of the cluster, a bit for each: each gets it at the same place, and its bytes arrive at its own barrier.
+// Begins to copy a tile to several blocks of the cluster, a bit for each: each block gets it at the same place, and its bytes arrive at the block's own barrier.
 __device__ __forceinline__ void copy_tile_to(unsigned blocks, void* to, const TensorMap& from, int column, int row, Barrier* barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
                  ::"r"(in_shared(to)), "l"(&from), "r"(column), "r"(row), "r"(in_shared(barrier)), "h"(static_cast<unsigned short>(blocks)) : "memory");

@@ -15,5 +15,5 @@ __device__ inline bool last_of(unsigned* arrived, unsigned blocks) {
     return last;
 }
 
-// The same of all blocks of a grid along x.
+// Whether this block is the last one of its grid along x to arrive; every thread calls it, once. `arrived` is zero before and afterwards.
 __device__ inline bool last_block(unsigned* arrived) { return last_of(arrived, gridDim.x); }

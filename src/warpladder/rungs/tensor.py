@@ -15,7 +15,7 @@ from .reasons import of_kernels
 #: What products may be computed in, the rung's own way first.
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
-#: Those of convolutions.
+#: What products of convolutions may be computed in.
 OF_CONVOLUTIONS = ("fp32", "tf32", "bf16")
 
 #: Compute capability from which GPUs have the instructions.

@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
     const int from = blockIdx.y * depth, steps = max(0, min(records - from, depth));
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int rows = warp % (BM / WM) * WM, columns = warp / (BM / WM) * WN;  // where the warp's part of the tile begins
-    __shared__ unsigned long long barriers[STAGES];
+    __shared__ Barrier barriers[STAGES];
     const Pieces<STAGES, THREADS> pieces(barriers);
     auto fetch = [&](int step) {
         if (step < steps) {

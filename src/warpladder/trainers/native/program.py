@@ -87,11 +87,8 @@ JOB = J_VIEW + FIELDS
 # entries of `Memory.sync`, for compiled code and for who reads what it counted
 ARRIVED, SLEEPERS, IMPATIENCE = 0, 1, 2  # threads here and asleep; spins that the next to wait leaves out
 WAITS, STOPPED = 3, 4  # waits that ended in sleep; steps done, where a range of steps was left early
-SPAN, RAN, SLEPT = (
-    5,
-    6,
-    7,
-)  # nanoseconds of all threads together: from first step to last; of these on a core; and asleep until somebody woke them
+# nanoseconds of all threads together: from first step to last; of these on a core; and asleep until somebody woke them
+SPAN, RAN, SLEPT = 5, 6, 7
 GENERATION = 8  # barriers so far, a cache line away from the others: those who wait read it all the time
 WOKEN = 15  # when a barrier last woke those asleep
 

@@ -113,9 +113,8 @@ def steps(worker, at):  # type: ignore[no-untyped-def]
     total = int64s(memory, INDICES, 0).shape[0]
     sync = int64s(memory, SYNC, 0)
     began, had = 0, 0
-    if (
-        workers > 1
-    ):  # who is alone waits for nobody; and where cores are short, Linux takes the core from a thread that asks what it had of it
+    # who is alone waits for nobody; and where cores are short, Linux takes the core from a thread that asks what it had of it
+    if workers > 1:
         began, had = wall_clock(), own_clock()
     mine, end = share(parts, worker, workers)
     for i in range(job[J_FIRST], job[J_LAST]):
