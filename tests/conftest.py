@@ -31,8 +31,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 #: The files that take longest, longest first: they are begun first, so that no process is left with one when the others are done.
 LONGEST = (
-    "test_verify", "test_kernels_checked", "test_tensor_convolutions", "test_bench", "test_gemm_ops", "test_check", "test_steps", "test_batch_sizes",
-    "test_tensor_rung", "test_peers", "test_tensor_products",
+    "test_verify", "test_kernels_checked", "test_optimizers", "test_tensor_convolutions", "test_tensor_offline", "test_bench", "test_gemm_ops",
+    "test_check", "test_steps", "test_batch_sizes", "test_tensor_rung", "test_peers", "test_tensor_products",
     "test_kill", "emulator/test_correct", "test_tiled_ops", "test_own_rung", "test_climb_command", "test_verdicts", "test_compiled",
     "test_tensor_levels",
     "test_svm", "test_fp64", "test_extending", "test_precision", "test_loss_every", "test_thin_chain", "test_cli", "emulator/test_bugs", "test_docs",
