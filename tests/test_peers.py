@@ -419,6 +419,20 @@ def test_a_scikit_learn_that_trains_otherwise_is_noticed(monkeypatch: pytest.Mon
             trainer.run(drawn.order, 0, 2)
 
 
+def test_ctrl_c_while_scikit_learn_trains_stops_the_climb(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLPClassifier takes a KeyboardInterrupt for its own and returns: a climb went on, with this peer as failed."""
+
+    def pressed(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    drawn = case(nets.mlp((1, 8, 8)), PLAIN, seed=5, samples=8)
+    with find("sklearn").build(drawn.net, drawn.config, drawn.state) as trainer:
+        trainer.load(drawn.dataset)
+        monkeypatch.setattr("warpladder.peers.sklearn_trainer.MLPClassifier._backprop", pressed)
+        with pytest.raises(KeyboardInterrupt):
+            trainer.run(drawn.order, 0, 2)
+
+
 def test_threads_are_given_back() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
     drawn = case(nets.mlp((1, 8, 8)), PLAIN, seed=6, samples=8)

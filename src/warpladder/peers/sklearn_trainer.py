@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +104,14 @@ class SklearnTrainer(Trainer):
 
     def _fit(self, x: np.ndarray, y: np.ndarray) -> None:
         try:
-            self.model.partial_fit(x, y)
+            with warnings.catch_warnings():
+                # MLPClassifier takes Ctrl-C for its own: it warns and returns, and whoever called it would go on
+                warnings.filterwarnings("error", "Training interrupted", UserWarning)
+                self.model.partial_fit(x, y)
+        except UserWarning as told:
+            if not isinstance(told.__context__, KeyboardInterrupt):
+                raise
+            raise told.__context__ from None
         except ValueError:
             if all(np.isfinite(a).all() for a in itertools.chain(self.model.coefs_, self.model.intercepts_)):
                 raise  # weights that are not finite are for the log to tell
