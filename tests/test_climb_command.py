@@ -110,6 +110,20 @@ def test_an_error_nobody_foresaw_keeps_its_traceback_and_what_was_found(monkeypa
     assert load("found/results.json").stopped == "nobody foresaw this, timing numpy"
 
 
+def test_rungs_that_cannot_train_here_are_not_counted_among_those_without_a_time(monkeypatch, capsys):
+    there = example()
+
+    def stops(*arguments: Any, found: Any, **options: Any) -> None:
+        found(example(stopped="stopped, timing numpy"), None)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("warpladder.bench.climb", stops)
+    assert main([*CLIMB, "--out", "found"]) == 130
+    can_train = [rung for rung in there.rungs if rung.status != "unsupported"]
+    assert len(can_train) < len(there.rungs)
+    assert f"the climb was stopped: {len(there.timed())} of {len(can_train)} rungs have a time" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("signum", "code"),
     [

@@ -209,6 +209,13 @@ def test_what_is_said_of_several_rungs_is_said_once():
     assert said[1:] == [("one, two", "it deviates: its sums run in another order.")]
 
 
+def test_how_a_peer_deviates_is_not_said_where_it_was_not_reached():
+    why, order = "not reached: stopped, proving one", ("its sums run in another order",)
+    left = [RungResult(name, name, name, True, status="missing", reason=why, deviations=order) for name in ("one", "two")]
+    said = words.remarks(example(rungs=(*example().rungs[:1], *left), stopped="stopped, proving one"))
+    assert said[1:] == [("one, two", f"{why}.")]
+
+
 def test_news_of_a_rung_is_a_line():
     line = " ".join(words.news(example().rungs[1]).split())
     assert line == "numpy 1.32 s an epoch, 45.5 k images per s; proven, timed once so far"

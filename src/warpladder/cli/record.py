@@ -95,10 +95,9 @@ class Record:
             click.echo(f"{self.folder} cannot be written: {full.strerror or full}", err=True)
         if isinstance(error, KeyboardInterrupt):
             code = error.exit_code if isinstance(error, Stopped) else 130
-            timed, rungs = (
-                sum(len(each) for each in some) for some in zip(*((task.timed(), task.rungs) for task in self.tasks), strict=True)
-            )
-            found = f"{timed} of {rungs} rungs have a time"
+            timed = sum(len(task.timed()) for task in self.tasks)
+            can_train = sum(rung.status != "unsupported" for task in self.tasks for rung in task.rungs)
+            found = f"{timed} of {can_train} rungs have a time"
             if len(self.headings) > 1:
                 found += f", in {len(self.tasks)} of {len(self.headings)} tasks"
             raise Stopped(f"the climb was stopped: {found}", code) from None

@@ -206,7 +206,7 @@ def remarks(results: Results) -> list[tuple[str, str]]:
             notes.append(rung.reason)
         if rung.same_bits is False and rung.timing is not None:
             notes.append("its runs do not repeat bit for bit")
-        if rung.deviations:
+        if rung.deviations and rung.status != "missing":  # where it was not reached there is no figure that deviates
             notes.append(f"it deviates: {'; '.join(rung.deviations)}")
         if notes:
             told.setdefault("; ".join(note.rstrip(".") for note in notes) + ".", []).append(rung.name)
