@@ -21,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ RUNGS = ("gemm", "graph")
 GRAPH = ("torch-gpu-graph", "torch-gpu-graph-tf32", "torch-gpu-graph-bf16")
 JAX = ("jax-gpu", "jax-gpu-tf32", "jax-gpu-bf16")
 EAGER = ("torch-gpu", "torch-gpu-amp")
-COARSE = {"tf32": 2e-2, "bf16": 5e-2, "amp": 2e-2}  # how far a mean loss may be from float32's, by the end of a peer's name
+COARSE = {"tf32": 2e-2, "bf16": 5e-2, "fp16": 2e-2, "amp": 2e-2}  # how far a mean loss may be from float32's, by the end of a peer's name
 FINE = 2e-3  # the same for float32: orders of summation alone
 CUT = 57_344  # MNIST's images that are used: 7 blocks of batches of 128, 14 of 64
 
@@ -250,19 +251,20 @@ def show(workload: Workload, found: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(workloads: Sequence[Workload] = WORKLOADS, about: str | None = __doc__, file: str = "speed.json") -> None:
+    """Measure workloads and store what was found in a file of this name."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", help="folder with mnist/ and cifar10/; without it, noise of their shapes")
-    parser.add_argument("--workloads", default=",".join(w.name for w in WORKLOADS), help="names, with commas between them")
+    parser.add_argument("--workloads", default=",".join(w.name for w in workloads), help="names, with commas between them")
     parser.add_argument("--names", help="only these rungs and peers, with commas between them")
     parser.add_argument("--seconds", type=float, default=0.15, help="that one repetition takes, about")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--budget", type=float, default=420, help="seconds after which nobody else is set up")
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT") or Path(__file__).parent), help="where speed.json goes")
+    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT") or Path(__file__).parent), help=f"where {file} goes")
     parser.add_argument("--smoke", action="store_true", help="few samples")
     args = parser.parse_args()
     wanted = args.workloads.split(",")
-    if unknown := set(wanted) - {w.name for w in WORKLOADS}:
+    if unknown := set(wanted) - {w.name for w in workloads}:
         parser.error(f"there is no workload {', '.join(sorted(unknown))}")
     until = time.monotonic() + args.budget
     commit = subprocess.run(("git", "rev-parse", "--short", "HEAD"), capture_output=True, text=True, check=False).stdout.strip()
@@ -273,7 +275,7 @@ def main() -> None:
         "workloads": {},
     }
     args.out.mkdir(parents=True, exist_ok=True)
-    for workload in WORKLOADS:
+    for workload in workloads:
         if workload.name not in wanted:
             continue
         began = time.monotonic()
@@ -286,8 +288,8 @@ def main() -> None:
             "unit": "us/step" if workload.epoch is None else "ms/epoch", "seconds": time.monotonic() - began, "measured": found,
         }  # fmt: skip
         show(workload, found)
-        (args.out / "speed.json").write_text(json.dumps(report, indent=1) + "\n")
-    print(f"stored {args.out / 'speed.json'}")
+        (args.out / file).write_text(json.dumps(report, indent=1) + "\n")
+    print(f"stored {args.out / file}")
 
 
 if __name__ == "__main__":
