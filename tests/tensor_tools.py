@@ -15,11 +15,13 @@ from warpladder.emulator.kernel import EmulatedKernel
 from warpladder.gemm.formats import held
 from warpladder.gemm.proof import DEPTH as MMA
 from warpladder.gemm.proof import Question, judged, question
+from warpladder.ops.chain import Slice
 from warpladder.ops.kernels import OnDevice, ceil_div
 from warpladder.ops.linear import tensor_packed, tensor_products
-from warpladder.ops.linear.tensor_packed import BLOCK, FORMATS, Outlet, PackedFactor, pack
+from warpladder.ops.linear.tensor_packed import BLOCK, EXACT, FORMATS, Formats, Outlet, PackedFactor, pack, pack_samples
 from warpladder.ops.linear.tensor_products import TensorProduct
 from warpladder.ops.linear.tensor_tiles import TILES, PackedTile
+from warpladder.ops.segments import Samples
 from warpladder.ops.tiles import Plan
 from warpladder.precision import named
 from warpladder.tolerance import bound
@@ -31,14 +33,27 @@ PRECISIONS = tuple(FORMATS)
 
 @dataclass(frozen=True)
 class Asked:
-    """A way to multiply. tile: None is the model's choice, with its parts. offset: floats from a 16-byte boundary to each array's first number."""
+    """A way to multiply.
+
+    tile : None is the model's choice, with its parts.
+    offset : floats from a 16-byte boundary to each array's first number.
+    exact : the factor that is given as bytes, "a" or "b", each times SCALE.
+    """
 
     layout: str = "y"
     precision: str = "fp32"
     tile: PackedTile | None = None
     parts: int = 1
     offset: int = 0
+    exact: str = ""
 
+    def formats(self) -> Formats:
+        kind = FORMATS[self.precision]
+        return Formats(kind, EXACT if self.exact == "a" else kind, EXACT if self.exact == "b" else kind)
+
+
+#: What bytes are multiplied by.
+SCALE = np.float32(1 / 255)
 
 EVERY_TILE = [Asked(layout, precision, tile, parts) for precision in PRECISIONS for layout in LAYOUTS for tile in TILES for parts in (1, 3)]
 
@@ -51,7 +66,9 @@ def placed(device: Device, numbers: np.ndarray, offset: int) -> Array:
 
 
 def packed(device: Device, asked: Asked, lines: np.ndarray, along: bool) -> PackedFactor:
-    """A factor (lines, terms), packed from where it lies with its lines along rows or columns, among NaN."""
+    """A factor (lines, terms), packed from where it lies with its lines along rows or columns, among NaN; bytes as samples are packed."""
+    if lines.dtype == np.uint8:
+        return of_bytes(device, lines, along)
     kind, owner = FORMATS[asked.precision], OnDevice(device, 256)
     factor = PackedFactor(owner, lines.shape[0], lines.shape[1], kind)
     stored = lines if along else lines.T
@@ -60,12 +77,24 @@ def packed(device: Device, asked: Asked, lines: np.ndarray, along: bool) -> Pack
     return factor
 
 
+def of_bytes(device: Device, lines: np.ndarray, along: bool) -> PackedFactor:
+    """Bytes (lines, terms) as a segment packs a data set of them; what it leaves as floats has to be the bytes times SCALE."""
+    owner, stored = OnDevice(device, 256), np.ascontiguousarray(lines if along else lines.T)
+    factor = PackedFactor(owner, lines.shape[0], lines.shape[1], EXACT, SCALE)
+    samples = Samples(device.array(stored), SCALE, None, None, device.zeros((1,), np.int32))
+    x = device.array(np.full(stored.shape, np.nan, np.float32))
+    to = Outlet(factor) if along else Outlet(None, factor)
+    pack_samples(owner, EXACT, samples, x, None, Slice(len(stored), len(stored)), len(stored), to).send()
+    np.testing.assert_array_equal(x.download(), stored * SCALE)
+    return factor
+
+
 def multiplied(
     device: Device, asked: Asked, a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, rectify: bool = False
 ) -> np.ndarray:  # fmt: skip
     """C of A (m, k) and B (k, n)."""
     (m, k), n, kind = a.shape, b.shape[1], FORMATS[asked.precision]
-    product = TensorProduct(OnDevice(device, 256), lambda _: (m, n, k), 1, kind)
+    product = TensorProduct(OnDevice(device, 256), lambda _: (m, n, k), 1, asked.formats())
     if asked.tile is not None:
         tile, records = asked.tile, ceil_div(k, kind.terms)
         depth = ceil_div(records, asked.parts)
@@ -85,6 +114,18 @@ def prove(device: Device, asked: Asked, m: int, n: int, k: int, kind: str = "nor
     """The error of a product, number by number relative to |A| |B|; raises where it is beyond the bound of its precision, or sums are not kept in fp32."""
     drawn = question(kind, m, n, k, 0)
     return judge(multiplied(device, asked, drawn.a, drawn.b), asked, drawn)
+
+
+def prove_with_bytes(device: Device, asked: Asked, m: int, n: int, k: int, kind: str = "normal") -> float:
+    """As `prove`, where one factor is bytes times SCALE, 0 and 255 among them."""
+    drawn, rng = question(kind, m, n, k, 0), np.random.default_rng(m * n * k)
+    factors: dict[str, np.ndarray] = {"a": drawn.a, "b": drawn.b}
+    stored = rng.integers(0, 256, factors[asked.exact].shape, np.uint8)
+    stored.flat[:: max(1, stored.size // 5)] = 255
+    got = multiplied(device, asked, **(factors | {asked.exact: stored}))
+    a, b = (stored * float(SCALE) if name == asked.exact else factor.astype(float) for name, factor in factors.items())
+    assert np.isfinite(got).all(), f"{asked}: some numbers were never written, or are not finite"
+    return judged(got, a @ b, abs(a) @ abs(b) + 2.0**-126, bound("fp32", k), bound("fp32", 16 * k), f"{asked} is wrong at {got.shape}, {k}")
 
 
 def judge(got: np.ndarray, asked: Asked, truth: Question) -> float:

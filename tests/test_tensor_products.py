@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensor_tools import EVERY_TILE, IN_BF16, LAYOUTS, PRECISIONS, Asked, Edited, multiplied, prove, size_of, unaligned
+from tensor_tools import EVERY_TILE, IN_BF16, LAYOUTS, PRECISIONS, Asked, Edited, multiplied, prove, prove_with_bytes, size_of, unaligned
 from warpladder.device import Limits
 from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
 from warpladder.gemm.proof import KINDS
 from warpladder.ops.kernels import OnDevice, ceil_div
-from warpladder.ops.linear.tensor_packed import FORMATS, Outlet, PackedFactor, pack
+from warpladder.ops.linear.tensor_packed import FORMATS, Formats, Outlet, PackedFactor, pack
 from warpladder.ops.linear.tensor_tiles import TILES, PackedPlanned
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -99,6 +99,35 @@ def test_bias_and_relu_ride_along_and_nan_goes_on(device: EmulatedDevice) -> Non
         np.testing.assert_allclose(np.delete(found, 4, 0), np.delete(wanted, 4, 0), atol=1e-4)
 
 
+#: y of bytes and dw of them: how the other factor is stored follows.
+WITH_BYTES = [Asked("y", "fp32", MIDDLE, 2, exact="a"), Asked("dw", "fp32", FLAT, exact="b")]
+with_bytes = pytest.mark.parametrize("asked", WITH_BYTES, ids=["y", "dw"])
+
+
+@with_bytes
+def test_bytes_are_exact_and_take_two_products(device: EmulatedDevice, asked: Asked) -> None:
+    assert asked.formats().products == 2
+    for k in (1, 31, 33, 97, 784):
+        prove_with_bytes(device, asked, 67, 35, k)
+    for kind in KINDS:
+        prove_with_bytes(device, asked, 9, 33, 70, kind)
+
+
+@pytest.mark.parametrize(
+    "edit", [("FORMAT == SPLIT ? 0 : 2;", "2;"), ("product == 1 && B == EXACT", "product == 0 && B == EXACT")], ids=["high", "wrong"]
+)
+def test_without_the_low_half_beside_bytes_a_product_is_refused(device: EmulatedDevice, edit: tuple[str, str]) -> None:
+    with pytest.raises(WarpladderError, match="wrong at"):
+        prove_with_bytes(Edited(device, edit), WITH_BYTES[1], 67, 35, 97)  # type: ignore[arg-type]
+
+
+@with_bytes
+def test_bytes_whose_scale_is_left_out_are_refused(device: EmulatedDevice, asked: Asked) -> None:
+    edit = ("* undo_a, undo_b,", "* DOWN, undo_b,") if asked.exact == "a" else ("* undo_a, undo_b,", "* undo_a, UP,")
+    with pytest.raises(WarpladderError, match="wrong at"):
+        prove_with_bytes(Edited(device, edit), asked, 67, 35, 97)  # type: ignore[arg-type]
+
+
 @precisions
 def test_fewer_samples_after_more_leave_nothing_behind(device: EmulatedDevice, precision: str) -> None:
     """An epoch's last batch is packed where a full one was: what is summed over samples ends in the midst of a record."""
@@ -156,13 +185,13 @@ def test_the_model_cuts_every_product_into_whole_records(processors: int) -> Non
     limits = Limits("some GPU", multiprocessors=processors)
     for kind in FORMATS.values():
         for m, n, k in ((512, 1024, 784), (10, 1024, 512), (512, 10, 1024), (1, 1, 1), (59_000, 10, 784), (10, 784, 59_000)):
-            planned = PackedPlanned(lambda _, shape=(m, n, k): shape, limits, 1, kind)  # type: ignore[misc]
+            planned = PackedPlanned(lambda _, shape=(m, n, k): shape, limits, 1, Formats.alike(kind))  # type: ignore[misc]
             for plan in planned.options(1):
                 assert plan.parts == ceil_div(ceil_div(k, kind.terms), plan.depth)
                 tiles = ceil_div(m, plan.tile.bm) * ceil_div(n, plan.tile.bn)
                 assert plan.parts == 1 or (tiles <= planned.counters and tiles * plan.parts * plan.tile.bm * plan.tile.bn <= planned.room)
             assert any(plan.parts == 1 for plan in planned.options(1))
-    large = PackedPlanned(lambda n: (n, 1024, 1024), Limits("a large GPU", multiprocessors=132), 512, FORMATS["fp32"])
+    large = PackedPlanned(lambda n: (n, 1024, 1024), Limits("a large GPU", multiprocessors=132), 512, Formats.alike(FORMATS["fp32"]))
     blocks = {n: ceil_div(n, (plan := large(n)).tile.bm) * ceil_div(1024, plan.tile.bn) * plan.parts for n in (16, 64, 512)}
     assert min(blocks.values()) >= 64, "blocks for half of the multiprocessors at least, also where samples are few"
 

@@ -260,6 +260,19 @@ def test_every_product_of_a_step_is_on_tensor_cores(net: Net, batch: int) -> Non
                 assert others - head <= OTHER_KERNELS and bool(head) == thin(net)
 
 
+@pytest.mark.parametrize(("stored", "precision", "exact"), [(np.uint8, "fp32", 2), (np.float32, "fp32", 0), (np.uint8, "bf16", 0)])
+def test_samples_that_are_bytes_stay_exact_in_fp32(stored: type, precision: str, exact: int) -> None:
+    """y and dw of the first layer take two products for one; of samples that are floats, three."""
+    drawn = case(MLP, TrainConfig(batch_size=7), seed=1, samples=20)
+    samples = drawn.dataset.but(train_x=drawn.dataset.train_x.astype(stored))
+    device = Clockwork(lambda launch: 1e-5, hardware=None, multiprocessors=132)
+    with GraphedTrainer(MLP, drawn.config, drawn.state, device, TABLE, precision=precision) as trainer:
+        trainer.load(samples)
+        names = [_file_and_name(call)[1] for part in trainer.parts()[:1] for call in trainer.program(part)]
+    assert sum(name.startswith("multiply<") and "EXACT" in name for name in names) == exact
+    assert sum(name.startswith("pack_samples<EXACT, unsigned char>") for name in names) == bool(exact)
+
+
 @pytest.mark.parametrize("hardware", [None, "Clockwork, compute capability 9.0"], ids=["", "tuned"])
 @pytest.mark.parametrize("net", NETS, ids=lambda net: net.name)
 def test_its_memory_is_told_and_let_go_at_once(net: Net, hardware: str | None) -> None:

@@ -1,27 +1,27 @@
 // Factors of matrix products as tensor cores read them, packed in global memory once: nobody rounds, splits or turns them again.
 //
-// A factor is a matrix of lines, rows of A or columns of B, of terms that sums run along. A line's terms lie in records of 128 bytes:
+// A factor is a matrix of lines, rows of A or columns of B, of terms that sums run along. A line's terms lie in records of 128 bytes, in EXACT of 64:
 //
-//     SPLIT  32 high halves and then their 32 low ones      BF16, HALF  64 numbers      TF32  32 numbers
+//     SPLIT  32 high halves and then their 32 low ones      BF16, HALF  64 numbers      TF32, EXACT  32 numbers
 //
 // Record r of all lines stands before record r + 1 of the first one. So a panel, one record of some lines, is one piece of memory, and a copy of it needs
 // neither a row nor an edge. `lines` is a multiple of 128, at least as many as there are; the terms beyond the last one of a line are 0.
-// Of a record of line l the 16 bytes number i stand in place i ^ (l % 8): the eight rows that ldmatrix reads at a time are then in different banks.
-// In SPLIT and HALF each 32 terms of a line are multiplied by a power of two (tensor_panels.cuh), and `undo` (terms / 32, lines) has what undoes it.
+// Of a record of line l the 16 bytes number i stand in place i ^ (l % 8), in EXACT i ^ (l / 2 % 4): the eight rows that ldmatrix reads at a time are then
+// in different banks. In SPLIT and HALF each 32 terms of a line are multiplied by a power of two (tensor_panels.cuh), and `undo` (terms / 32, lines) has
+// what undoes it. In EXACT the numbers are stored as they are, and `undo` has what all of them are to be multiplied by.
 #pragma once
 #include "tensor_panels.cuh"
-
-constexpr int RECORD = 32;  // words of 4 bytes in a record
 
 template <int FORMAT>
 struct Packed {
     static constexpr bool SCALED = FORMAT == SPLIT || FORMAT == HALF, WIDE = FORMAT == TF32;  // WIDE: 4 bytes a number, not 2
     static constexpr int COPIES = FORMAT == SPLIT ? 2 : 1;
-    static constexpr int TERMS = FORMAT == SPLIT || WIDE ? 32 : 64;  // in a record
-    static constexpr int EACH = WIDE ? 4 : 8;                         // terms in 16 bytes
+    static constexpr int TERMS = FORMAT == BF16 || FORMAT == HALF ? 64 : 32;  // in a record
+    static constexpr int RECORD = FORMAT == EXACT ? 16 : 32;                  // words of 4 bytes in a record
+    static constexpr int EACH = WIDE ? 4 : 8;                                 // terms in 16 bytes
 
     // Where in a line's record, in words, the 16 bytes number `chunk` begin.
-    __device__ __forceinline__ static int place(int line, int chunk) { return (chunk ^ line % 8) * 4; }
+    __device__ __forceinline__ static int place(int line, int chunk) { return (chunk ^ (RECORD == 32 ? line % 8 : line / 2 % 4)) * 4; }
     __device__ __forceinline__ static int chunk(int copy, int term) { return copy * 4 + term / EACH; }
 
     // Two neighbours, in HALF and SPLIT scaled: `low` is what `high` lacks, in SPLIT alone. Not for TF32.

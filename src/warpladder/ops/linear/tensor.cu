@@ -16,11 +16,12 @@ constexpr float DOWN = 1.0f / 16384, UP = 16384;
 
 // c (m, n) = A B, + bias (n) where there is one, then max(., 0) where rectify is 1, and 0 where gate (m, n), if it is not null, is not above 0. It is
 // packed for what comes next as well (`Outlet`). Each of c and its packed copies may be null. A has m lines, B n.
+// A's and B's factor are packed in the formats A and B: both FORMAT, or one of them EXACT where FORMAT is SPLIT, which has no low half to be multiplied.
 // A block makes BM x BN numbers, a warp WM x WN; tiles are numbered along the grid's x, n first. Along its y each sum is cut into parts of `depth` of its
 // `records` records: the blocks of a tile leave their sums in parts (tiles, parts, BM BN), and the last one to arrive adds all of them up, in order.
 // arrived (tiles,) is zero before and afterwards. A block takes STAGES stages of shared memory, each a panel of A, one of B, and their scales; finished sums
 // lie in their place, so that a warp can write 32 x 32 of them.
-template <int FORMAT, int BM, int BN, int WM, int WN, int STAGES, int BLOCKS>
+template <int FORMAT, int A, int B, int BM, int BN, int WM, int WN, int STAGES, int BLOCKS>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
     const unsigned* __restrict__ a, const float* __restrict__ a_undo, int a_lines, const unsigned* __restrict__ b, const float* __restrict__ b_undo,
     int b_lines, const float* __restrict__ bias, const float* __restrict__ gate, float* __restrict__ c, unsigned* __restrict__ along,
@@ -28,8 +29,12 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
     float* __restrict__ db, float* __restrict__ parts, unsigned* __restrict__ arrived, int m, int n, int records, int depth, int rectify
 ) {
     using P = Packed<FORMAT>;
-    constexpr int THREADS = BM / WM * (BN / WN) * 32, ACROSS_M = WM / 16, ACROSS_N = WN / 8, COPIES = P::COPIES;
-    constexpr int SCALES = P::SCALED ? P::TERMS / 32 : 0, STAGE = (BM + BN) * (RECORD + SCALES);  // words
+    using PA = Packed<A>;
+    using PB = Packed<B>;
+    static_assert(PA::TERMS == P::TERMS && PB::TERMS == P::TERMS, "a step takes as many terms of both factors");
+    constexpr int THREADS = BM / WM * (BN / WN) * 32, ACROSS_M = WM / 16, ACROSS_N = WN / 8;
+    constexpr int OF_A = BM * PA::RECORD, OF_B = BN * PB::RECORD;  // words of a stage's panels
+    constexpr int SCALES = P::SCALED ? P::TERMS / 32 : 0, STAGE = OF_A + OF_B + (BM + BN) * SCALES;
     extern __shared__ uint4 shared[];
     unsigned* ring = reinterpret_cast<unsigned*>(shared);
     const int tiles_n = (n + BN - 1) / BN;
@@ -44,9 +49,9 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
             unsigned* to = ring + step % STAGES * STAGE;
             const long long record = from + step;
             pieces.begin(step, 4 * STAGE);
-            pieces.template bring<BM * RECORD>(step, to, a + (record * a_lines + m0) * RECORD);
-            pieces.template bring<BN * RECORD>(step, to + BM * RECORD, b + (record * b_lines + n0) * RECORD);
-            float* undo = reinterpret_cast<float*>(to + (BM + BN) * RECORD);
+            pieces.template bring<OF_A>(step, to, a + (record * a_lines + m0) * PA::RECORD);
+            pieces.template bring<OF_B>(step, to + OF_A, b + (record * b_lines + n0) * PB::RECORD);
+            float* undo = reinterpret_cast<float*>(to + OF_A + OF_B);
 #pragma unroll
             for (int s = 0; s < SCALES; ++s) {
                 pieces.template bring<BM>(step, undo + s * (BM + BN), a_undo + (record * SCALES + s) * a_lines + m0);
@@ -63,31 +68,34 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
         pieces.wait(step);         // this stage is here,
         __syncthreads();           // and everybody has read the one before,
         fetch(step + STAGES - 1);  // which is written again
-        const unsigned *panel_a = ring + step % STAGES * STAGE, *panel_b = panel_a + BM * RECORD;
-        const float* undo = reinterpret_cast<const float*>(panel_a + (BM + BN) * RECORD);
+        const unsigned *panel_a = ring + step % STAGES * STAGE, *panel_b = panel_a + OF_A;
+        const float* undo = reinterpret_cast<const float*>(panel_b + OF_B);
 #pragma unroll
         for (int first = 0; first < P::TERMS; first += 32) {
             float part[ACROSS_M][ACROSS_N][4] = {};
 #pragma unroll
             for (int term = first; term < first + 32; term += Held<FORMAT>::TERMS) {
-                unsigned left[COPIES][ACROSS_M][4], right[COPIES][ACROSS_N][2];
+                unsigned left[PA::COPIES][ACROSS_M][4], right[PB::COPIES][ACROSS_N][2];
 #pragma unroll
-                for (int copy = 0; copy < COPIES; ++copy) {
+                for (int copy = 0; copy < PA::COPIES; ++copy)
 #pragma unroll
-                    for (int i = 0; i < ACROSS_M; ++i) P::fragment(left[copy][i], panel_a, rows + 16 * i, P::chunk(copy, term));
+                    for (int i = 0; i < ACROSS_M; ++i) PA::fragment(left[copy][i], panel_a, rows + 16 * i, PA::chunk(copy, term));
+#pragma unroll
+                for (int copy = 0; copy < PB::COPIES; ++copy)
 #pragma unroll
                     for (int j = 0; j < ACROSS_N; j += 2) {
                         unsigned two[4];
-                        P::fragment(two, panel_b, columns + 8 * j, P::chunk(copy, term));
+                        PB::fragment(two, panel_b, columns + 8 * j, PB::chunk(copy, term));
                         right[copy][j][0] = two[0], right[copy][j][1] = two[2], right[copy][j + 1][0] = two[1], right[copy][j + 1][1] = two[3];
                     }
-                }
 #pragma unroll
-                for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // al bh, ah bl, ah bh: the small ones first, so that less is cut off
+                for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product) {  // al bh, ah bl, ah bh: the small ones first, so that less is cut off
+                    if ((product == 0 && A == EXACT) || (product == 1 && B == EXACT)) continue;  // there is no such low half
 #pragma unroll
                     for (int i = 0; i < ACROSS_M; ++i)
 #pragma unroll
-                        for (int j = 0; j < ACROSS_N; ++j) mma_step<FORMAT>(part[i][j], left[product == 0 ? COPIES - 1 : 0][i], right[product == 1 ? COPIES - 1 : 0][j]);
+                        for (int j = 0; j < ACROSS_N; ++j) mma_step<FORMAT>(part[i][j], left[product == 0 ? PA::COPIES - 1 : 0][i], right[product == 1 ? PB::COPIES - 1 : 0][j]);
+                }
             }
             const float *of_a = undo + first / 32 * (BM + BN) + rows + g, *of_b = undo + first / 32 * (BM + BN) + BM + columns + 2 * t;
 #pragma unroll

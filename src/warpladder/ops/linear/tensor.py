@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...device import Device, Launch
 from ...nets import Linear, ReLU
 from ..chain import Slice, Subgraph
 from ..kernels import Launches, ceil_div
 from ..segments import Operands, Segment
 from .products import add_parts
-from .tensor_packed import BLOCK, FORMATS, Outlet, PackedFactor, pack, pack_samples
+from .tensor_packed import BLOCK, EXACT, FORMATS, Formats, Outlet, PackedFactor, pack, pack_samples
 from .tensor_products import TensorProduct
 
 
@@ -17,7 +19,8 @@ class TensorLinear(Segment):
 
     A matrix is packed once for both ways in which a step sums over it: the weights before a step sees its samples, x by the product that makes it or on
     its way from where samples are stored, and dy by the product that makes it, where ReLU's gradient and the bias's ride along. Where a segment of another
-    kind comes before or behind, a launch packs what that one leaves.
+    kind comes before or behind, a launch packs what that one leaves. In fp32, samples that are stored as bytes stay bytes, each in one half, exact: y and dw
+    of such a layer take two products for one, and half of x's memory; the scale of the samples is applied to the sums.
 
     Attributes
     ----------
@@ -34,19 +37,23 @@ class TensorLinear(Segment):
         (capacity, inputs), outputs = t.x.shape, t.y.shape[1]
         self.inputs, self.outputs, kind = inputs, outputs, self.kind
         trains, passes = t.dy is not None, t.dx is not None
-        self.x = Outlet(PackedFactor(self, capacity, inputs, kind), PackedFactor(self, inputs, capacity, kind) if trains else None)
+        samples = operands.samples
+        exact = samples is not None and samples.stored.dtype == np.uint8 and subgraph.precision == "fp32"
+        self.of_x, scale = (EXACT, samples.scale) if exact and samples is not None else (kind, None)
+        across = PackedFactor(self, inputs, capacity, self.of_x, scale) if trains else None
+        self.x = Outlet(PackedFactor(self, capacity, inputs, self.of_x, scale), across)
         self.w = Outlet(PackedFactor(self, outputs, inputs, kind), PackedFactor(self, inputs, outputs, kind) if passes else None)
-        self.y = TensorProduct(self, lambda n: (n, outputs, inputs), capacity, kind)
+        self.y = TensorProduct(self, lambda n: (n, outputs, inputs), capacity, Formats(kind, self.of_x, kind))
         self.products["y"] = self.y.plan
         if trains:
             self.summed = capacity > BLOCK  # the bias's gradient is left in several sums
             sums = self.scratch((ceil_div(capacity, BLOCK), outputs)) if self.summed else t.db.reshape((1, outputs))
             along = PackedFactor(self, capacity, outputs, kind) if passes else None
             self.dy = Outlet(along, PackedFactor(self, outputs, capacity, kind), sums)
-            self.dw = TensorProduct(self, lambda n: (outputs, inputs, n), capacity, kind)
+            self.dw = TensorProduct(self, lambda n: (outputs, inputs, n), capacity, Formats(kind, kind, self.of_x))
             self.products["dw"] = self.dw.plan
         if passes:
-            self.dx = TensorProduct(self, lambda n: (n, inputs, outputs), capacity, kind)
+            self.dx = TensorProduct(self, lambda n: (n, inputs, outputs), capacity, Formats.alike(kind))
             self.products["dx"] = self.dx.plan
         self.behind, self.to_y, self.to_dx, self.gate = False, Outlet(), Outlet(), False
         self.fed = isinstance(operands.before, TensorLinear) and operands.before.feed(self)
@@ -76,7 +83,7 @@ class TensorLinear(Segment):
         samples, target = self.operands.samples, self.operands.target
         if samples is None:
             return pack(self, self.kind, self.buffers.x, part.n, self.inputs, self.x)
-        return pack_samples(self, self.kind, samples, self.buffers.x, target, part, self.subgraph.batch, self.x)
+        return pack_samples(self, self.of_x, samples, self.buffers.x, target, part, self.subgraph.batch, self.x)
 
     def backward(self, part: Slice) -> Launches:
         t, n, dy = self.buffers, part.n, self.dy

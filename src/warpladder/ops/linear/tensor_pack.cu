@@ -52,7 +52,8 @@ __device__ __forceinline__ float4 take_four(const unsigned char* source, int cou
 }
 
 // The same of `rows` samples of source (samples, columns): row i is the sample at position step * batch + offset + i of the order; without an order, i.
-// Each number is multiplied by scale, one product in float32, and goes to x (rows, columns) as well. target[i] = labels[sample]; both may be null.
+// Each number is multiplied by scale, one product in float32, and goes to x (rows, columns) as well; in EXACT it is packed as it is stored, and its undo is
+// scale, which stands there already. target[i] = labels[sample]; both may be null.
 template <int FORMAT, typename T>
 __global__ void __launch_bounds__(32 * WARPS) pack_samples(
     const T* __restrict__ source, float scale, float* __restrict__ x, const int* __restrict__ labels, int* __restrict__ target,
@@ -73,9 +74,11 @@ __global__ void __launch_bounds__(32 * WARPS) pack_samples(
     for (int i = 0; i < 8; ++i) {
         const int row = row0 + lane / 8 * 8 + i, count = row < rows ? columns - column : 0;
         const unsigned from = __shfl_sync(EVERY_LANE, sample, lane / 8 * 8 + i);
-        const float4 four = take_four(source + (count > 0 ? static_cast<long long>(from) * columns + column : 0), count, wide, scale);
+        const T* at = source + (count > 0 ? static_cast<long long>(from) * columns + column : 0);
+        const float4 four = take_four(at, count, wide, FORMAT == EXACT ? 1.0f : scale);
+        const float4 scaled = FORMAT == EXACT ? make_float4(four.x * scale, four.y * scale, four.z * scale, four.w * scale) : four;
         v[i][0] = four.x, v[i][1] = four.y, v[i][2] = four.z, v[i][3] = four.w;
-        if (count > 0) store_four(x + static_cast<long long>(row) * columns + column, four, count, columns % 4 == 0);
+        if (count > 0) store_four(x + static_cast<long long>(row) * columns + column, scaled, count, columns % 4 == 0);
     }
     pack_block<FORMAT>(v, {along, along_undo, along_lines, across, across_undo, across_lines, nullptr}, row0, column0, rows, columns);
 }

@@ -24,9 +24,6 @@ LINES = 128
 #: How samples may be stored.
 TYPES = {np.dtype(np.uint8): "unsigned char", np.dtype(np.float32): "float"}
 
-#: Words of 4 bytes in a record, which is what a step of a product takes of a line.
-RECORD = 32
-
 
 @dataclass(frozen=True)
 class PackedFormat:
@@ -37,7 +34,8 @@ class PackedFormat:
     work : what a product takes of tensor cores, in units of one in bf16.
     products : instructions for a product of two numbers.
     mma : terms that an instruction takes.
-    scaled : whether each 32 numbers of a line have a power of two of their own.
+    scaled : whether 32 numbers of a line have a number that undoes their scale.
+    record : words of 4 bytes in a record, which is what a step of a product takes of a line.
     """
 
     name: str
@@ -46,6 +44,7 @@ class PackedFormat:
     products: int
     mma: int
     scaled: bool
+    record: int = 32
 
     @property
     def scales(self) -> int:
@@ -61,26 +60,73 @@ FORMATS = {
     "fp16": PackedFormat("HALF", 64, 1, 1, 16, scaled=True),
 }
 
+#: Of bytes beside factors in two halves: whole numbers in one half each, whose common scale is applied to the sums.
+EXACT = PackedFormat("EXACT", 32, 1, 1, 16, scaled=True, record=16)
+
+
+@dataclass(frozen=True)
+class Formats:
+    """The formats of a product: of what it leaves packed, of A and of B. A or B may be EXACT where the product is of halves."""
+
+    kind: PackedFormat
+    a: PackedFormat
+    b: PackedFormat
+
+    @classmethod
+    def alike(cls, kind: PackedFormat) -> Formats:
+        return cls(kind, kind, kind)
+
+    @property
+    def name(self) -> str:
+        """As template arguments of `multiply`."""
+        return f"{self.kind.name}, {self.a.name}, {self.b.name}"
+
+    @property
+    def products(self) -> int:
+        """Instructions for a product of two numbers: of an exact factor there is no low half."""
+        return self.kind.products - (self.a is not self.kind) - (self.b is not self.kind)
+
+    @property
+    def work(self) -> float:
+        """What a product takes of tensor cores, in units of one in bf16."""
+        return self.kind.work * self.products / self.kind.products
+
+    def words(self, bm: int, bn: int) -> int:
+        """Words of the panels of bm lines of A and bn of B, without what undoes scales."""
+        return bm * self.a.record + bn * self.b.record
+
 
 class PackedFactor:
     """Memory for a matrix of up to `lines` lines of up to `terms` numbers each, as cu/tensor_packed.cuh lays it out.
+
+    Parameters
+    ----------
+    owner : OnDevice
+        Whose scratch memory is taken.
+    lines, terms : int
+    kind : PackedFormat
+    scale : float32, optional
+        In EXACT, what all numbers are to be multiplied by.
 
     Attributes
     ----------
     lines : int
         Those that there is room for, a multiple of LINES.
     numbers : Array
-        (records, lines, RECORD) uint32.
+        (records, lines, words of a record) uint32.
     undo : Array or None
         (terms / 32, lines) float32, what undoes the scales, in formats that have them.
     """
 
-    def __init__(self, owner: OnDevice, lines: int, terms: int, kind: PackedFormat) -> None:
+    def __init__(self, owner: OnDevice, lines: int, terms: int, kind: PackedFormat, scale: np.float32 | None = None) -> None:
         self.lines, records = ceil_div(lines, LINES) * LINES, ceil_div(terms, kind.terms)
-        self.numbers = owner.scratch((records, self.lines, RECORD), np.uint32)
+        self.numbers = owner.scratch((records, self.lines, kind.record), np.uint32)
         self.undo = owner.scratch((records * kind.scales, self.lines)) if kind.scaled else None
         for array in (self.numbers, self.undo) if self.undo is not None else (self.numbers,):
             owner.device.fill(array, 0)  # lines beyond the last one are multiplied as well, and nobody reads what comes out
+        if scale is not None:
+            assert self.undo is not None
+            owner.device.upload(self.undo, np.full(self.undo.shape, scale, np.float32))
 
 
 @dataclass(frozen=True)
@@ -113,7 +159,10 @@ def pack(owner: OnDevice, kind: PackedFormat, x: Array, rows: int, columns: int,
 def pack_samples(
     owner: OnDevice, kind: PackedFormat, samples: Samples, x: Array, target: Array | None, part: Slice, batch: int, to: Outlet
 ) -> Launch:  # fmt: skip
-    """Packs a slice's samples from where they are stored, times their scale; they go to x (n, *in_shape) as well, and labels to target."""
+    """Packs a slice's samples from where they are stored, times their scale; they go to x (n, *in_shape) as well, and labels to target.
+
+    In EXACT bytes are packed without their scale, which the packed factors have had as their undo since they were made.
+    """
     stored = samples.stored
     columns = stored.size // len(stored)
     if stored.dtype not in TYPES:

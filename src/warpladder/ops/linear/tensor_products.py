@@ -9,7 +9,7 @@ import numpy as np
 
 from ...device import Array, Launch
 from ..kernels import OnDevice, ceil_div
-from .tensor_packed import Outlet, PackedFactor, PackedFormat
+from .tensor_packed import Formats, Outlet, PackedFactor
 from .tensor_tiles import PackedPlanned, PackedTile
 
 SOURCE = Path(__file__).with_name("tensor.cu")
@@ -27,7 +27,7 @@ class TensorProduct:
     shape : callable
         m, n and k for a number of samples.
     capacity : int
-    kind : PackedFormat
+    formats : Formats
 
     Attributes
     ----------
@@ -37,9 +37,9 @@ class TensorProduct:
         Where blocks leave parts of sums, and count themselves, where sums of some number of samples are cut.
     """
 
-    def __init__(self, owner: OnDevice, shape: Callable[[int], tuple[int, int, int]], capacity: int, kind: PackedFormat) -> None:
-        self.device, self.shape, self.kind = owner.device, shape, kind
-        self.plan = PackedPlanned(shape, owner.device.limits, capacity, kind)
+    def __init__(self, owner: OnDevice, shape: Callable[[int], tuple[int, int, int]], capacity: int, formats: Formats) -> None:
+        self.device, self.shape, self.formats = owner.device, shape, formats
+        self.plan = PackedPlanned(shape, owner.device.limits, capacity, formats)
         self.parts = owner.scratch((self.plan.room,)) if self.plan.room else None
         self.arrived = owner.scratch((self.plan.counters,), np.uint32) if self.plan.room else None
         if self.arrived is not None:
@@ -54,10 +54,10 @@ class TensorProduct:
         tile = plan.tile
         assert isinstance(tile, PackedTile)
         cut = (self.parts, self.arrived) if plan.parts > 1 else (None, None)
-        launch = self.device.kernel(SOURCE, tile.kernel(self.kind)).bind(
+        launch = self.device.kernel(SOURCE, tile.kernel(self.formats)).bind(
             (ceil_div(m, tile.bm) * ceil_div(n, tile.bn), plan.parts), tile.threads, a.numbers, a.undo, a.lines, b.numbers, b.undo, b.lines,
-            bias, gate, c, *to.arguments(), to.sums, *cut, m, n, ceil_div(k, self.kind.terms), plan.depth, int(rectify),
-            shared=tile.shared_of(self.kind),
+            bias, gate, c, *to.arguments(), to.sums, *cut, m, n, ceil_div(k, self.formats.kind.terms), plan.depth, int(rectify),
+            shared=tile.shared_of(self.formats),
         )  # fmt: skip
         self.plan.mark([launch])
         return launch

@@ -14,7 +14,7 @@ from ...device import Limits
 from ...peaks import RATES, TENSOR
 from ..kernels import ceil_div
 from ..tiles import Plan, Planned, Tile
-from .tensor_packed import RECORD, PackedFormat
+from .tensor_packed import Formats
 
 #: What a multiprocessor multiplies in a cycle by mma.sync: FLOPs in bf16 or half, of the peak what was seen on an H200 (docs/tensor.md).
 RATE = 0.56 * RATES[9, 0][TENSOR]["fp16"]
@@ -56,13 +56,13 @@ class PackedTile(Tile):
         registers = 250 if sums >= 64 else 168 if sums >= 32 else 128
         return max(1, min(65536 // (registers * self.threads), 4))
 
-    def shared_of(self, kind: PackedFormat) -> int:
+    def shared_of(self, formats: Formats) -> int:
         """Bytes of shared memory that a block takes."""
-        return 4 * self.stages * (self.bm + self.bn) * (RECORD + kind.scales)
+        return 4 * self.stages * (formats.words(self.bm, self.bn) + (self.bm + self.bn) * formats.kind.scales)
 
-    def kernel(self, kind: PackedFormat) -> str:
+    def kernel(self, formats: Formats) -> str:
         """The instance of the kernel."""
-        return f"multiply<{kind.name}, {self.bm}, {self.bn}, {self.tm}, {self.tn}, {self.stages}, {self.resident}>"
+        return f"multiply<{formats.name}, {self.bm}, {self.bn}, {self.tm}, {self.tn}, {self.stages}, {self.resident}>"
 
 
 #: Large ones for large matrices, small ones to fill a device with blocks. All are made of blocks of 32 x 32, which are packed by a warp, and of whole
@@ -77,18 +77,20 @@ TILES = (
 )
 
 
-def cycles(tile: PackedTile, depth: int, parts: int, m: int, n: int, kind: PackedFormat, limits: Limits) -> float:
+def cycles(tile: PackedTile, depth: int, parts: int, m: int, n: int, formats: Formats, limits: Limits) -> float:
     """What a product takes by the model, in cycles."""
+    kind = formats.kind
     blocks = ceil_div(m, tile.bm) * ceil_div(n, tile.bn) * parts
     each = ceil_div(blocks, limits.multiprocessors)
-    together = min(each, tile.resident, max(1, (227 << 10) // (tile.shared_of(kind) + 1024)))
+    together = min(each, tile.resident, max(1, (227 << 10) // (tile.shared_of(formats) + 1024)))
     warps, lines = tile.threads // 32, tile.bm + tile.bn
-    multiplying = 2 * tile.bm * tile.bn * kind.terms * kind.work / RATE
-    copies = 2 if kind.name == "SPLIT" else 1
-    instructions = kind.terms // kind.mma * (tile.tm // 16 * (tile.tn // 8) * kind.products + (tile.tm + tile.tn) // 16 * copies)
+    multiplying = 2 * tile.bm * tile.bn * kind.terms * formats.work / RATE
+    fragments = sum(side // 16 * (2 if each.name == "SPLIT" else 1) for side, each in ((tile.tm, formats.a), (tile.tn, formats.b)))
+    instructions = kind.terms // kind.mma * (tile.tm // 16 * (tile.tn // 8) * formats.products + fragments)
     instructions += kind.terms // 32 * tile.tm * tile.tn // 32 * (3 if kind.scaled else 2) + 3 * 8 * lines // tile.threads + 30
-    sharing = 4 * RECORD * (lines + warps * (tile.tm + tile.tn)) / SHARED_BYTES
-    copying = 4 * RECORD * lines / CACHE_BYTES
+    copied = 4 * formats.words(tile.bm, tile.bn)
+    sharing = (copied + 4 * warps * formats.words(tile.tm, tile.tn)) / SHARED_BYTES
+    copying = copied / CACHE_BYTES
     busy = together * max(multiplying, instructions * warps / 4, sharing, copying)
     step = max(WAIT, busy) + min(WAIT, busy) / 4  # neither hides quite behind the other
     adding = ADDING + 4 * (parts + 1) * tile.bm * tile.bn / CACHE_BYTES if parts > 1 else 0
@@ -96,15 +98,15 @@ def cycles(tile: PackedTile, depth: int, parts: int, m: int, n: int, kind: Packe
 
 
 @lru_cache(maxsize=1024)
-def _sorted(m: int, n: int, k: int, kind: PackedFormat, limits: Limits) -> tuple[tuple[Plan, float], ...]:
+def _sorted(m: int, n: int, k: int, formats: Formats, limits: Limits) -> tuple[tuple[Plan, float], ...]:
     """Every plan that fits the device, with its cycles, the fastest first."""
-    records, found = ceil_div(k, kind.terms), {}
+    records, found = ceil_div(k, formats.kind.terms), {}
     for tile in TILES:
-        if tile.shared_of(kind) > limits.shared_opt_in:
+        if tile.shared_of(formats) > limits.shared_opt_in:
             continue
         for depth in dict.fromkeys(ceil_div(records, parts) for parts in PARTS if parts <= max(1, records // 2)):
             parts = ceil_div(records, depth)
-            found[Plan(tile, depth, parts)] = cycles(tile, depth, parts, m, n, kind, limits)
+            found[Plan(tile, depth, parts)] = cycles(tile, depth, parts, m, n, formats, limits)
     return tuple(sorted(found.items(), key=lambda plan: plan[1]))
 
 
@@ -118,7 +120,7 @@ class PackedPlanned(Planned):
     limits : Limits
     capacity : int
         Samples at most.
-    kind : PackedFormat
+    formats : Formats
 
     Attributes
     ----------
@@ -129,14 +131,14 @@ class PackedPlanned(Planned):
     """
 
     def __init__(
-        self, shape: Callable[[int], tuple[int, int, int]], limits: Limits, capacity: int, kind: PackedFormat
+        self, shape: Callable[[int], tuple[int, int, int]], limits: Limits, capacity: int, formats: Formats
     ) -> None:  # fmt: skip
-        self.of, self.limits, self.kind = shape, limits, kind
+        self.of, self.limits, self.formats = shape, limits, formats
         self.shape = shape
         self.chosen: dict[int, Plan] = {}
         self.room = self.counters = 0
         for samples in {capacity, *(2**power for power in range(capacity.bit_length()) if 2**power < capacity)}:
-            plans = _sorted(*shape(samples), kind, limits)
+            plans = _sorted(*shape(samples), formats, limits)
             for plan, taken in plans:
                 if plan.parts > 1 and taken <= plans[0][1] * WITHIN:
                     tiles = _tiles(plan, *shape(samples)[:2])
@@ -145,12 +147,12 @@ class PackedPlanned(Planned):
 
     def options(self, n: int) -> list[Plan]:
         m, columns, k = self.of(n)
-        return [plan for plan, _ in _sorted(m, columns, k, self.kind, self.limits) if plan.parts == 1 or self._fits(plan, m, columns)]
+        return [plan for plan, _ in _sorted(m, columns, k, self.formats, self.limits) if plan.parts == 1 or self._fits(plan, m, columns)]
 
     def cycles(self, n: int, plan: Plan) -> float:
         m, columns, _ = self.of(n)
         assert isinstance(plan.tile, PackedTile)
-        return cycles(plan.tile, plan.depth, plan.parts, m, columns, self.kind, self.limits)
+        return cycles(plan.tile, plan.depth, plan.parts, m, columns, self.formats, self.limits)
 
     def _fits(self, plan: Plan, m: int, n: int) -> bool:
         tiles = _tiles(plan, m, n)
