@@ -119,11 +119,11 @@ def prove(device: Device, asked: Asked, m: int, n: int, k: int, kind: str = "nor
 def prove_with_bytes(device: Device, asked: Asked, m: int, n: int, k: int, kind: str = "normal") -> float:
     """As `prove`, where one factor is bytes times SCALE, 0 and 255 among them."""
     drawn, rng = question(kind, m, n, k, 0), np.random.default_rng(m * n * k)
-    factors: dict[str, np.ndarray] = {"a": drawn.a, "b": drawn.b}
-    stored = rng.integers(0, 256, factors[asked.exact].shape, np.uint8)
+    stored = rng.integers(0, 256, (drawn.a if asked.exact == "a" else drawn.b).shape, np.uint8)
     stored.flat[:: max(1, stored.size // 5)] = 255
-    got = multiplied(device, asked, **(factors | {asked.exact: stored}))
-    a, b = (stored * float(SCALE) if name == asked.exact else factor.astype(float) for name, factor in factors.items())
+    a, b = (stored, drawn.b) if asked.exact == "a" else (drawn.a, stored)
+    got = multiplied(device, asked, a, b)
+    a, b = (each * float(SCALE) if each is stored else each.astype(float) for each in (a, b))
     assert np.isfinite(got).all(), f"{asked}: some numbers were never written, or are not finite"
     return judged(got, a @ b, abs(a) @ abs(b) + 2.0**-126, bound("fp32", k), bound("fp32", 16 * k), f"{asked} is wrong at {got.shape}, {k}")
 

@@ -19,7 +19,7 @@ from tensor_convolutions import KINDS as SIZES
 from tensor_convolutions import SHAPES, convolved, drawn
 from tensor_convolutions import Asked as Convolution
 from tensor_convolutions import prove as prove_convolution
-from tensor_tools import EVERY_TILE, LAYOUTS, PRECISIONS, Asked, multiplied, prove, size_of, unaligned
+from tensor_tools import EVERY_TILE, LAYOUTS, PRECISIONS, Asked, multiplied, prove, prove_with_bytes, size_of, unaligned
 from test_steps import compare_epoch
 from warpladder import emulator, gpu, nets
 from warpladder.config import TrainConfig
@@ -31,6 +31,7 @@ from warpladder.gpu.device import GpuDevice
 from warpladder.ladder import find
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, MSELoss, Net, ReLU
 from warpladder.ops.conv2d.tensor_products import FORMATS
+from warpladder.ops.linear.tensor_tiles import TILES
 from warpladder.order import Order
 from warpladder.rungs.base import Rung
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
@@ -65,6 +66,14 @@ def test_every_tile_multiplies(asked: Asked, device: GpuDevice) -> None:
     for m, n, k in (size_of(asked.tile), (65, 1, 200), (300, 201, 999), (7, 10, 4096)):
         prove(device, asked, m, n, k)
         prove(device, unaligned(asked), m, n, k)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("layout", "exact"), [("y", "a"), ("dw", "b")])
+def test_bytes_beside_halves(layout: str, exact: str, kind: str, device: GpuDevice) -> None:
+    for tile in (None, *TILES):
+        for m, n, k in ((64, 1024, 784), (300, 201, 999), (7, 10, 4096), (2, 3, 1)):
+            prove_with_bytes(device, Asked(layout, "fp32", tile, exact=exact), m, n, k, kind)
 
 
 @layouts
