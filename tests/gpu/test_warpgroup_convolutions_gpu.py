@@ -34,14 +34,17 @@ def device() -> Iterator[GpuDevice]:
 def test_y_dx_and_dw(device: GpuDevice, kind: str, precision: str) -> None:
     for o, image, n in ((64, (64, 8, 8), 2), (64, (128, 5, 11), 3), (192, (64, 9, 8), 3), (128, (256, 16, 16), 12)):
         prove(device, Asked(conv(o, 3, padding=1), image, n, precision, kind))
+    for o, image, n in ((64, (128, 3, 5), 3), (192, (64, 9, 7), 1), (256, (128, 8, 8), 12)):
+        prove(device, Asked(conv(o, 3, padding=1), image, n, precision, kind, enlarged=True))
 
 
 @pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_the_bits_are_the_emulators(device: GpuDevice, precision: str) -> None:
-    asked = Asked(conv(64, 3, padding=1), (128, 5, 11), 3, precision)
     emulated = EmulatedDevice()
     emulated.limits = device.limits  # so that sums are cut alike
-    found, wanted = (Bound(each, asked, drawn(asked)).send() for each in (device, emulated))
-    for name, got in found.items():
-        np.testing.assert_array_equal(got.view(np.uint32), wanted[name].view(np.uint32), err_msg=name)
+    for enlarged in (False, True):
+        asked = Asked(conv(64, 3, padding=1), (128, 5, 11), 3, precision, enlarged=enlarged)
+        found, wanted = (Bound(each, asked, drawn(asked)).send() for each in (device, emulated))
+        for name, got in found.items():
+            np.testing.assert_array_equal(got.view(np.uint32), wanted[name].view(np.uint32), err_msg=f"{name}, enlarged: {enlarged}")

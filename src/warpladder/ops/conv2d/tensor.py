@@ -27,7 +27,8 @@ class TensorConv2d(Segment):
     (ops/outside.py), y and dw are those of few.py: multiply-adds in fp32 from registers, in every precision. There is less arithmetic than tensor cores need to
     be worth the splitting: docs/rungs/tensor.md has both times.
 
-    On Hopper, channels and outputs that are multiples of 64 go through windows of 3 x 3 by warpgroup products (warpgroups.py), in fp32 and bf16.
+    On Hopper, channels and outputs that are multiples of 64 go through windows of 3 x 3, behind an enlargement by 2 as well, by warpgroup products
+    (warpgroups.py), in fp32 and bf16.
     """
 
     rectifies = True
@@ -54,7 +55,7 @@ class TensorConv2d(Segment):
         first = not folded and buffers.dx is None and is_small(subgraph, FIRST, products=2)
         if first and FewConvolution.takes(small, k, conv.stride):
             self.forward_pass = FewConvolution(self, small, written, k, conv.padding)
-        elif not folded and fits(device, small, written, window, capacity, precision):
+        elif fits(device, small, written, (k, conv.stride, conv.padding), capacity, precision, fold):
             self.forward_pass = WarpgroupConvolution(self, small, written, capacity, precision, trains, buffers.dx is not None)
         else:
             forward = Geometry(small, written, *window, transposed=folded, fold=fold, pool=self.pool)
