@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from kernel_tools import Runs
+from kernel_tools import Runs, send
 from tensor_convolutions import Asked, Edited, Numbers, drawn, rounded, truth
 from warpladder.device import Array, Device
+from warpladder.gemm.formats import held
 from warpladder.gemm.proof import DEPTH as MMA
 from warpladder.gemm.proof import judged
 from warpladder.nets import Conv2d
 from warpladder.ops.conv2d import warpgroups
+from warpladder.ops.conv2d.few import FewConvolution
 from warpladder.ops.kernels import Launches, OnDevice, ceil_div
 from warpladder.precision import named
 from warpladder.tolerance import bound
@@ -36,6 +38,11 @@ class Unwritten(OnDevice):
         return found
 
 
+def in_bf16(y: np.ndarray) -> np.ndarray:
+    """Images (n, channels, rows, columns) as a layer of warpgroup products reads them in bf16: (n, rows, columns, channels) uint16."""
+    return (held(y, named("bf16")).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).transpose(0, 2, 3, 1)
+
+
 class Bound:
     """The launches of one layer on a device, and its arrays, full of NaN where nothing was computed.
 
@@ -54,20 +61,24 @@ class Bound:
         self.x, self.w, self.dy = (device.array(each) for each in numbers)
         pooled = after == "POOL"
         self.y, self.dx, self.dw, self.db = nan((n, o, h // 2, wide // 2) if pooled else dy.shape), nan(x.shape), nan(w.shape), nan((o,))
+        shape = self.y.shape
+        self.packed = device.array(np.full((n, *shape[2:], o), 0xFFFF, np.uint16)) if asked.precision == "bf16" else None
         self.winner = device.array(np.full(self.y.shape, 9, np.uint8)) if pooled else None
         made = warpgroups.WarpgroupConvolution(owner(device, 256), x.shape[1:], dy.shape[1:], n, asked.precision, trains=True, both=True)
         added = None if bias is None else device.array(bias)
         self.steps: dict[str, Launches] = {
             "prepare": [made.weights.pack(self.w)],
-            "forward": made.forward(n, self.x, added, self.y, after, self.winner),
+            "forward": made.forward(n, self.x, added, self.y, after, self.winner, self.packed),
             "backward": made.backward(n, self.dy, self.dw, device.zeros((1, o)), 1, self.db, self.dx, self.x if below else None),
         }
 
     def send(self) -> dict[str, np.ndarray]:
-        """y, dx and dw."""
+        """y, dx and dw; raises where y in bf16 for the layer behind is not y rounded."""
         for launches in self.steps.values():
             for launch in launches:
                 launch.send()
+        if self.packed is not None:
+            np.testing.assert_array_equal(self.packed.download(), in_bf16(self.y.download()), err_msg="y packed is wrong at some pixel")
         return {"y": self.y.download(), "dx": self.dx.download(), "dw": self.dw.download()}
 
 
@@ -92,20 +103,40 @@ def prove(device: Device, asked: Asked, seed: int = 0) -> float:
     return worst
 
 
+def prove_first_layer(device: Device, rectify: bool, pool: bool) -> set[str]:
+    """A first layer of few inputs that packs y: its floats are to the bit those without, packed are the same rounded, and nothing is beyond the images in use.
+
+    The names of the kernels that were launched.
+    """
+    rng, n, o, (h, w) = np.random.default_rng(0), 3, 64, (7, 6)
+    x, weights, bias = (rng.normal(size=size).astype(np.float32) for size in ((n + 1, 3, h, w), (o, 3, 3, 3), o))
+    high, wide = (h // 2, w // 2) if pool else (h, w)
+    few, arrays = FewConvolution(OnDevice(device, 256), (3, h, w), (o, h, w), 3, 1), [device.array(each) for each in (x, weights, bias)]
+    packed, found, names = device.array(np.full((n + 1, high, wide, o), 0xFFFF, np.uint16)), [], set()
+    for to in (None, packed):
+        y, winner = device.array(np.full((n + 1, o, high, wide), np.nan, np.float32)), device.zeros((n + 1, o, high, wide), np.uint8)
+        names |= send(few.launches(n, *arrays, y, rectify, pool, winner if pool else None, to))
+        found.append((y.download(), winner.download()))
+    for plain, with_packed in zip(*found, strict=True):
+        np.testing.assert_array_equal(plain, with_packed)
+    np.testing.assert_array_equal(packed.download()[:n], in_bf16(found[0][0][:n]))
+    assert (packed.download()[n:] == 0xFFFF).all()
+    return names
+
+
 def kernel_runs() -> Runs:
     """Cases for tests/kernel_cases.py: no case of a table's segment is as wide as these products want."""
-    for precision in PRECISIONS:
-        yield (
-            f"64 to 64 channels, 8 x 8 pixels and 4 x 5 enlarged, in {precision}",
-            lambda device, precision=precision: _launched(device, precision),
-        )  # type: ignore[misc]
+    layer = Conv2d(out_channels=64, kernel_size=3, padding=1)
+    for asked in (
+        *(Asked(layer, (64, 8, 8), 1, precision) for precision in PRECISIONS),
+        Asked(layer, (64, 4, 5), 1, "bf16", enlarged=True),
+    ):
+        what = "x".join(map(str, asked.in_shape)) + (" enlarged" if asked.enlarged else "")
+        yield f"64 channels of {what}, in {asked.precision}", lambda device, asked=asked: _launched(device, asked)  # type: ignore[misc]
+    yield "64 channels packed by a first layer", lambda device: prove_first_layer(device, rectify=True, pool=True)
 
 
-def _launched(device: Device, precision: str) -> set[str]:
-    names = set()
-    for image, enlarged in (((64, 8, 8), False), ((64, 4, 5), True)):
-        asked = Asked(Conv2d(out_channels=64, kernel_size=3, padding=1), image, 1, precision, enlarged=enlarged)
-        prove(device, asked)
-        steps = Bound(device, asked, drawn(asked)).steps.values()
-        names |= {launch.name.partition("<")[0] for launches in steps for launch in launches}
-    return names
+def _launched(device: Device, asked: Asked) -> set[str]:
+    prove(device, asked)
+    steps = Bound(device, asked, drawn(asked)).steps.values()
+    return {launch.name.partition("<")[0] for launches in steps for launch in launches}

@@ -15,13 +15,14 @@ enum { PLAIN = 0, RECTIFY = 1, POOL = 2 };  // what is done with a sum and its b
 // way: taps.cuh's. pixels: (n, h, w, c), of GATHERED (4 n, h, w, c), or the high halves and the low ones; weights: (classes taps c, o) likewise.
 // x_undo: (n, c / 64), w_undo: (o,), both null in bf16. bias: (o,) or null. below: null, or as y, the output of a ReLU whose gradient y shall be.
 // y: (n, o, h, w); of ENLARGED (n, o, 2 h, 2 w), which has no POOL; of POOL (n, o, h / 2, w / 2), winner likewise.
+// packed: null, or y once more, for a layer of these that reads it in bf16: channels last and rounded, as pack_pixels of warpgroup_pack.cu has it.
 // A block makes 128 outputs of 2 PIECES squares, each warpgroup PIECES of them.
 template <int FORMAT, int PIECES>
 __global__ void __launch_bounds__(THREADS, 1) convolve(
     const __grid_constant__ TensorMap pixels, const __grid_constant__ TensorMap pixels_low, const __grid_constant__ TensorMap weights,
     const __grid_constant__ TensorMap weights_low, const float* __restrict__ x_undo, const float* __restrict__ w_undo, const float* __restrict__ bias,
-    const float* __restrict__ below, float* __restrict__ y, unsigned char* __restrict__ winner, int n, int c, int h, int w, int o, int after,
-    int way
+    const float* __restrict__ below, float* __restrict__ y, unsigned char* __restrict__ winner, unsigned short* __restrict__ packed, int n, int c,
+    int h, int w, int o, int after, int way
 ) {
     constexpr int FIRST = GROUPS * PIECES, SECOND = COLUMNS / 64;
     using Stages = Ring<FORMAT, FIRST, SECOND>;
@@ -111,37 +112,47 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
         }
 
         // A lane has two pixels below each other, in column g of the square, and pairs of outputs. Of an enlarged image they are every second pixel.
-        const int apart = way == ENLARGED ? 2 : 1, of_class = tile % across / tiles_o;
+        const int apart = way == ENLARGED ? 2 : 1, of_class = tile % across / tiles_o, plane = h * apart * w * apart;
 #pragma unroll
         for (int piece = 0; piece < PIECES; ++piece) {
             const int image = squares.image(first + piece), row = squares.row(first + piece) + 2 * warp, column = squares.column(first + piece) + g;
 #pragma unroll
             for (int j = 0; j < COLUMNS / 8; ++j) {
+                const int output = left + 8 * j + 2 * t, known = min(output, o - 2);
                 float here[2][2];  // by pixel and output
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
-                    const int output = min(left + 8 * j + 2 * t + i % 2, o - 1);
                     float value = sum[piece][4 * j + i];
-                    if constexpr (FORMAT == SPLIT) value *= w_undo[output];
-                    if (bias != nullptr) value += bias[output];
+                    if constexpr (FORMAT == SPLIT) value *= w_undo[known + i % 2];
+                    if (bias != nullptr) value += bias[known + i % 2];
                     here[i / 2][i % 2] = after == RECTIFY ? relu(value) : value;
                 }
                 if (after == POOL) {  // lanes of neighbouring columns share their windows: the even one's is of the first output, the odd one's of the second
-                    const int odd = g % 2, output = left + 8 * j + 2 * t + odd;
+                    const int odd = g % 2, ours = output + odd;
                     const float above = __shfl_xor_sync(EVERY_LANE, odd ? here[0][0] : here[0][1], 4);
                     const float beneath = __shfl_xor_sync(EVERY_LANE, odd ? here[1][0] : here[1][1], 4);
                     const float four[4] = {odd ? above : here[0][0], odd ? here[0][1] : above, odd ? beneath : here[1][0], odd ? here[1][1] : beneath};
                     if (image >= n || output >= o || row / 2 >= h / 2 || column / 2 >= w / 2) continue;
-                    store_best(best_of(four), y, winner, ((static_cast<long long>(image) * o + output) * (h / 2) + row / 2) * (w / 2) + column / 2);
+                    const int pixels = (h / 2) * (w / 2), pixel = row / 2 * (w / 2) + column / 2;
+                    const Best best = best_of(four);
+                    store_best(best, y, winner, (static_cast<long long>(image) * o + ours) * pixels + pixel);
+                    if (FORMAT == BF16 && packed != nullptr)
+                        packed[(static_cast<long long>(image) * pixels + pixel) * o + ours] = static_cast<unsigned short>(two_bf16(relu(best.value), 0.0f));
                     continue;
                 }
 #pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    const int output = left + 8 * j + 2 * t + i % 2, line = row + i / 2;
+                for (int i = 0; i < 2; ++i) {
+                    const int line = row + i;
                     if (image >= n || output >= o || line >= h || column >= w) continue;
-                    const long long of_row = (static_cast<long long>(image) * o + output) * h * apart + line * apart + of_class / 2;
-                    const long long target = (of_row * w + column) * apart + of_class % 2;
-                    y[target] = below != nullptr ? relu_gradient(here[i / 2][i % 2], below[target]) : here[i / 2][i % 2];
+                    const int pixel = (line * apart + of_class / 2) * (w * apart) + column * apart + of_class % 2;
+                    const long long target = (static_cast<long long>(image) * o + output) * plane + pixel;
+#pragma unroll
+                    for (int which = 0; which < 2; ++which) {
+                        const long long at = target + which * plane;
+                        y[at] = below != nullptr ? relu_gradient(here[i][which], below[at]) : here[i][which];
+                    }
+                    if (FORMAT == BF16 && packed != nullptr)
+                        reinterpret_cast<unsigned*>(packed)[((static_cast<long long>(image) * plane + pixel) * o + output) / 2] = two_bf16(here[i][0], here[i][1]);
                 }
             }
         }

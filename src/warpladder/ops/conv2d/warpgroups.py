@@ -85,12 +85,24 @@ class PackedImages:
 
     image : (channels, rows, columns), of a class where they are packed by classes.
     classes : 1, or `CLASSES` for images twice as high and wide, gradients of a layer behind an enlargement: each is packed as four, one for each class.
+
+    Attributes
+    ----------
+    given : bool
+        Whether the segment that writes these images packs them as well.
     """
+
+    given = False
 
     def __init__(self, owner: OnDevice, image: Image, capacity: int, precision: str, classes: int = 1) -> None:
         c, h, w = self.image = image
         self.device, self.kind, self.classes = owner.device, FORMATS[precision], classes
         self.halves = halves(owner, (capacity * classes, h, w, c), (capacity, c // CHANNELS), precision)
+
+    @property
+    def scaled(self) -> bool:
+        """Whether each image's channels, 64 by 64, have a scale, which is known only when all of the image is there."""
+        return self.halves.undo is not None
 
     @property
     def way(self) -> str:
@@ -140,10 +152,11 @@ def _shared(kind: str, pieces: int) -> int:
 
 
 def convolve(n: int, images: PackedImages, weights: Halves, bias: Array | None, y: Array, after: str = "PLAIN", winner: Array | None = None,
-             below: Array | None = None, enlarges: bool = False) -> Launch:  # fmt: skip
+             below: Array | None = None, enlarges: bool = False, packed: Array | None = None) -> Launch:  # fmt: skip
     """y[:n] (n, o, h, w) from packed images and weights, + bias, then what `AFTER` names; 0 where below is not above 0.
 
     enlarges : whether the layer enlarges its images; y is (n, o, 2 h, 2 w) then, and not pooled.
+    packed : uint16, of the shape of y with the channels last, where y goes in bf16 as well, for a layer behind that reads it so.
     """
     device, kind, (c, h, w), o = images.device, images.kind, images.image, weights.high.shape[1]
     across, multiprocessors = ceil_div(o, COLUMNS) * (CLASSES if enlarges else 1), device.limits.multiprocessors
@@ -153,7 +166,7 @@ def convolve(n: int, images: PackedImages, weights: Halves, bias: Array | None, 
     tiles = ceil_div(images.squares(n), 2 * pieces) * across
     of_weights = [device.tensor_map(half, CHANNELS) for half in (weights.high, weights.low)]
     return device.kernel(SOURCE, f"convolve<{kind}, {pieces}>").bind(
-        min(tiles, multiprocessors), THREADS, *images.maps(n), *of_weights, images.halves.undo, weights.undo, bias, below, y, winner,
+        min(tiles, multiprocessors), THREADS, *images.maps(n), *of_weights, images.halves.undo, weights.undo, bias, below, y, winner, packed,
         n, c, h, w, o, AFTER.index(after), WAYS.index(way), shared=_shared(kind, 2 * pieces + COLUMNS // 64),
     )  # fmt: skip
 
@@ -233,9 +246,12 @@ class WarpgroupConvolution:
         most = min(most_parts(rows, columns), self.images.squares(capacity))
         self.parts = owner.scratch((most, rows.image[0], TAPS[columns.way] * columns.image[0]))
 
-    def forward(self, n: int, x: Array, bias: Array | None, y: Array, after: str, winner: Array | None) -> Launches:
-        """y[:n] from x[:n] and the packed weights, after what `AFTER` names."""
-        return [self.images.pack(n, x), convolve(n, self.images, self.weights.forward, bias, y, after, winner, enlarges=self.enlarges)]
+    def forward(
+        self, n: int, x: Array, bias: Array | None, y: Array, after: str, winner: Array | None, packed: Array | None = None
+    ) -> Launches:
+        """y[:n] from x[:n] and the packed weights, after what `AFTER` names; packed : as `convolve` takes it."""
+        found: Launches = [] if self.images.given else [self.images.pack(n, x)]
+        return [*found, convolve(n, self.images, self.weights.forward, bias, y, after, winner, enlarges=self.enlarges, packed=packed)]
 
     def backward(
         self, n: int, gradient: Array, dw: Array, sums: Array, slabs: int, db: Array, dx: Array | None, below: Array | None
