@@ -248,14 +248,14 @@ def test_without_an_edit_the_same_device_finds_nothing(device: EmulatedDevice) -
     """With numbers as they are mostly planted with; `test_numbers_of_every_size` has the others, of the same shapes."""
     for precision in PRECISIONS:
         for shape in (WINDOW, ENLARGED):
-            prove(EditedWarpgroups(device), asked(shape, precision))
+            prove(EditedWarpgroups(device), asked(shape, precision))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("liar", [*LIARS, *OF_ENLARGED])
 def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
     """Before a window alone and behind an enlargement, where they lie about both."""
     precision, edits, kind = (LIARS | OF_ENLARGED)[liar]
-    edited = EditedWarpgroups(device, *edits)  # type: ignore[arg-type]
+    edited = EditedWarpgroups(device, *edits)
     for shape in (WINDOW, ENLARGED) if liar in LIARS else (ENLARGED,):
         with pytest.raises((WarpladderError, AssertionError), match=r"is wrong at|never written"):
-            prove(edited, asked(shape, precision, kind))
+            prove(edited, asked(shape, precision, kind))  # type: ignore[arg-type]

@@ -111,11 +111,13 @@ def prove_first_layer(device: Device, rectify: bool, pool: bool) -> set[str]:
     rng, n, o, (h, w) = np.random.default_rng(0), 3, 64, (7, 6)
     x, weights, bias = (rng.normal(size=size).astype(np.float32) for size in ((n + 1, 3, h, w), (o, 3, 3, 3), o))
     high, wide = (h // 2, w // 2) if pool else (h, w)
-    few, arrays = FewConvolution(OnDevice(device, 256), (3, h, w), (o, h, w), 3, 1), [device.array(each) for each in (x, weights, bias)]
-    packed, found, names = device.array(np.full((n + 1, high, wide, o), 0xFFFF, np.uint16)), [], set()
+    few = FewConvolution(OnDevice(device, 256), (3, h, w), (o, h, w), 3, 1)
+    given = device.array(x), device.array(weights), device.array(bias)
+    packed, found = device.array(np.full((n + 1, high, wide, o), 0xFFFF, np.uint16)), []
+    names: set[str] = set()
     for to in (None, packed):
         y, winner = device.array(np.full((n + 1, o, high, wide), np.nan, np.float32)), device.zeros((n + 1, o, high, wide), np.uint8)
-        names |= send(few.launches(n, *arrays, y, rectify, pool, winner if pool else None, to))
+        names |= send(few.launches(n, *given, y, rectify, pool, winner if pool else None, to))
         found.append((y.download(), winner.download()))
     for plain, with_packed in zip(*found, strict=True):
         np.testing.assert_array_equal(plain, with_packed)
