@@ -10,14 +10,14 @@ import pytest
 from clockwork import Clockwork
 from strategies import case
 from tensor_convolutions import Asked, conv, drawn, folded, truth, truth_of_folded
-from warpgroup_convolutions import PRECISIONS, Bound, EditedWarpgroups, prove, prove_first_layer
+from warpgroup_convolutions import CODER, NET, PRECISIONS, Bound, EditedWarpgroups, prove, prove_first_layer
 from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.device import Limits
 from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
 from warpladder.ladder import find
-from warpladder.nets import CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
+from warpladder.nets import Net
 from warpladder.ops.conv2d.warpgroups import fits
 from warpladder.ops.kernels import OnDevice
 from warpladder.ops.tensor import TABLE
@@ -57,26 +57,6 @@ def test_y_dx_and_dw(shape: int, precision: str, processors: int) -> None:
     device = EmulatedDevice()
     device.limits = Limits(device.limits.device, multiprocessors=processors)
     prove(device, asked(shape, precision))
-
-
-#: A layer with a pool and an enlarged one, behind a first layer of few inputs; the two before the last pack y in bf16.
-NET = Net(
-    "warpgroups", (1, 10, 12),
-    (
-        conv(64, 3, padding=1), ReLU(), MaxPool2d(2), conv(64, 3, padding=1), ReLU(), MaxPool2d(2), Upsample2d(scale_factor=2),
-        conv(64, 3, padding=1), ReLU(), Flatten(), Linear(out_features=3),
-    ),
-    CrossEntropyLoss(),
-)  # fmt: skip
-#: The autoencoder with 64 channels throughout, of pictures that have as many: all of its layers take warpgroup products, two of them enlarged.
-CODER = Net(
-    "coder", (64, 4, 4),
-    (
-        conv(64, 3, padding=1), ReLU(), MaxPool2d(2), conv(64, 3, padding=1), ReLU(), MaxPool2d(2), conv(64, 3, padding=1), ReLU(),
-        Upsample2d(scale_factor=2), conv(64, 3, padding=1), ReLU(), Upsample2d(scale_factor=2), conv(64, 3, padding=1),
-    ),
-    MSELoss(),
-)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -161,7 +141,7 @@ def test_what_follows_y_and_what_lies_below_dx(device: EmulatedDevice, precision
     np.testing.assert_array_equal(found["dx"], np.where(numbers[0] > 0, plain["dx"], 0))
 
 
-@pytest.mark.parametrize(("rectify", "pool"), [(True, True), pytest.param(True, False, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(("rectify", "pool"), [(True, True), pytest.param(True, False, marks=pytest.mark.slow)])
 def test_a_first_layer_packs_what_a_layer_of_them_reads(device: EmulatedDevice, rectify: bool, pool: bool) -> None:
     prove_first_layer(device, rectify, pool)
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from kernel_tools import Runs, send
-from tensor_convolutions import Asked, Edited, Numbers, drawn, rounded, truth
+from tensor_convolutions import Asked, Edited, Numbers, conv, drawn, rounded, truth
 from warpladder.device import Array, Device
 from warpladder.gemm.formats import held
 from warpladder.gemm.proof import DEPTH as MMA
 from warpladder.gemm.proof import judged
-from warpladder.nets import Conv2d
+from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
 from warpladder.ops.conv2d import warpgroups
 from warpladder.ops.conv2d.few import FewConvolution
 from warpladder.ops.kernels import Launches, OnDevice, ceil_div
@@ -20,6 +20,25 @@ from warpladder.precision import named
 from warpladder.tolerance import bound
 
 PRECISIONS = tuple(warpgroups.FORMATS)
+
+#: A layer with a pool and an enlarged one, behind a first layer of few inputs; the two before the last pack y in bf16.
+NET = Net(
+    "warpgroups", (1, 10, 12),
+    (
+        conv(64, 3, padding=1), ReLU(), MaxPool2d(2), conv(64, 3, padding=1), ReLU(), MaxPool2d(2), Upsample2d(scale_factor=2),
+        conv(64, 3, padding=1), ReLU(), Flatten(), Linear(out_features=3),
+    ),
+    CrossEntropyLoss(),
+)  # fmt: skip
+#: The autoencoder with 64 channels throughout, of pictures that have as many: all of its layers take warpgroup products, two of them enlarged.
+CODER = Net(
+    "coder", (64, 4, 4),
+    (
+        conv(64, 3, padding=1), ReLU(), MaxPool2d(2), conv(64, 3, padding=1), ReLU(), MaxPool2d(2), conv(64, 3, padding=1), ReLU(),
+        Upsample2d(scale_factor=2), conv(64, 3, padding=1), ReLU(), Upsample2d(scale_factor=2), conv(64, 3, padding=1),
+    ),
+    MSELoss(),
+)  # fmt: skip
 
 
 class EditedWarpgroups(Edited):

@@ -11,11 +11,15 @@ pytest.importorskip("cuda.bindings", reason="CUDA's libraries are not installed:
 pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
 
 from tensor_convolutions import Asked, conv, drawn
-from warpgroup_convolutions import PRECISIONS, Bound, prove
+from warpgroup_convolutions import CODER, NET, PRECISIONS, Bound, prove, prove_first_layer
 from warpladder import emulator, gpu
+from warpladder.config import TrainConfig
 from warpladder.emulator import EmulatedDevice
 from warpladder.gpu.device import GpuDevice
+from warpladder.ladder import find
+from warpladder.nets import Net
 from warpladder.ops.conv2d.warpgroups import HOPPER
+from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
 
@@ -36,6 +40,22 @@ def test_y_dx_and_dw(device: GpuDevice, kind: str, precision: str) -> None:
         prove(device, Asked(conv(o, 3, padding=1), image, n, precision, kind))
     for o, image, n in ((64, (128, 3, 5), 3), (192, (64, 9, 7), 1), (256, (128, 8, 8), 12)):
         prove(device, Asked(conv(o, 3, padding=1), image, n, precision, kind, enlarged=True))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("net", [NET, CODER], ids=lambda net: net.name)
+def test_nets_of_them_are_proven(net: Net, precision: str) -> None:
+    """By the precision's bounds; a batch has tiles enough for an H200, and the last one is a partial one."""
+    rung = find("tensor", precision=precision)
+    verdict = verify(rung.build, net, TrainConfig(batch_size=264, momentum=0.9), precision=rung.precision)
+    if precision != "fp32" and not verdict.judged:
+        pytest.skip(verdict.reason)
+    assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize(("rectify", "pool"), [(True, True), (True, False), (False, False)])
+def test_a_first_layer_packs_what_a_layer_of_them_reads(device: GpuDevice, rectify: bool, pool: bool) -> None:
+    prove_first_layer(device, rectify, pool)
 
 
 @pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
