@@ -67,12 +67,13 @@ class Bound:
 
     after : what is done with y (`products.AFTER`).
     below : whether x is the output of a ReLU, whose gradient dx shall be.
+    packs : whether y is packed as well, in bf16, for a layer behind.
     owner : what takes scratch memory.
     """
 
     def __init__(
         self, device: Device, asked: Asked, numbers: Numbers, after: str = "PLAIN", bias: np.ndarray | None = None, below: bool = False,
-        owner: type[OnDevice] = Unwritten,
+        packs: bool = False, owner: type[OnDevice] = Unwritten,
     ) -> None:  # fmt: skip
         x, w, dy = numbers
         n, o, h, wide = dy.shape
@@ -80,8 +81,7 @@ class Bound:
         self.x, self.w, self.dy = (device.array(each) for each in numbers)
         pooled = after == "POOL"
         self.y, self.dx, self.dw, self.db = nan((n, o, h // 2, wide // 2) if pooled else dy.shape), nan(x.shape), nan(w.shape), nan((o,))
-        shape = self.y.shape
-        self.packed = device.array(np.full((n, *shape[2:], o), 0xFFFF, np.uint16)) if asked.precision == "bf16" else None
+        self.packed = device.array(np.full((n, *self.y.shape[2:], o), 0xFFFF, np.uint16)) if packs else None
         self.winner = device.array(np.full(self.y.shape, 9, np.uint8)) if pooled else None
         made = warpgroups.WarpgroupConvolution(owner(device, 256), x.shape[1:], dy.shape[1:], n, asked.precision, trains=True, both=True)
         added = None if bias is None else device.array(bias)
@@ -159,5 +159,6 @@ def kernel_runs() -> Runs:
 
 def _launched(device: Device, asked: Asked) -> set[str]:
     prove(device, asked)
-    steps = Bound(device, asked, drawn(asked)).steps.values()
-    return {launch.name.partition("<")[0] for launches in steps for launch in launches}
+    layer = Bound(device, asked, drawn(asked), packs=asked.precision == "bf16")
+    layer.send()
+    return {launch.name.partition("<")[0] for launches in layer.steps.values() for launch in launches}
