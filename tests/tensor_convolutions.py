@@ -36,7 +36,12 @@ KINDS = ("normal", "positive", "huge", "tiny", "far apart")
 
 @dataclass(frozen=True)
 class Asked:
-    """A convolution of n images. offset: floats from a 16-byte boundary to each array's first number. whole: sums of y in one part, whatever the model says."""
+    """A convolution of n images.
+
+    offset : floats from a 16-byte boundary to each array's first number.
+    whole : sums of y in one part, whatever the model says.
+    enlarged : whether the images are enlarged by 2 before the window.
+    """
 
     layer: Conv2d
     in_shape: Shape
@@ -45,6 +50,20 @@ class Asked:
     kind: str = "normal"
     offset: int = 0
     whole: bool = False
+    enlarged: bool = False
+
+    @property
+    def read(self) -> Shape:
+        """The image that the window goes over."""
+        c, h, w = self.in_shape
+        return (c, 2 * h, 2 * w) if self.enlarged else self.in_shape
+
+    @property
+    def terms(self) -> tuple[int, int]:
+        """How many products are added up for a number of y, and for one of dx; an enlarged layer's weights are folded before, to 2 x 2 and 4 x 4."""
+        window = self.layer.kernel_size**2
+        y, dx = (4, 16) if self.enlarged else (window, window)
+        return y * self.in_shape[0], dx * self.layer.out_channels
 
 
 Numbers = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -53,7 +72,7 @@ Numbers = tuple[np.ndarray, np.ndarray, np.ndarray]
 def drawn(asked: Asked, seed: int = 0) -> Numbers:
     """x (n, c, h, w), the weights (o, c, k, k) and dy (n, o, oh, ow), float32."""
     rng, layer = np.random.default_rng(seed), asked.layer
-    shapes = (asked.n, *asked.in_shape), layer.param_shapes(asked.in_shape)["weight"], (asked.n, *layer.out_shape(asked.in_shape))
+    shapes = (asked.n, *asked.in_shape), layer.param_shapes(asked.in_shape)["weight"], (asked.n, *layer.out_shape(asked.read))
     found = [rng.random(shape) + 0.5 if asked.kind == "positive" else rng.normal(size=shape) for shape in shapes]
     if asked.kind == "far apart":
         images = np.exp2(rng.integers(-30, 31, (asked.n, 1, 1, 1)))  # of x and dy alike
@@ -87,19 +106,49 @@ def truth(asked: Asked, numbers: Numbers) -> dict[str, np.ndarray]:
     """The same in float64."""
     x, w, dy = (array.astype(float) for array in numbers)
     layer = asked.layer
+    if asked.enlarged:
+        x = x.repeat(2, axis=2).repeat(2, axis=3)
     y = forward(x, w, np.zeros(len(w)), layer.stride, layer.padding)
     dx, dw, _ = backward(x, w, dy, layer.stride, layer.padding)
+    if asked.enlarged:
+        dx = dx.reshape(*dx.shape[:2], dx.shape[2] // 2, 2, dx.shape[3] // 2, 2).sum(axis=(3, 5))
     return {"y": y, "dx": dx, "dw": dw}
+
+
+def folded(w: np.ndarray) -> np.ndarray:
+    """The 4 x 4 weights of an enlarged layer's 3 x 3 ones: (o, c, 4, 4), each a sum of those that meet the same small pixel, in w's type and a fixed order."""
+    found = np.zeros((*w.shape[:2], 4, 4), w.dtype)
+    for i, j, e, f in np.ndindex(4, 4, 2, 2):
+        if 0 <= 2 - i + e < 3 and 0 <= 2 - j + f < 3:
+            found[:, :, i, j] += w[:, :, 2 - i + e, 2 - j + f]
+    return found
+
+
+def truth_of_folded(numbers: Numbers) -> dict[str, np.ndarray]:
+    """y, dx and dw of an enlarged layer from x, the folded weights (o, c, 4, 4) and dy, in float64: dy meets them with stride 2, and x is what that gives."""
+    x, w, dy = (array.astype(float) for array in numbers)
+    w = w.transpose(1, 0, 2, 3)
+    y, of_folded, _ = backward(dy, w, x, 2, 1)
+    dw = np.zeros((len(w[0]), len(w), 3, 3))
+    for i, j, e, f in np.ndindex(3, 3, 2, 2):
+        dw[:, :, i, j] += of_folded[:, :, 2 - i + e, 2 - j + f].T
+    return {"y": y, "dx": forward(dy, w, np.zeros(len(w)), 2, 1), "dw": dw}
+
+
+def rounded(asked: Asked, numbers: Numbers) -> dict[str, np.ndarray]:
+    """The truth of the very factors that are multiplied, in a precision that rounds them."""
+    x, w, dy = numbers
+    x, w, dy = (held(array, named(asked.precision)) for array in (x, folded(w) if asked.enlarged else w, dy))
+    return truth_of_folded((x, w, dy)) if asked.enlarged else truth(asked, (x, w, dy))
 
 
 def prove(device: Device, asked: Asked, seed: int = 0) -> float:
     """The largest error of the three; raises where one is beyond its precision's bound, or sums are not kept in fp32."""
     numbers = drawn(asked, seed)
     found, wanted, sizes = convolved(device, asked, numbers), truth(asked, numbers), truth(asked, tuple(map(abs, numbers)))  # type: ignore[arg-type]
-    window = asked.layer.kernel_size**2
-    lengths = {"y": window * asked.in_shape[0], "dx": window * len(numbers[1]), "dw": numbers[2].size // len(numbers[1])}
+    lengths = {"y": asked.terms[0], "dx": asked.terms[1], "dw": numbers[2].size // len(numbers[1])}
     kind, worst = named(asked.precision), 0.0
-    rounded = truth(asked, tuple(held(array, kind) for array in numbers)) if kind.coarse else None  # type: ignore[arg-type]
+    of_rounded = rounded(asked, numbers) if kind.coarse else None
     for name, got in found.items():
         assert np.isfinite(got).all(), f"{asked}: some numbers of {name} were never written, or are not finite"
         some, length, where = sizes[name] > 0, lengths[name], f"{name} of {asked} is wrong at {got.shape}"
@@ -107,11 +156,11 @@ def prove(device: Device, asked: Asked, seed: int = 0) -> float:
         got, size = got[some][None], sizes[name][some][None]
         worst = max(worst, judged(got, wanted[name][some][None], size, bound(kind, length), bound(kind, 16 * length, products=16), where))
         if (
-            rounded is not None
+            of_rounded is not None
         ):  # the sums alone, of the very numbers that were multiplied: few cuts add up, since sums leave the tensor cores
             cuts = ceil_div(min(length, DEPTH), MMA // 2)
             limits = bound("fp32", length, cuts=cuts), bound("fp32", 16 * length, cuts=4 * cuts)
-            judged(got, rounded[name][some][None], size, *limits, f"{where}, of rounded factors")
+            judged(got, of_rounded[name][some][None], size, *limits, f"{where}, of rounded factors")
     return worst
 
 

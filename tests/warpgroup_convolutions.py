@@ -6,20 +6,39 @@ from typing import Any
 
 import numpy as np
 
-from kernel_tools import Runs
-from tensor_convolutions import Asked, Edited, Numbers, drawn, truth
-from warpladder.device import Device
+from kernel_tools import Runs, send
+from tensor_convolutions import Asked, Edited, Numbers, conv, drawn, rounded, truth
+from warpladder.device import Array, Device
 from warpladder.gemm.formats import held
 from warpladder.gemm.proof import DEPTH as MMA
 from warpladder.gemm.proof import judged
-from warpladder.nets import Conv2d
+from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
 from warpladder.ops.conv2d import warpgroups
-from warpladder.ops.conv2d.gradients import finish
+from warpladder.ops.conv2d.few import FewConvolution
 from warpladder.ops.kernels import Launches, OnDevice, ceil_div
 from warpladder.precision import named
 from warpladder.tolerance import bound
 
 PRECISIONS = tuple(warpgroups.FORMATS)
+
+#: A layer with a pool and an enlarged one, behind a first layer of few inputs; the two before the last pack y in bf16.
+NET = Net(
+    "warpgroups", (1, 10, 12),
+    (
+        conv(64, 3, padding=1), ReLU(), MaxPool2d(2), conv(64, 3, padding=1), ReLU(), MaxPool2d(2), Upsample2d(scale_factor=2),
+        conv(64, 3, padding=1), ReLU(), Flatten(), Linear(out_features=3),
+    ),
+    CrossEntropyLoss(),
+)  # fmt: skip
+#: The autoencoder with 64 channels throughout, of pictures that have as many: all of its layers take warpgroup products, two of them enlarged.
+CODER = Net(
+    "coder", (64, 4, 4),
+    (
+        conv(64, 3, padding=1), ReLU(), MaxPool2d(2), conv(64, 3, padding=1), ReLU(), MaxPool2d(2), conv(64, 3, padding=1), ReLU(),
+        Upsample2d(scale_factor=2), conv(64, 3, padding=1), ReLU(), Upsample2d(scale_factor=2), conv(64, 3, padding=1),
+    ),
+    MSELoss(),
+)  # fmt: skip
 
 
 class EditedWarpgroups(Edited):
@@ -29,45 +48,56 @@ class EditedWarpgroups(Edited):
     headers = ("squares.cuh", "tensor_panels.cuh")
 
 
+class Unwritten(OnDevice):
+    """Scratch memory full of NaN, in whatever format it is read."""
+
+    def scratch(self, shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
+        found = super().scratch(shape, dtype)
+        self.device.fill(found, 0xFF)
+        return found
+
+
+def in_bf16(y: np.ndarray) -> np.ndarray:
+    """Images (n, channels, rows, columns) as a layer of warpgroup products reads them in bf16: (n, rows, columns, channels) uint16."""
+    return (held(y, named("bf16")).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).transpose(0, 2, 3, 1)
+
+
 class Bound:
     """The launches of one layer on a device, and its arrays, full of NaN where nothing was computed.
 
-    after, below : what `warpgroups.convolve` does with y, and with dx.
+    after : what is done with y (`products.AFTER`).
+    below : whether x is the output of a ReLU, whose gradient dx shall be.
+    packs : whether y is packed as well, in bf16, for a layer behind.
+    owner : what takes scratch memory.
     """
 
     def __init__(
-        self, device: Device, asked: Asked, numbers: Numbers, after: str = "PLAIN", bias: np.ndarray | None = None, below: bool = False
-    ) -> None:
-        self.device, (x, w, dy), n = device, numbers, asked.n
-        owner, (o, c, h, wide) = OnDevice(device, 256), (*w.shape[:2], *x.shape[2:])
+        self, device: Device, asked: Asked, numbers: Numbers, after: str = "PLAIN", bias: np.ndarray | None = None, below: bool = False,
+        packs: bool = False, owner: type[OnDevice] = Unwritten,
+    ) -> None:  # fmt: skip
+        x, w, dy = numbers
+        n, o, h, wide = dy.shape
         nan: Any = lambda shape: device.array(np.full(shape, np.nan, np.float32))  # noqa: E731
         self.x, self.w, self.dy = (device.array(each) for each in numbers)
         pooled = after == "POOL"
         self.y, self.dx, self.dw, self.db = nan((n, o, h // 2, wide // 2) if pooled else dy.shape), nan(x.shape), nan(w.shape), nan((o,))
+        self.packed = device.array(np.full((n, *self.y.shape[2:], o), 0xFFFF, np.uint16)) if packs else None
         self.winner = device.array(np.full(self.y.shape, 9, np.uint8)) if pooled else None
-        images = warpgroups.PackedImages(owner, (c, h, wide), n, asked.precision)
-        gradient = warpgroups.PackedImages(owner, (o, h, wide), n, asked.precision)
-        weights = warpgroups.PackedWeights(owner, o, c, asked.precision, both=True)
-        assert weights.backward is not None
-        parts = nan((warpgroups.correlation(n, gradient, images).parts, o, 9 * c))
+        made = warpgroups.WarpgroupConvolution(owner(device, 256), x.shape[1:], dy.shape[1:], n, asked.precision, trains=True, both=True)
         added = None if bias is None else device.array(bias)
         self.steps: dict[str, Launches] = {
-            "pack w": [weights.pack(self.w)],
-            "pack x": [images.pack(n, self.x)],
-            "y": [warpgroups.convolve(n, images, weights.forward, added, self.y, after, self.winner)],
-            "pack dy": [gradient.pack(n, self.dy)],
-            "dx": [warpgroups.convolve(n, gradient, weights.backward, None, self.dx, below=self.x if below else None)],
-            "dw": [
-                *warpgroups.correlate(n, gradient, images, parts),
-                finish(device, parts, self.dw, parts.shape[0], device.zeros((1, o)), self.db, 1, (o, c, 3, 1)),
-            ],
+            "prepare": [made.weights.pack(self.w)],
+            "forward": made.forward(n, self.x, added, self.y, after, self.winner, self.packed),
+            "backward": made.backward(n, self.dy, self.dw, device.zeros((1, o)), 1, self.db, self.dx, self.x if below else None),
         }
 
     def send(self) -> dict[str, np.ndarray]:
-        """y, dx and dw."""
+        """y, dx and dw; raises where y in bf16 for the layer behind is not y rounded."""
         for launches in self.steps.values():
             for launch in launches:
                 launch.send()
+        if self.packed is not None:
+            np.testing.assert_array_equal(self.packed.download(), in_bf16(self.y.download()), err_msg="y packed is wrong at some pixel")
         return {"y": self.y.download(), "dx": self.dx.download(), "dw": self.dw.download()}
 
 
@@ -75,9 +105,9 @@ def prove(device: Device, asked: Asked, seed: int = 0) -> float:
     """The largest error of the three; raises where one is beyond its precision's bound, or sums are not kept in fp32."""
     numbers = drawn(asked, seed)
     found, wanted, sizes = Bound(device, asked, numbers).send(), truth(asked, numbers), truth(asked, tuple(map(abs, numbers)))  # type: ignore[arg-type]
-    lengths = {"y": 9 * asked.in_shape[0], "dx": 9 * len(numbers[1]), "dw": numbers[2].size // len(numbers[1])}
+    lengths = {"y": asked.terms[0], "dx": asked.terms[1], "dw": numbers[2].size // len(numbers[1])}
     kind, worst = named(asked.precision), 0.0
-    rounded = truth(asked, tuple(held(array, kind) for array in numbers)) if kind.coarse else None  # type: ignore[arg-type]
+    of_rounded = rounded(asked, numbers) if kind.coarse else None
     for name, got in found.items():
         where, length = f"{name} of {asked} is wrong at {got.shape}", lengths[name]
         assert np.isfinite(got).all(), f"{asked}: some numbers of {name} were never written, or are not finite"
@@ -85,21 +115,50 @@ def prove(device: Device, asked: Asked, seed: int = 0) -> float:
         assert not got[~some].any(), f"{where}: there is nothing to add up"
         got, size = got[some][None], sizes[name][some][None]
         worst = max(worst, judged(got, wanted[name][some][None], size, bound(kind, length), bound(kind, 16 * length, products=16), where))
-        if rounded is not None:  # the sums alone, of the very numbers that were multiplied; they stay in the tensor cores
+        if of_rounded is not None:  # the sums alone, of the very numbers that were multiplied; they stay in the tensor cores
             cuts = ceil_div(length, MMA // 2)
             limits = bound("fp32", length, cuts=cuts), bound("fp32", 16 * length, cuts=4 * cuts)
-            judged(got, rounded[name][some][None], size, *limits, f"{where}, of rounded factors")
+            judged(got, of_rounded[name][some][None], size, *limits, f"{where}, of rounded factors")
     return worst
+
+
+def prove_first_layer(device: Device, rectify: bool, pool: bool) -> set[str]:
+    """A first layer of few inputs that packs y: its floats are to the bit those without, packed are the same rounded, and nothing is beyond the images in use.
+
+    The names of the kernels that were launched.
+    """
+    rng, n, o, (h, w) = np.random.default_rng(0), 3, 64, (7, 6)
+    x, weights, bias = (rng.normal(size=size).astype(np.float32) for size in ((n + 1, 3, h, w), (o, 3, 3, 3), o))
+    high, wide = (h // 2, w // 2) if pool else (h, w)
+    few = FewConvolution(OnDevice(device, 256), (3, h, w), (o, h, w), 3, 1)
+    given = device.array(x), device.array(weights), device.array(bias)
+    packed, found = device.array(np.full((n + 1, high, wide, o), 0xFFFF, np.uint16)), []
+    names: set[str] = set()
+    for to in (None, packed):
+        y, winner = device.array(np.full((n + 1, o, high, wide), np.nan, np.float32)), device.zeros((n + 1, o, high, wide), np.uint8)
+        names |= send(few.launches(n, *given, y, rectify, pool, winner if pool else None, to))
+        found.append((y.download(), winner.download()))
+    for plain, with_packed in zip(*found, strict=True):
+        np.testing.assert_array_equal(plain, with_packed)
+    np.testing.assert_array_equal(packed.download()[:n], in_bf16(found[0][0][:n]))
+    assert (packed.download()[n:] == 0xFFFF).all()
+    return names
 
 
 def kernel_runs() -> Runs:
     """Cases for tests/kernel_cases.py: no case of a table's segment is as wide as these products want."""
-    for precision in PRECISIONS:
-        yield f"64 to 64 channels, 8 x 8 pixels, in {precision}", lambda device, precision=precision: _launched(device, precision)  # type: ignore[misc]
+    layer = Conv2d(out_channels=64, kernel_size=3, padding=1)
+    for asked in (
+        *(Asked(layer, (64, 8, 8), 1, precision) for precision in PRECISIONS),
+        Asked(layer, (64, 4, 5), 1, "bf16", enlarged=True),
+    ):
+        what = "x".join(map(str, asked.in_shape)) + (" enlarged" if asked.enlarged else "")
+        yield f"64 channels of {what}, in {asked.precision}", lambda device, asked=asked: _launched(device, asked)  # type: ignore[misc]
+    yield "64 channels packed by a first layer", lambda device: prove_first_layer(device, rectify=True, pool=True)
 
 
-def _launched(device: Device, precision: str) -> set[str]:
-    asked = Asked(Conv2d(out_channels=64, kernel_size=3, padding=1), (64, 8, 8), 1, precision)
+def _launched(device: Device, asked: Asked) -> set[str]:
     prove(device, asked)
-    steps = Bound(device, asked, drawn(asked)).steps.values()
-    return {launch.name.partition("<")[0] for launches in steps for launch in launches}
+    layer = Bound(device, asked, drawn(asked), packs=asked.precision == "bf16")
+    layer.send()
+    return {launch.name.partition("<")[0] for launches in layer.steps.values() for launch in launches}

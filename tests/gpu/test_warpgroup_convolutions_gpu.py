@@ -11,11 +11,15 @@ pytest.importorskip("cuda.bindings", reason="CUDA's libraries are not installed:
 pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
 
 from tensor_convolutions import Asked, conv, drawn
-from warpgroup_convolutions import PRECISIONS, Bound, prove
+from warpgroup_convolutions import CODER, NET, PRECISIONS, Bound, prove, prove_first_layer
 from warpladder import emulator, gpu
+from warpladder.config import TrainConfig
 from warpladder.emulator import EmulatedDevice
 from warpladder.gpu.device import GpuDevice
+from warpladder.ladder import find
+from warpladder.nets import Net
 from warpladder.ops.conv2d.warpgroups import HOPPER
+from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
 
@@ -34,14 +38,33 @@ def device() -> Iterator[GpuDevice]:
 def test_y_dx_and_dw(device: GpuDevice, kind: str, precision: str) -> None:
     for o, image, n in ((64, (64, 8, 8), 2), (64, (128, 5, 11), 3), (192, (64, 9, 8), 3), (128, (256, 16, 16), 12)):
         prove(device, Asked(conv(o, 3, padding=1), image, n, precision, kind))
+    for o, image, n in ((64, (128, 3, 5), 3), (192, (64, 9, 7), 1), (256, (128, 8, 8), 12)):
+        prove(device, Asked(conv(o, 3, padding=1), image, n, precision, kind, enlarged=True))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("net", [NET, CODER], ids=lambda net: net.name)
+def test_nets_of_them_are_proven(net: Net, precision: str) -> None:
+    """By the precision's bounds; a batch has tiles enough for an H200, and the last one is a partial one."""
+    rung = find("tensor", precision=precision)
+    verdict = verify(rung.build, net, TrainConfig(batch_size=264, momentum=0.9), precision=rung.precision)
+    if precision != "fp32" and not verdict.judged:
+        pytest.skip(verdict.reason)
+    assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize(("rectify", "pool"), [(True, True), (True, False), (False, False)])
+def test_a_first_layer_packs_what_a_layer_of_them_reads(device: GpuDevice, rectify: bool, pool: bool) -> None:
+    prove_first_layer(device, rectify, pool)
 
 
 @pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_the_bits_are_the_emulators(device: GpuDevice, precision: str) -> None:
-    asked = Asked(conv(64, 3, padding=1), (128, 5, 11), 3, precision)
     emulated = EmulatedDevice()
     emulated.limits = device.limits  # so that sums are cut alike
-    found, wanted = (Bound(each, asked, drawn(asked)).send() for each in (device, emulated))
-    for name, got in found.items():
-        np.testing.assert_array_equal(got.view(np.uint32), wanted[name].view(np.uint32), err_msg=name)
+    for enlarged in (False, True):
+        asked = Asked(conv(64, 3, padding=1), (128, 5, 11), 3, precision, enlarged=enlarged)
+        found, wanted = (Bound(each, asked, drawn(asked)).send() for each in (device, emulated))
+        for name, got in found.items():
+            np.testing.assert_array_equal(got.view(np.uint32), wanted[name].view(np.uint32), err_msg=f"{name}, enlarged: {enlarged}")

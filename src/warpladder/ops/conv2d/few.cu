@@ -2,14 +2,8 @@
 // a thread keeps what it sees, or all the weights of an output, in registers.
 //
 // x: (n, C, h, w). w: (o, C, K, K). b: (o,). y, dy: (n, o, oh, ow).
+#include "few.cuh"
 #include "gemm_pixels.cuh"
-#include "nan.cuh"
-#include "pooled.cuh"
-
-// What is done with a sum, as in gemm.cu.
-enum { PLAIN = 0, RECTIFY = 1, POOL = 2 };
-
-constexpr int OUTPUTS = 64;  // of a block, at most
 
 // Stride 1. A thread computes 2 x 2 neighbouring pixels, from C (K + 1) (K + 1) numbers that it loads once, for `chunk` outputs, whose weights
 // stand in shared memory: 4 C K K multiply-adds for C K K / 4 loads. Block: (windows of 2 x 2, chunk of outputs).
@@ -20,49 +14,22 @@ convolve_few(
     const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y,
     unsigned char* __restrict__ winner, int n, int h, int width, int o, int oh, int ow, int padding, int chunk
 ) {
-    constexpr int WEIGHTS = C * K * K, PITCH = (WEIGHTS + 3) / 4 * 4, SIDE = K + 1;
-    __shared__ float4 weights4[OUTPUTS * PITCH / 4];
-    __shared__ float biases[OUTPUTS];
-    float* weights = reinterpret_cast<float*>(weights4);
+    __shared__ FewWeights<C, K> weights;
     const int first = blockIdx.y * chunk, count = min(chunk, o - first);
-    for (int t = threadIdx.x; t < count * PITCH; t += blockDim.x)
-        weights[t] = t % PITCH < WEIGHTS ? w[(first + t / PITCH) * WEIGHTS + t % PITCH] : 0.0f;
-    for (int t = threadIdx.x; t < count; t += blockDim.x) biases[t] = b[first + t];
-    __syncthreads();
+    weights.bring(w, b, first, count);
 
     const int high = AFTER == POOL ? oh / 2 : (oh + 1) / 2, wide = AFTER == POOL ? ow / 2 : (ow + 1) / 2;
     const int number = blockIdx.x * blockDim.x + threadIdx.x;
     if (number >= n * high * wide) return;
     const Place2d at = place2d<false>(number, high, wide);
-    float seen[C][SIDE][SIDE];
-#pragma unroll
-    for (int channel = 0; channel < C; ++channel)
-#pragma unroll
-        for (int i = 0; i < SIDE; ++i)
-#pragma unroll
-            for (int j = 0; j < SIDE; ++j) {
-                const int row = 2 * at.row - padding + i, column = 2 * at.column - padding + j;
-                const bool inside = row >= 0 && row < h && column >= 0 && column < width;
-                seen[channel][i][j] = inside ? x[((static_cast<long long>(at.image) * C + channel) * h + row) * width + column] : 0.0f;
-            }
+    const FewSeen<C, K> seen(x, at, h, width, padding);
 
     const int plane = AFTER == POOL ? high * wide : oh * ow;
     long long target = (static_cast<long long>(at.image) * o + first) * plane +
                        (AFTER == POOL ? at.row * wide + at.column : 2 * at.row * ow + 2 * at.column);
     for (int output = 0; output < count; ++output, target += plane) {
         float sum[4];
-#pragma unroll
-        for (int e = 0; e < 4; ++e) sum[e] = biases[output];
-#pragma unroll
-        for (int four = 0; four < PITCH / 4; ++four) {
-            const float4 some = weights4[output * (PITCH / 4) + four];
-            const float each[4] = {some.x, some.y, some.z, some.w};
-#pragma unroll
-            for (int t = 4 * four; t < 4 * four + 4 && t < WEIGHTS; ++t)
-#pragma unroll
-                for (int e = 0; e < 4; ++e)
-                    sum[e] = fmaf(each[t % 4], seen[t / (K * K)][t / K % K + e / 2][t % K + e % 2], sum[e]);
-        }
+        seen.sums(sum, weights, output);
         if constexpr (AFTER == POOL) {
             store_best(best_of(sum), y, winner, target);
         } else {

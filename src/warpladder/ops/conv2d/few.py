@@ -11,6 +11,7 @@ from .gradients import columns, finish
 from .products import Image
 
 FEW = Path(__file__).with_name("few.cu")
+PACKED = Path(__file__).with_name("few_packed.cu")
 SPARSE = Path(__file__).with_name("sparse.cu")
 
 #: Weights of an output at most: a thread keeps them all.
@@ -33,17 +34,33 @@ class FewConvolution:
     def takes(read: Image, k: int, stride: int) -> bool:
         return stride == 1 and read[0] * k * k <= MOST
 
-    def launches(self, n: int, x: Array, w: Array, bias: Array, y: Array, rectify: bool, pool: bool, winner: Array | None) -> Launches:
-        """y[:n] from x[:n], + bias, then ReLU and a 2 x 2 pool where they are wanted."""
+    def launches(
+        self,
+        n: int,
+        x: Array,
+        w: Array,
+        bias: Array,
+        y: Array,
+        rectify: bool,
+        pool: bool,
+        winner: Array | None,
+        packed: Array | None = None,
+    ) -> Launches:
+        """y[:n] from x[:n], + bias, then ReLU and a 2 x 2 pool where they are wanted.
+
+        packed : uint16, of the shape of y with the channels last, a multiple of LEAST, where y goes in bf16 as well.
+        """
         (c, h, width), (o, high, wide) = self.read, self.written
         windows = n * ((high // 2) * (wide // 2) if pool else ceil_div(high, 2) * ceil_div(wide, 2))
         chunk = OUTPUTS
         while chunk > LEAST and ceil_div(windows, THREADS) * ceil_div(o, chunk) < 4 * self.device.limits.multiprocessors:
             chunk //= 2
         after = "POOL" if pool else "RECTIFY" if rectify else "PLAIN"
-        kernel = self.device.kernel(FEW, f"convolve_few<{c}, {self.k}, {after}>")
-        grid = ceil_div(windows, THREADS), ceil_div(o, chunk)
-        return [kernel.bind(grid, THREADS, x, w, bias, y, winner, n, h, width, o, high, wide, self.padding, chunk)]
+        grid, shape = (ceil_div(windows, THREADS), ceil_div(o, chunk)), (n, h, width, o, high, wide, self.padding, chunk)
+        if packed is None:
+            return [self.device.kernel(FEW, f"convolve_few<{c}, {self.k}, {after}>").bind(grid, THREADS, x, w, bias, y, winner, *shape)]
+        kernel = self.device.kernel(PACKED, f"convolve_few_packed<{c}, {self.k}, {after}>")
+        return [kernel.bind(grid, THREADS, x, w, bias, y, winner, packed, *shape)]
 
 
 class FewGradient:

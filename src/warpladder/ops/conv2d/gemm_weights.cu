@@ -41,7 +41,7 @@ constexpr int THREADS = 256;
 
 // dw and db from the sums of parts, in an order that the launch fixes.
 // part: (parts, o, columns) for a k x k kernel over c channels. db_part: (db_parts, outputs), of db (outputs,).
-// FOLD 1: dw is (o, c, k, k). Else dw is (c, o, size, size), size = k - FOLD + 1: `part` is the gradient of a folded kernel (pack.cu), whose
+// FOLD 1: dw is (o, c, k, k). Else dw is (c, o, size, size), size = k - FOLD + 1: `part` is the gradient of a folded kernel (folded.cuh), whose
 // every number is a sum of numbers of w, and whose roles are exchanged, since the small image was read as dy.
 // A block has blockDim.x groups of four channels, or numbers of db, and blockDim.y threads for each, which take turns at the parts.
 template <int FOLD>

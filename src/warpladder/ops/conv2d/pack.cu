@@ -1,4 +1,5 @@
 // A convolution's weights in the order in which the kernels of gemm.cu read them.
+#include "folded.cuh"
 #include "gemm_patches.cuh"
 
 constexpr int INPUTS = 8, OUTPUTS = 32;  // of a block: a warp has an input, a lane an output
@@ -36,20 +37,6 @@ __device__ inline Entry entry_of(const Packing& to, int phase, int tap, int pitc
                                    : static_cast<long long>(input0) * taps + tap;
     const long long begin = to.way == TRANSPOSED ? static_cast<long long>(phase) * to.class_size : 0;
     return {begin + row * pitch, to.block ? pitch : taps * pitch, to.way == MERGED ? phase * to.outputs : 0, i, j};
-}
-
-// Number (i, j) of a k x k kernel. With fold 1 it is w's own. Else w is a kernel of k - fold + 1 that meets an image enlarged `fold` times, and
-// the k x k one is that of the transposed convolution which does both at once: the sum of those numbers of w that meet the same small pixel.
-__device__ inline float folded(const float* w, int i, int j, int k, int fold) {
-    if (fold == 1) return w[i * k + j];
-    const int size = k - fold + 1;
-    float sum = 0.0f;
-    for (int e = 0; e < fold; ++e)
-        for (int f = 0; f < fold; ++f) {
-            const int row = size - 1 - i + e, column = size - 1 - j + f;
-            if (row >= 0 && row < size && column >= 0 && column < size) sum += w[row * size + column];
-        }
-    return sum;
 }
 
 // A layer's weights w (o, c, size, size), size = k - fold + 1, for its forward pass (`half` blocks) and, where backward is not null, for its

@@ -3,13 +3,13 @@
 // A piece of 8 kB in shared memory has 64 rows of 128 bytes: either a square of 8 x 8 pixels of an image that lies channels last, 64 channels of each, or
 // 64 terms of 64 outputs of packed weights. What of a square lies beside its image arrives as zeros: that is the padding, and the images' ragged edge.
 #pragma once
+#include "taps.cuh"
 #include "tensor_panels.cuh"
 #include "turn.cuh"
 #include "wgmma.cuh"
 
 constexpr int SIDE = 8, PIECE = 64 * 128, THREADS = 384, GROUPS = 2;  // pixels along a square, bytes of a piece, a block's threads, warpgroups that multiply
 constexpr int COLUMNS = 128;                                            // columns of a warpgroup's sums, two pieces of the second factor
-constexpr int TAPS = 3;                                                 // of a window, down and along; one pixel of padding
 
 // A scale is undone in two steps, one factor's times 2^-14 and the other's times 2^14: their product alone may be beyond the end of floats.
 constexpr float DOWN = 1.0f / 16384, UP = 16384.0f;

@@ -15,7 +15,7 @@ from .gemm import GemmConv2d
 from .gradients import IncomingGradient
 from .products import Geometry
 from .tensor_products import FORMATS, TensorConvolution, TensorWeightGradient, pack
-from .warpgroups import WarpgroupConvolution, fits
+from .warpgroups import PackedImages, WarpgroupConvolution, fits
 
 
 class TensorConv2d(Segment):
@@ -27,7 +27,9 @@ class TensorConv2d(Segment):
     (ops/outside.py), y and dw are those of few.py: multiply-adds in fp32 from registers, in every precision. There is less arithmetic than tensor cores need to
     be worth the splitting: docs/rungs/tensor.md has both times.
 
-    On Hopper, channels and outputs that are multiples of 64 go through windows of 3 x 3 by warpgroup products (warpgroups.py), in fp32 and bf16.
+    On Hopper, channels and outputs that are multiples of 64 go through windows of 3 x 3, behind an enlargement by 2 as well, by warpgroup products
+    (warpgroups.py), in fp32 and bf16. Their images are packed in bf16 by the convolution that writes them, where there is one before them that can; in fp32
+    nobody can, since the scale of an image is known only when all of it is there.
     """
 
     rectifies = True
@@ -47,6 +49,7 @@ class TensorConv2d(Segment):
         # The transposed convolution's window reaches over every pixel that an enlarged one touches.
         window = (k + fold - 1, fold, k - 1 - conv.padding) if folded else (k, conv.stride, conv.padding)
         self.winner: Array | None = None
+        self.packed: Array | None = None  # y once more, for the segment behind
         self.few: FewGradient | WinnersGradient | None = None
         self.backward_pass: TensorConvolution | None = None
         self.forward_pass: TensorConvolution | FewConvolution | WarpgroupConvolution
@@ -54,8 +57,9 @@ class TensorConv2d(Segment):
         first = not folded and buffers.dx is None and is_small(subgraph, FIRST, products=2)
         if first and FewConvolution.takes(small, k, conv.stride):
             self.forward_pass = FewConvolution(self, small, written, k, conv.padding)
-        elif not folded and fits(device, small, written, window, capacity, precision):
+        elif fits(device, small, written, (k, conv.stride, conv.padding), capacity, precision, fold):
             self.forward_pass = WarpgroupConvolution(self, small, written, capacity, precision, trains, buffers.dx is not None)
+            self.forward_pass.images.given = isinstance(operands.before, TensorConv2d) and operands.before.feed(self.forward_pass.images)
         else:
             forward = Geometry(small, written, *window, transposed=folded, fold=fold, pool=self.pool)
             self.forward_pass = TensorConvolution(self, forward, capacity, precision)
@@ -82,6 +86,13 @@ class TensorConv2d(Segment):
     def takes(cls, subgraph: Subgraph) -> bool:
         return subgraph.precision in FORMATS and GemmConv2d.takes(subgraph)
 
+    def feed(self, images: PackedImages) -> bool:
+        """Whether y is packed for the segment behind from now on; what is kept of that one is an array."""
+        if images.scaled or not isinstance(self.forward_pass, FewConvolution | WarpgroupConvolution):
+            return False
+        self.packed = images.halves.high
+        return True
+
     def prepare(self, part: Slice) -> Launches:
         if isinstance(self.forward_pass, FewConvolution):
             return []
@@ -92,10 +103,10 @@ class TensorConv2d(Segment):
     def forward(self, part: Slice) -> Launches:
         t = self.buffers
         if isinstance(self.forward_pass, FewConvolution):
-            return self.forward_pass.launches(part.n, t.x, t.w, t.b, t.y, self.rectify, self.pool, self.winner)
+            return self.forward_pass.launches(part.n, t.x, t.w, t.b, t.y, self.rectify, self.pool, self.winner, self.packed)
         if isinstance(self.forward_pass, WarpgroupConvolution):
             after = "POOL" if self.pool else "RECTIFY" if self.rectify else "PLAIN"
-            return self.forward_pass.forward(part.n, t.x, t.b, t.y, after, self.winner)
+            return self.forward_pass.forward(part.n, t.x, t.b, t.y, after, self.winner, self.packed)
         return self.forward_pass.launches(part.n, t.x, t.b, t.y, self.rectify, self.winner)
 
     def backward(self, part: Slice) -> Launches:

@@ -1,5 +1,6 @@
 // A convolution's weights as `convolve` of tensor.cu copies them: panels of BN outputs by 32 terms, scaled and split, in the order of shared memory.
 // arch: sm_80, sm_90, sm_100
+#include "folded.cuh"
 #include "tensor_pixels.cuh"
 
 constexpr int WARPS = 16;
@@ -11,20 +12,6 @@ struct Direction {
     uint4* packed;
     int outputs, inputs, way, few, swapped, bn, panels;
 };
-
-// Number (i, j) of a k x k kernel. With fold 1 it is w's own. Else w is a kernel of k - fold + 1 that meets an image enlarged `fold` times: the sum of those
-// numbers of w that meet the same small pixel.
-__device__ inline float folded(const float* w, int i, int j, int k, int fold) {
-    const int size = k - fold + 1;
-    if (fold == 1) return w[i * k + j];
-    float sum = 0.0f;
-    for (int e = 0; e < fold; ++e)
-        for (int f = 0; f < fold; ++f) {
-            const int row = size - 1 - i + e, column = size - 1 - j + f;
-            if (row >= 0 && row < size && column >= 0 && column < size) sum += w[row * size + column];
-        }
-    return sum;
-}
 
 template <int FORMAT>
 __device__ void pack(const Direction& to, int number, const float* w, int k, int fold, int stride, int padding) {

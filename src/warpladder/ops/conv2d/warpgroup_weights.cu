@@ -2,17 +2,18 @@
 //
 // Sums run over pixels, which go down the rows of both factors' pieces: wgmma takes numbers of 16 bits so, and nothing is turned.
 // A stage is one square of pixels: 128 outputs of dy, and for each of PIECES (tap, 128 channels) the square of x that the tap reads.
+// Behind an enlargement by 2 the roles are exchanged: `gradient` is the small image x, and `pixels` is dy by classes (GATHERED of taps.cuh).
 // bf16: sums stay in the tensor cores. SPLIT, fp32: they leave them after each square, are scaled back, and added up by additions that round.
 // arch: sm_90a
 #include "squares.cuh"
 
-// gradient: (n, h, w, o), pixels: (n, h, w, c), or the high halves and the low ones. dy_undo: (n, o / 64), x_undo: (n, c / 64), both null in bf16.
-// part: (parts, o, 9 c). The grid's x counts groups of PIECES, then tiles of 128 outputs; its y parts of `depth` squares.
+// gradient: (n, h, w, o), pixels: (n, h, w, c), of GATHERED (4 n, h, w, c), or the high halves and the low ones. dy_undo: (n, o / 64), x_undo: (n, c / 64), both
+// null in bf16. part: (parts, o, taps c). The grid's x counts groups of PIECES, then tiles of 128 outputs; its y parts of `depth` squares.
 template <int FORMAT, int PIECES>
 __global__ void __launch_bounds__(THREADS, 1) correlate(
     const __grid_constant__ TensorMap gradient, const __grid_constant__ TensorMap gradient_low, const __grid_constant__ TensorMap pixels,
     const __grid_constant__ TensorMap pixels_low, const float* __restrict__ dy_undo, const float* __restrict__ x_undo, float* __restrict__ part, int n,
-    int c, int h, int w, int o, int depth
+    int c, int h, int w, int o, int depth, int way
 ) {
     constexpr int FIRST = GROUPS, WIDE = COLUMNS / 64, SECOND = PIECES * WIDE;
     using Stages = Ring<FORMAT, FIRST, SECOND>;
@@ -21,13 +22,20 @@ __global__ void __launch_bounds__(THREADS, 1) correlate(
     char* ring = first_stage(shared);
     stages.init();
     const Squares squares(n, h, w);
-    const int across = (c + COLUMNS - 1) / COLUMNS, pieces = TAPS * TAPS * across, groups = (pieces + PIECES - 1) / PIECES;
+    const Taps taps{way};
+    const int across = (c + COLUMNS - 1) / COLUMNS, pieces = taps.count() * across, groups = (pieces + PIECES - 1) / PIECES;
     const int piece0 = blockIdx.x % groups * PIECES, top = blockIdx.x / groups * 64 * GROUPS;  // a piece's number: tap, then 128 channels
     const int begin = min(squares.count(), static_cast<int>(blockIdx.y) * depth), end = min(squares.count(), begin + depth);
     Turn<Stages::STAGES> turn;
     if (threadIdx.x < 128) {
         fewer_registers<40>();
         if (threadIdx.x != 0) return;
+        int channel[PIECES], i[PIECES], j[PIECES];
+#pragma unroll
+        for (int piece = 0; piece < PIECES; ++piece) {
+            const int number = piece0 + piece, tap = number / across;
+            channel[piece] = number % across * COLUMNS, i[piece] = tap / taps.side(), j[piece] = tap % taps.side();
+        }
         for (int square = begin; square < end; ++square, turn.next()) {
             const int image = squares.image(square), row = squares.row(square), column = squares.column(square);
             barrier_wait(&stages.read[turn.stage], turn.parity ^ 1);
@@ -41,9 +49,10 @@ __global__ void __launch_bounds__(THREADS, 1) correlate(
                     copy_pixels(to + piece * PIECE, copy ? gradient_low : gradient, top + 64 * piece, column, row, image, arrived);
 #pragma unroll
                 for (int piece = 0; piece < SECOND; ++piece) {
-                    const int number = piece0 + piece / WIDE, tap = number / across, channel = number % across * COLUMNS + piece % WIDE * 64;
+                    const int at = piece / WIDE;
                     copy_pixels(
-                        to + (FIRST + piece) * PIECE, copy ? pixels_low : pixels, channel, column + tap % TAPS - 1, row + tap / TAPS - 1, image, arrived
+                        to + (FIRST + piece) * PIECE, copy ? pixels_low : pixels, channel[at] + piece % WIDE * 64, column + taps.far(j[at], 0),
+                        row + taps.far(i[at], 0), taps.image(image, i[at], j[at]), arrived
                     );
                 }
             }
@@ -94,7 +103,7 @@ __global__ void __launch_bounds__(THREADS, 1) correlate(
         wgmma_wait<0>();
     }
 
-    part += static_cast<long long>(blockIdx.y) * o * TAPS * TAPS * c;
+    part += static_cast<long long>(blockIdx.y) * o * taps.count() * c;
 #pragma unroll
     for (int piece = 0; piece < PIECES; ++piece) {
         const int number = piece0 + piece, left = number % across * COLUMNS;
@@ -105,7 +114,7 @@ __global__ void __launch_bounds__(THREADS, 1) correlate(
             for (int i = 0; i < 2; ++i) {
                 const int output = top + 64 * group + 16 * warp + g + 8 * i, channel = left + 8 * j + 2 * t;
                 if (output >= o || channel >= c) continue;
-                *reinterpret_cast<float2*>(part + static_cast<long long>(output) * TAPS * TAPS * c + number / across * c + channel) =
+                *reinterpret_cast<float2*>(part + static_cast<long long>(output) * taps.count() * c + number / across * c + channel) =
                     make_float2(sum[piece][4 * j + 2 * i], sum[piece][4 * j + 2 * i + 1]);
             }
     }

@@ -21,22 +21,28 @@ PACK = Path(__file__).with_name("warpgroup_pack.cu")
 SIDE, PIECE, THREADS, COLUMNS, RING = 8, 8192, 384, 128, 196608
 #: Channels that one scale is for, and whose multiples a layer has; threads of a block that packs.
 CHANNELS, PACKING = 64, 256
-#: Taps of a window, 3 x 3.
-TAPS = 9
+#: Where taps read, as taps.cuh calls it, and how many a written pixel has.
+TAPS = {"WINDOW": 9, "ENLARGED": 4, "GATHERED": 16}
+WAYS = tuple(TAPS)
+#: Classes of an enlarged image's pixels.
+CLASSES = 4
 #: The only GPUs with wgmma.
 HOPPER: Capability = (9, 0)
 #: By the precision that products are asked for in, as the kernels call it. tf32 takes no factor whose terms go down its rows, which dw has.
 FORMATS = {"fp32": "SPLIT", "bf16": "BF16"}
 
 
-def fits(device: Device, small: Image, written: Image, window: tuple[int, int, int], capacity: int, precision: str) -> bool:
+def fits(
+    device: Device, small: Image, written: Image, window: tuple[int, int, int], capacity: int, precision: str, enlargement: int = 1
+) -> bool:
     """Whether a convolution is computed by warpgroup products: on Hopper, in whole pieces, and where its tiles are enough for half of the multiprocessors.
 
     small, written : what it reads and what it writes, before a pool; (channels, rows, columns).
     window : kernel size, stride and padding.
     capacity : images of a whole batch.
+    enlargement : of what it reads, before the window.
     """
-    if device.capability not in (None, HOPPER) or precision not in FORMATS or window != (3, 1, 1):
+    if device.capability not in (None, HOPPER) or precision not in FORMATS or window != (3, 1, 1) or enlargement > 2:
         return False
     (c, h, w), o = small, written[0]
     tiles = ceil_div(capacity * ceil_div(h, SIDE) * ceil_div(w, SIDE), 2)
@@ -75,22 +81,43 @@ def halves(owner: OnDevice, shape: tuple[int, ...], scales: tuple[int, ...], pre
 
 
 class PackedImages:
-    """Images (n, channels, rows, columns) in float32, packed channels last for up to `capacity` of them."""
+    """Images (n, channels, rows, columns) in float32, packed channels last for up to `capacity` of them.
 
-    def __init__(self, owner: OnDevice, image: Image, capacity: int, precision: str) -> None:
+    image : (channels, rows, columns), of a class where they are packed by classes.
+    classes : 1, or `CLASSES` for images twice as high and wide, gradients of a layer behind an enlargement: each is packed as four, one for each class.
+
+    Attributes
+    ----------
+    given : bool
+        Whether the segment that writes these images packs them as well.
+    """
+
+    given = False
+
+    def __init__(self, owner: OnDevice, image: Image, capacity: int, precision: str, classes: int = 1) -> None:
         c, h, w = self.image = image
-        self.device, self.kind = owner.device, FORMATS[precision]
-        self.halves = halves(owner, (capacity, h, w, c), (capacity, c // CHANNELS), precision)
+        self.device, self.kind, self.classes = owner.device, FORMATS[precision], classes
+        self.halves = halves(owner, (capacity * classes, h, w, c), (capacity, c // CHANNELS), precision)
+
+    @property
+    def scaled(self) -> bool:
+        """Whether each image's channels, 64 by 64, have a scale, which is known only when all of the image is there."""
+        return self.halves.undo is not None
+
+    @property
+    def way(self) -> str:
+        """Where the taps of whoever sums over these pixels read."""
+        return "WINDOW" if self.classes == 1 else "GATHERED"
 
     def pack(self, n: int, x: Array) -> Launch:
         """Packs x[:n]."""
         c, h, w = self.image
         kernel = self.device.kernel(PACK, f"pack_pixels<{self.kind}>")
-        return kernel.bind(n * c // CHANNELS, PACKING, x, *self.halves.packing, c, h * w)
+        return kernel.bind(n * c // CHANNELS, PACKING, x, *self.halves.packing, c, self.classes * h * w, 0 if self.classes == 1 else 2 * w)
 
     def maps(self, n: int) -> list[TensorMap]:
         """Of n images' high and low halves, by squares of pixels."""
-        return [self.device.tensor_map(half[:n], (1, SIDE, SIDE)) for half in (self.halves.high, self.halves.low)]
+        return [self.device.tensor_map(half[: n * self.classes], (1, SIDE, SIDE)) for half in (self.halves.high, self.halves.low)]
 
     def squares(self, n: int) -> int:
         """Squares of n images."""
@@ -99,19 +126,23 @@ class PackedImages:
 
 
 class PackedWeights:
-    """A layer's weights (o, c, 3, 3), packed by terms: for the forward pass, and for the input gradient where it is wanted."""
+    """A layer's weights (o, c, 3, 3), packed by terms: for the forward pass, and for the input gradient where it is wanted.
 
-    def __init__(self, owner: OnDevice, o: int, c: int, precision: str, both: bool) -> None:
-        self.device, self.kind, self.o, self.c = owner.device, FORMATS[precision], o, c
-        self.forward = halves(owner, (TAPS * c, o), (o,), precision)
-        self.backward = halves(owner, (TAPS * o, c), (c,), precision) if both else None
+    enlarged : whether they are folded for an enlargement by 2 in front; each pixel's sums then have 4 c terms, in four classes of them, and 16 o backward.
+    """
+
+    def __init__(self, owner: OnDevice, o: int, c: int, precision: str, both: bool, enlarged: bool = False) -> None:
+        self.device, self.kind, self.o, self.c, self.enlarged = owner.device, FORMATS[precision], o, c, enlarged
+        numbers = CLASSES * TAPS["ENLARGED"] if enlarged else TAPS["WINDOW"]  # of each pair of an output and a channel
+        self.forward = halves(owner, (numbers * c, o), (o,), precision)
+        self.backward = halves(owner, (numbers * o, c), (c,), precision) if both else None
 
     def pack(self, w: Array) -> Launch:
         """Packs the weights, once a step."""
         backward = (None, None, None) if self.backward is None else self.backward.packing
         blocks = (self.o + (self.c if self.backward is not None else 0)) // 2
         kernel = self.device.kernel(PACK, f"pack_weights<{self.kind}>")
-        return kernel.bind(blocks, PACKING, w, *self.forward.packing, *backward, self.o, self.c)
+        return kernel.bind(blocks, PACKING, w, *self.forward.packing, *backward, self.o, self.c, int(self.enlarged))
 
 
 def _shared(kind: str, pieces: int) -> int:
@@ -121,17 +152,22 @@ def _shared(kind: str, pieces: int) -> int:
 
 
 def convolve(n: int, images: PackedImages, weights: Halves, bias: Array | None, y: Array, after: str = "PLAIN", winner: Array | None = None,
-             below: Array | None = None) -> Launch:  # fmt: skip
-    """y[:n] (n, o, h, w) from packed images and weights (9 c, o), + bias, then what `AFTER` names; 0 where below is not above 0."""
+             below: Array | None = None, enlarges: bool = False, packed: Array | None = None) -> Launch:  # fmt: skip
+    """y[:n] (n, o, h, w) from packed images and weights, + bias, then what `AFTER` names; 0 where below is not above 0.
+
+    enlarges : whether the layer enlarges its images; y is (n, o, 2 h, 2 w) then, and not pooled.
+    packed : uint16, of the shape of y with the channels last, where y goes in bf16 as well, for a layer behind that reads it so.
+    """
     device, kind, (c, h, w), o = images.device, images.kind, images.image, weights.high.shape[1]
-    across, multiprocessors = ceil_div(o, COLUMNS), device.limits.multiprocessors
+    across, multiprocessors = ceil_div(o, COLUMNS) * (CLASSES if enlarges else 1), device.limits.multiprocessors
+    way = "ENLARGED" if enlarges else images.way
     # Two squares for each warpgroup read weights half as often; where that leaves multiprocessors idle, one.
     pieces = 2 if kind != "SPLIT" and ceil_div(images.squares(n), 4) * across >= multiprocessors else 1
     tiles = ceil_div(images.squares(n), 2 * pieces) * across
     of_weights = [device.tensor_map(half, CHANNELS) for half in (weights.high, weights.low)]
     return device.kernel(SOURCE, f"convolve<{kind}, {pieces}>").bind(
-        min(tiles, multiprocessors), THREADS, *images.maps(n), *of_weights, images.halves.undo, weights.undo, bias, below, y, winner,
-        n, c, h, w, o, AFTER.index(after), shared=_shared(kind, 2 * pieces + COLUMNS // 64),
+        min(tiles, multiprocessors), THREADS, *images.maps(n), *of_weights, images.halves.undo, weights.undo, bias, below, y, winner, packed,
+        n, c, h, w, o, AFTER.index(after), WAYS.index(way), shared=_shared(kind, 2 * pieces + COLUMNS // 64),
     )  # fmt: skip
 
 
@@ -146,7 +182,7 @@ class Correlation:
 
 
 def correlation(n: int, gradient: PackedImages, images: PackedImages) -> Correlation:
-    """At most as many parts as `most_parts` allows, all but the last of equal depth."""
+    """At most as many parts as `most_parts` allows, all but the last of equal depth. gradient, images : as `correlate` takes them."""
     squares = images.squares(n)
     depth = ceil_div(squares, most_parts(gradient, images))
     return Correlation(_pieces(images), _blocks(gradient, images), depth, ceil_div(squares, depth))
@@ -158,7 +194,7 @@ def _pieces(images: PackedImages) -> int:
 
 
 def _blocks(gradient: PackedImages, images: PackedImages) -> int:
-    return ceil_div(TAPS * ceil_div(images.image[0], COLUMNS), _pieces(images)) * ceil_div(gradient.image[0], COLUMNS)
+    return ceil_div(TAPS[images.way] * ceil_div(images.image[0], COLUMNS), _pieces(images)) * ceil_div(gradient.image[0], COLUMNS)
 
 
 def most_parts(gradient: PackedImages, images: PackedImages) -> int:
@@ -167,12 +203,15 @@ def most_parts(gradient: PackedImages, images: PackedImages) -> int:
 
 
 def correlate(n: int, gradient: PackedImages, images: PackedImages, parts: Array) -> Launches:
-    """Parts of dw (parts, o, 9 c) from the packed gradient (n, o, h, w) and images (n, c, h, w)."""
+    """Parts of dw (parts, o, taps c) from the packed gradient (n, o, h, w) and images (n, c, h, w).
+
+    Behind an enlargement the two change places: `gradient` is the small image, and `images` the gradient by classes.
+    """
     cut, device, kind, (c, h, w) = correlation(n, gradient, images), images.device, images.kind, images.image
     return [
         device.kernel(WEIGHTS, f"correlate<{kind}, {cut.pieces}>").bind(
             (cut.blocks, cut.parts), THREADS, *gradient.maps(n), *images.maps(n), gradient.halves.undo, images.halves.undo, parts,
-            n, c, h, w, gradient.image[0], cut.depth, shared=_shared(kind, 2 + cut.pieces * COLUMNS // 64),
+            n, c, h, w, gradient.image[0], cut.depth, WAYS.index(images.way), shared=_shared(kind, 2 + cut.pieces * COLUMNS // 64),
         )
     ]  # fmt: skip
 
@@ -185,7 +224,7 @@ class WarpgroupConvolution:
     owner : OnDevice
         Whose scratch memory is taken.
     small, written : Image
-        What it reads and what it writes, before a pool.
+        What it reads and what it writes, before a pool. Where that is twice as high and wide, an enlargement by 2 stands in front.
     capacity : int
     precision : str
     trains : bool
@@ -195,26 +234,34 @@ class WarpgroupConvolution:
     """
 
     def __init__(self, owner: OnDevice, small: Image, written: Image, capacity: int, precision: str, trains: bool, both: bool) -> None:
-        self.c, self.o = small[0], written[0]
+        self.enlarges = written[1:] == (2 * small[1], 2 * small[2])
         self.images = PackedImages(owner, small, capacity, precision)
-        self.weights = PackedWeights(owner, self.o, self.c, precision, both)
+        self.weights = PackedWeights(owner, written[0], small[0], precision, both, self.enlarges)
         if not trains:
             return
-        self.gradient = PackedImages(owner, written, capacity, precision)
-        most = min(most_parts(self.gradient, self.images), self.images.squares(capacity))
-        self.parts = owner.scratch((most, self.o, TAPS * self.c))
+        self.gradient = PackedImages(owner, (written[0], *small[1:]), capacity, precision, CLASSES if self.enlarges else 1)
+        #: What sums of dw run over: whose channels are their rows, and whose are, tap by tap, their columns.
+        self.factors = (self.images, self.gradient) if self.enlarges else (self.gradient, self.images)
+        rows, columns = self.factors
+        most = min(most_parts(rows, columns), self.images.squares(capacity))
+        self.parts = owner.scratch((most, rows.image[0], TAPS[columns.way] * columns.image[0]))
 
-    def forward(self, n: int, x: Array, bias: Array, y: Array, after: str, winner: Array | None) -> Launches:
-        """y[:n] from x[:n] and the packed weights, after what `AFTER` names."""
-        return [self.images.pack(n, x), convolve(n, self.images, self.weights.forward, bias, y, after, winner)]
+    def forward(
+        self, n: int, x: Array, bias: Array | None, y: Array, after: str, winner: Array | None, packed: Array | None = None
+    ) -> Launches:
+        """y[:n] from x[:n] and the packed weights, after what `AFTER` names; packed : as `convolve` takes it."""
+        found: Launches = [] if self.images.given else [self.images.pack(n, x)]
+        return [*found, convolve(n, self.images, self.weights.forward, bias, y, after, winner, enlarges=self.enlarges, packed=packed)]
 
     def backward(
         self, n: int, gradient: Array, dw: Array, sums: Array, slabs: int, db: Array, dx: Array | None, below: Array | None
     ) -> Launches:
         """dw and db, from the gradient of the convolution's own output and the first `slabs` rows of its sums; and dx, 0 where below is not above 0."""
-        cut = correlation(n, self.gradient, self.images)
-        found = [self.gradient.pack(n, gradient), *correlate(n, self.gradient, self.images, self.parts)]
-        found.append(finish(self.gradient.device, self.parts, dw, cut.parts, sums, db, slabs, (self.o, self.c, 3, 1)))
+        rows, columns = self.factors
+        cut, window = correlation(n, rows, columns), (4, 2) if self.enlarges else (3, 1)  # the kernel's side, and by how much it is folded
+        found = [self.gradient.pack(n, gradient), *correlate(n, rows, columns, self.parts)]
+        shape = rows.image[0], columns.image[0], *window
+        found.append(finish(self.gradient.device, self.parts, dw, cut.parts, sums, db, slabs, shape))
         if dx is not None:
             assert self.weights.backward is not None
             found.append(convolve(n, self.gradient, self.weights.backward, None, dx, below=below))
