@@ -15,7 +15,7 @@ constexpr int RECORD = 32;  // words of 4 bytes in a record
 
 template <int FORMAT>
 struct Packed {
-    static constexpr bool SCALED = FORMAT == SPLIT || FORMAT == HALF, WIDE = FORMAT == TF32;  // WIDE: 4 bytes a number, not 2
+    static constexpr bool WIDE = FORMAT == TF32;  // 4 bytes a number, not 2
     static constexpr int COPIES = FORMAT == SPLIT ? 2 : 1;
     static constexpr int TERMS = FORMAT == SPLIT || WIDE ? 32 : 64;  // in a record
     static constexpr int EACH = WIDE ? 4 : 8;                         // terms in 16 bytes

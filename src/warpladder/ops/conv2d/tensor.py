@@ -27,7 +27,7 @@ class TensorConv2d(Segment):
     (ops/outside.py), y and dw are those of few.py: multiply-adds in fp32 from registers, in every precision. There is less arithmetic than tensor cores need to
     be worth the splitting: docs/rungs/tensor.md has both times.
 
-    On Hopper, channels and outputs that are multiples of 64 go through windows of 3 x 3 by warpgroup products (warpgroups.py), in fp32 and bf16.
+    On Hopper, channels and outputs that are multiples of 64 go through windows of 3 x 3 by warpgroup products (warpgroups.py), in fp32, bf16 and fp16.
     """
 
     rectifies = True

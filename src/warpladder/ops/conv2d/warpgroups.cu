@@ -4,6 +4,7 @@
 // other, one pixel further: the copy engine is given another place and nothing is unfolded. The input gradient is the same with other weights.
 // Of three warpgroups one asks for pieces, by one of its threads; two multiply. Blocks stay, and make one tile after the other.
 // bf16: sums stay in the tensor cores. SPLIT, fp32: they leave them after each tap's 64 channels, are scaled back, and added up by additions that round.
+// HALF, fp16: likewise, but after all nine taps of 64 channels, which have one scale.
 // arch: sm_90a
 #include "pooled.cuh"
 #include "squares.cuh"
@@ -63,20 +64,25 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const int first = tile / tiles_o * FIRST + group * PIECES, left = tile % tiles_o * COLUMNS;
         float sum[PIECES][COLUMNS / 2];
-        if constexpr (FORMAT == SPLIT) {
+        if constexpr (SCALED<FORMAT>) {
             static_assert(PIECES == 1, "there are registers for one piece's sums and parts");
+            constexpr int STAYING = FORMAT == SPLIT ? 1 : TAPS * TAPS;  // steps whose sums stay in the tensor cores
             float part[COLUMNS / 2], back = 0.0f;
 #pragma unroll
             for (int i = 0; i < COLUMNS / 2; ++i) sum[0][i] = 0.0f;
-            for (int step = 0; step < steps; ++step, turn.next()) {
-                if (step % (TAPS * TAPS) == 0) back = undone(x_undo, squares.image(first), n, c, step / (TAPS * TAPS)) * DOWN;
-                barrier_wait(&stages.arrived[turn.stage], turn.parity);
-                const char* stage = ring + turn.stage * Stages::BYTES;
-                wgmma_begin();
-                multiply_terms<FORMAT, false>(part, stage + group * PIECE, stage + FIRST * PIECE, Stages::HALF_BYTES, false);
-                wgmma_commit();
+            for (int begin = 0; begin < steps; begin += STAYING) {
+                if (begin % (TAPS * TAPS) == 0) back = undone(x_undo, squares.image(first), n, c, begin / (TAPS * TAPS)) * DOWN;
+                for (int step = 0; step < STAYING; ++step, turn.next()) {
+                    barrier_wait(&stages.arrived[turn.stage], turn.parity);
+                    const char* stage = ring + turn.stage * Stages::BYTES;
+                    wgmma_begin();
+                    multiply_terms<FORMAT, false>(part, stage + group * PIECE, stage + FIRST * PIECE, Stages::HALF_BYTES, step > 0);
+                    wgmma_commit();
+                    wgmma_wait<1>();
+                    if (step > 0) done(turn.before());  // of which no product is under way
+                }
                 wgmma_wait<0>();
-                done(turn.stage);
+                done(turn.before());
 #pragma unroll
                 for (int i = 0; i < COLUMNS / 2; ++i) sum[0][i] = fmaf(part[i], back, sum[0][i]);
             }
@@ -107,7 +113,7 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
                 for (int i = 0; i < 4; ++i) {
                     const int output = min(left + 8 * j + 2 * t + i % 2, o - 1);
                     float value = sum[piece][4 * j + i];
-                    if constexpr (FORMAT == SPLIT) value *= w_undo[output];
+                    if constexpr (SCALED<FORMAT>) value *= w_undo[output];
                     if (bias != nullptr) value += bias[output];
                     here[i / 2][i % 2] = after == RECTIFY ? relu(value) : value;
                 }
