@@ -148,6 +148,12 @@ HALVES, HALVES_OF_BF16 = (
     "high[i] = two_halves(v[2 * i], v[2 * i + 1])", "high[i] = two_halves(__uint_as_float(high[i] << 16), __uint_as_float(high[i] & ~0xffffu))",
 )  # fmt: skip
 ALL_HALVES = "product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)"
+#: Parts of sums that begin where the ones before ended; under one scale, since what is left there cannot be scaled anew.
+LEFT_THERE = (
+    ("float sum[2][BN / 8][4] = {};", "float sum[2][BN / 8][4] = {}, kept[BN / 8 / TOGETHER][TOGETHER][2][4] = {};"),
+    ("float part[TOGETHER][2][4] = {};", "float(&part)[TOGETHER][2][4] = kept[j0 / TOGETHER];"), (SUM_Y, "scales[8 * j + 2 * t + l % 2], 0.0f);"),
+    ("min(268u - (largest >> 23), 253u)", "135u + 0 * largest"),
+)  # fmt: skip
 #: What is planted, in which precision, and with which numbers it must show.
 LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "the low halves of the first factor dropped": ("fp32", ((ALL_HALVES, ALL_HALVES.replace("? 0", "? 1")),), "normal"),
@@ -166,11 +172,7 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     **{f"sums of dw in bf16, of {each}": (each, ((PLAIN_W, f"{PLAIN_W} {IN_BF16.replace('sum[i]', 'sum[tap][i]')}"),), "normal") for each in ("tf32", "bf16")},
     "the scale of pixels undone twice": ("fp32", ((BACK, f"{BACK} * {BACK}"),), "normal"),
     "the scale of dy undone twice": ("fp32", ((SUM_W, f"back_y[i][l / 2] * {SUM_W}"),), "normal"),
-    "sums of y left in the tensor cores": (
-        "fp32", (("float sum[2][BN / 8][4] = {};", "float sum[2][BN / 8][4] = {}, kept[BN / 8 / TOGETHER][TOGETHER][2][4] = {};"),
-                 ("float part[TOGETHER][2][4] = {};", "float(&part)[TOGETHER][2][4] = kept[j0 / TOGETHER];"), (SUM_Y, "scales[8 * j + 2 * t + l % 2], 0.0f);"),
-                 ("min(268u - (largest >> 23), 253u)", "135u + 0 * largest")), "positive",
-    ),
+    "sums of y left in the tensor cores": ("fp32", LEFT_THERE, "positive"),
     "bf16 cut off, not rounded": (
         "bf16", (("enum { SPLIT", "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632)\nenum { SPLIT"),), "positive",
     ),
@@ -187,6 +189,7 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
             ("the largest of half a line", (("offset < 32; offset *= 2) largest[i]", "offset < 4; offset *= 2) largest[i]"),), "far apart"),
             ("sums of y in half", ((SUM_Y, f"{SUM_Y} {IN_HALF}"),), "normal"),
             ("sums of dw in half", ((SUM_W, f"{SUM_W} {IN_HALF.replace('sum[i]', 'sum[tap][i]')}"),), "normal"),
+            ("sums of y left in the tensor cores", LEFT_THERE, "positive"),
             ("factors in bf16", ((HALVES, f"{HALVES.replace('halves', 'bf16')}, {HALVES_OF_BF16}"),), "normal"),
         )
     },
