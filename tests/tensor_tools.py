@@ -180,3 +180,5 @@ class Edited:
 
 #: An edit's end: the sum that was just added to, rounded to bf16.
 IN_BF16 = "sum[i][j][l] = __uint_as_float(two_bf16(sum[i][j][l], 0.0f) << 16);"
+#: The same, rounded to half.
+IN_HALF = "sum[i][j][l] = low_half(two_halves(sum[i][j][l], 0.0f));"

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from clockwork import Clockwork
 from strategies import NARROW, ZOO, Case, case, cases
 from tensor_convolutions import KINDS, PRECISIONS, SHAPES, Asked, Edited, conv, convolved, drawn, prove
-from tensor_tools import IN_BF16
+from tensor_tools import IN_BF16, IN_HALF
 from test_overlap import steps
 from test_steps import compare_epoch
 from warpladder.config import TrainConfig
@@ -57,7 +57,7 @@ ENDS = Net(
     ),
     CrossEntropyLoss(),
 )  # fmt: skip
-slow = pytest.mark.slow
+slow, nightly = pytest.mark.slow, pytest.mark.nightly
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def device() -> EmulatedDevice:
 @pytest.mark.parametrize(
     ("shape", "precision"),
     [
-        pytest.param(shape, precision, marks=[] if precision == "fp32" or shape == 2 else [slow])
+        pytest.param(shape, precision, marks=[] if precision == "fp32" or shape == 2 else nightly if precision == "fp16" else slow)
         for shape in range(len(SHAPES))
         for precision in PRECISIONS
     ],
@@ -77,7 +77,9 @@ def test_sizes_that_no_tile_divides(device: EmulatedDevice, shape: int, precisio
     prove(device, Asked(*SHAPES[shape], precision))
 
 
-@pytest.mark.parametrize("precision", [pytest.param(name, marks=[] if name == "fp32" else [slow]) for name in PRECISIONS])
+@pytest.mark.parametrize(
+    "precision", [pytest.param(name, marks=[] if name == "fp32" else nightly if name == "fp16" else slow) for name in PRECISIONS]
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_of_every_size_at_any_address(device: EmulatedDevice, kind: str, precision: str) -> None:
     for shape in (0, 2, 4):
@@ -85,12 +87,18 @@ def test_numbers_of_every_size_at_any_address(device: EmulatedDevice, kind: str,
             prove(device, Asked(*SHAPES[shape], precision, kind, offset), seed=1)
 
 
+@pytest.mark.parametrize("kind", ["huge", "tiny", "far apart"])
+def test_one_half_of_numbers_of_every_size(device: EmulatedDevice, kind: str) -> None:
+    """In fp16, whose scales make one of the loss unnecessary."""
+    prove(device, Asked(*SHAPES[2], "fp16", kind, 1), seed=1)
+
+
 @pytest.mark.parametrize("processors", [1, pytest.param(132, marks=slow)])
 def test_long_sums_in_parts_of_positive_numbers(processors: int) -> None:
-    """Of 2,700 terms and of 3,240 pixels."""
+    """Of 2,700 terms and of 3,240 pixels; in fp16 in many parts alone."""
     device = EmulatedDevice()
     device.limits = Limits(device.limits.device, multiprocessors=processors)
-    for precision in PRECISIONS:
+    for precision in PRECISIONS if processors > 1 else ("fp32", "tf32", "bf16"):
         prove(device, Asked(conv(5, 3, padding=1), (300, 4, 3), 2, precision, "positive"))
         prove(device, Asked(conv(5, 3, padding=1), (9, 18, 20), 9, precision, "positive"))
 
@@ -110,7 +118,9 @@ def test_zeros_stay_zero_and_what_is_not_finite_is_seen(device: EmulatedDevice) 
             assert np.isfinite(found["y"][2, :, :2]).all() and not np.isfinite(np.delete(found["dw"][:, 32, 1, 1], 3)).any()
 
 
-@pytest.mark.parametrize("precision", ["fp32", pytest.param("tf32", marks=slow), pytest.param("bf16", marks=slow)])
+@pytest.mark.parametrize(
+    "precision", ["fp32", pytest.param("tf32", marks=slow), pytest.param("bf16", marks=slow), pytest.param("fp16", marks=nightly)]
+)
 def test_the_same_bits_in_any_order_of_threads(device: EmulatedDevice, precision: str) -> None:
     asked = Asked(*SHAPES[2], precision)
     numbers = drawn(asked)
@@ -119,7 +129,7 @@ def test_the_same_bits_in_any_order_of_threads(device: EmulatedDevice, precision
         assert len({each[name].tobytes() for each in found}) == 1, name
 
 
-@pytest.mark.parametrize("precision", [pytest.param(name, marks=slow if name == "fp32" else pytest.mark.nightly) for name in PRECISIONS])
+@pytest.mark.parametrize("precision", [pytest.param(name, marks=slow if name == "fp32" else nightly) for name in PRECISIONS])
 def test_the_checker_finds_nothing(precision: str) -> None:
     checked = EmulatedDevice("check", collect=True)
     for shape in (0, 2, 4, 5):
@@ -133,7 +143,17 @@ def test_the_checker_finds_nothing(precision: str) -> None:
 SUM_Y, SUM_W = "scales[8 * j + 2 * t + l % 2], sum[i][j][l]);", "back_y[i][l / 2], sum[tap][i][j][l]);"
 BACK = "back[2 * i + l / 2]"
 PLAIN_Y, PLAIN_W = "sum[i][j][l] += part[of][i][l];", "sum[tap][i][j][l] += parts[i][j][l];"
+#: Where pixels become halves; and that of numbers in bf16.
+HALVES, HALVES_OF_BF16 = (
+    "high[i] = two_halves(v[2 * i], v[2 * i + 1])", "high[i] = two_halves(__uint_as_float(high[i] << 16), __uint_as_float(high[i] & ~0xffffu))",
+)  # fmt: skip
 ALL_HALVES = "product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)"
+#: Parts of sums that begin where the ones before ended; under one scale, since what is left there cannot be scaled anew.
+LEFT_THERE = (
+    ("float sum[2][BN / 8][4] = {};", "float sum[2][BN / 8][4] = {}, kept[BN / 8 / TOGETHER][TOGETHER][2][4] = {};"),
+    ("float part[TOGETHER][2][4] = {};", "float(&part)[TOGETHER][2][4] = kept[j0 / TOGETHER];"), (SUM_Y, "scales[8 * j + 2 * t + l % 2], 0.0f);"),
+    ("min(268u - (largest >> 23), 253u)", "135u + 0 * largest"),
+)  # fmt: skip
 #: What is planted, in which precision, and with which numbers it must show.
 LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "the low halves of the first factor dropped": ("fp32", ((ALL_HALVES, ALL_HALVES.replace("? 0", "? 1")),), "normal"),
@@ -152,14 +172,27 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     **{f"sums of dw in bf16, of {each}": (each, ((PLAIN_W, f"{PLAIN_W} {IN_BF16.replace('sum[i]', 'sum[tap][i]')}"),), "normal") for each in ("tf32", "bf16")},
     "the scale of pixels undone twice": ("fp32", ((BACK, f"{BACK} * {BACK}"),), "normal"),
     "the scale of dy undone twice": ("fp32", ((SUM_W, f"back_y[i][l / 2] * {SUM_W}"),), "normal"),
-    "sums of y left in the tensor cores": (
-        "fp32", (("float sum[2][BN / 8][4] = {};", "float sum[2][BN / 8][4] = {}, kept[BN / 8 / TOGETHER][TOGETHER][2][4] = {};"),
-                 ("float part[TOGETHER][2][4] = {};", "float(&part)[TOGETHER][2][4] = kept[j0 / TOGETHER];"), (SUM_Y, "scales[8 * j + 2 * t + l % 2], 0.0f);"),
-                 ("min(268u - (largest >> 23), 253u)", "135u + 0 * largest")), "positive",
-    ),
+    "sums of y left in the tensor cores": ("fp32", LEFT_THERE, "positive"),
     "bf16 cut off, not rounded": (
         "bf16", (("enum { SPLIT", "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632)\nenum { SPLIT"),), "positive",
     ),
+    **{
+        f"{what}, of one half": ("fp16", edits, kind)
+        for what, edits, kind in (
+            ("the scale of pixels not undone", (("part[of][i][l] * back[2 * i + l / 2]", "part[of][i][l] * DOWN"),), "normal"),
+            ("the scale of dy undone twice", ((SUM_W, f"back_y[i][l / 2] * {SUM_W}"),), "normal"),
+            ("no scale, tiny", (("min(268u - (largest >> 23), 253u)", "127u + 0 * largest"),), "tiny"),
+            ("the scale of pixels undone twice", ((BACK, f"{BACK} * {BACK}"),), "normal"),
+            ("the scale of weights not undone", ((SUM_Y, "16384.0f, sum[i][j][l]);"),), "normal"),
+            ("the scale of dy not undone", ((SUM_W, "UP, sum[tap][i][j][l]);"),), "normal"),
+            ("no scale, huge", (("min(268u - (largest >> 23), 253u)", "127u + 0 * largest"),), "huge"),
+            ("the largest of half a line", (("offset < 32; offset *= 2) largest[i]", "offset < 4; offset *= 2) largest[i]"),), "far apart"),
+            ("sums of y in half", ((SUM_Y, f"{SUM_Y} {IN_HALF}"),), "normal"),
+            ("sums of dw in half", ((SUM_W, f"{SUM_W} {IN_HALF.replace('sum[i]', 'sum[tap][i]')}"),), "normal"),
+            ("sums of y left in the tensor cores", LEFT_THERE, "positive"),
+            ("factors in bf16", ((HALVES, f"{HALVES.replace('halves', 'bf16')}, {HALVES_OF_BF16}"),), "normal"),
+        )
+    },
     "tf32 cut off, not rounded": ("tf32", (("enum { SPLIT", "#define to_tf32(x) (__float_as_uint(x) & 0xffffe000u)\nenum { SPLIT"),), "positive"),
 }  # fmt: skip
 
@@ -177,8 +210,17 @@ def test_without_an_edit_the_same_device_finds_nothing(device: EmulatedDevice) -
         prove(honest, asked)  # type: ignore[arg-type]
 
 
+def by_day(number: int, liar: str) -> bool:
+    """Who is refused for every change: of fp16 one that shows with tiny numbers alone, of the others every fifth."""
+    return liar == "no scale, tiny, of one half" if LIARS[liar][0] == "fp16" else number % 5 == 0 or "left" in liar
+
+
 @pytest.mark.parametrize(
-    "liar", [pytest.param(liar, marks=[] if number % 5 == 0 or "left" in liar else [slow]) for number, liar in enumerate(LIARS)]
+    "liar",
+    [
+        pytest.param(liar, marks=[] if by_day(number, liar) else nightly if LIARS[liar][0] == "fp16" else slow)
+        for number, liar in enumerate(LIARS)
+    ],
 )
 def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
     precision, edits, kind = LIARS[liar]
@@ -190,7 +232,7 @@ def turn(net: Net, batch: int | None) -> list[pytest.MarkDecorator]:
     """Who runs this: by day each batch size once, but the larger ones, which take the emulator up to a minute."""
     if (net, batch) in ((CNN, 7), (NARROW, 1)):
         return []
-    return [slow] if batch in (1, 7) or (net is NARROW and batch == 64) else [pytest.mark.nightly]
+    return [slow] if batch in (1, 7) or (net is NARROW and batch == 64) else [nightly]
 
 
 @pytest.mark.parametrize(
@@ -208,19 +250,34 @@ def test_nets_are_proven(net: Net, batch: int | None) -> None:
     assert verdict.error <= verdict.bound < 1e-5
 
 
-@pytest.mark.nightly
+@nightly
 def test_the_wide_autoencoder_is_proven() -> None:
     verdict = verify(PLAIN.build, ZOO[4], TrainConfig(batch_size=3))
     assert verdict.passed, verdict.reason
 
 
-@pytest.mark.parametrize("precision", [pytest.param("tf32", marks=slow), "bf16"])
-@pytest.mark.parametrize("net", [pytest.param(CNN, marks=pytest.mark.nightly), NARROW], ids=lambda net: net.name)
-def test_nets_are_proven_in_coarser_precisions(net: Net, precision: str) -> None:
+def coarser_turn(net: Net, precision: str, batch: int) -> list[pytest.MarkDecorator]:
+    """Who runs this: the narrow autoencoder in bf16 and fp16 by day; what repeats it at night."""
+    if (net, batch) != (NARROW, 7):
+        return [nightly]
+    return [slow] if precision == "tf32" else []
+
+
+@pytest.mark.parametrize(
+    ("net", "precision", "batch"),
+    [
+        pytest.param(net, precision, batch, id=f"{net.name}-{precision}-{batch}", marks=coarser_turn(net, precision, batch))
+        for net in (CNN, NARROW)
+        for precision in PRECISIONS[1:]
+        for batch in (1, 7, 64)
+        if precision == "fp16" or batch == 7
+    ],
+)
+def test_nets_are_proven_in_coarser_precisions(net: Net, precision: str, batch: int) -> None:
     rung = PLAIN.but(precision=precision)
-    verdict = verify(rung.build, net, TrainConfig(batch_size=7), precision=rung.precision)
+    verdict = verify(rung.build, net, TrainConfig(batch_size=batch), precision=rung.precision)
     assert verdict.passed, verdict.reason
-    assert not verify(rung.build, net, TrainConfig(batch_size=7)).passed, "by fp32's bounds"
+    assert not verify(rung.build, net, TrainConfig(batch_size=batch)).passed, "by fp32's bounds"
 
 
 def test_steps_of_drawn_nets() -> None:

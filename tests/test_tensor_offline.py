@@ -23,7 +23,6 @@ from warpladder.gemm.tensor_level import TensorLevel
 from warpladder.gpu import compile as compiler
 from warpladder.gpu.offline import OfflineDevice
 from warpladder.gpu.ptxas import resources
-from warpladder.ladder import find
 from warpladder.ops.conv2d import tensor_products as of_convolutions
 from warpladder.ops.conv2d import warpgroups
 from warpladder.ops.linear import tensor_packed as packed
@@ -63,11 +62,12 @@ INSTRUCTIONS = {"fp32": HALF, "fp16": HALF, "bf16": BF16, "tf32": "mma.sync.alig
 
 @pytest.fixture
 def assembled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The assembler's text (PTX) of each source that the test compiles, in their order."""
+    """The assembler's text (PTX) of each source that the test compiles, in their order. In none of them does a product of warpgroups wait for the one before it."""
     texts: list[str] = []
 
     def seen(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resources]:
         texts.append(ptx)
+        assert "serialized" not in report, report
         return resources(report, ptx, symbols)
 
     monkeypatch.setattr(compiler, "resources", seen)
@@ -159,8 +159,6 @@ FIVE = [
 @pytest.mark.parametrize(("net", "precision"), FIVE)
 def test_the_five_nets_multiply_in_tensor_core_instructions(net: nets.Net, precision: str) -> None:
     """By NVRTC's assembler text, at full size: at least 95 % of the product FLOPs. Where the emulator runs here, it tells the same of each kernel."""
-    if isinstance(net.layers[0], nets.Conv2d) and precision not in of_convolutions.FORMATS:
-        pytest.skip(str(find("tensor", device="emulated", precision=precision).unsupported(net, TrainConfig())))
     drawn = case(net, TrainConfig(batch_size=64), seed=1, samples=70)
     told: list[dict[str, bool]] = []
     for device in (OfflineDevice("sm_90"), *([EmulatedDevice()] if why_not() is None else [])):
@@ -177,8 +175,8 @@ def test_convolutions_by_warpgroup_products_fit(assembled: list[str]) -> None:
     """No register is spilled, a block fits a multiprocessor with its ring of stages, and all products are wgmma."""
     limits = OfflineDevice("sm_90").limits
     for path, names in (
-        (warpgroups.SOURCE, ("convolve<BF16, 1>", "convolve<BF16, 2>", "convolve<SPLIT, 1>")),
-        (warpgroups.WEIGHTS, ("correlate<BF16, 2>", "correlate<SPLIT, 1>")),
+        (warpgroups.SOURCE, ("convolve<BF16, 1>", "convolve<BF16, 2>", "convolve<SPLIT, 1>", "convolve<HALF, 1>")),
+        (warpgroups.WEIGHTS, ("correlate<BF16, 2>", "correlate<SPLIT, 1>", "correlate<HALF, 1>")),
     ):
         found = compiler.compile(sources.read(path), names, "sm_90a")
         for name in names:
@@ -188,4 +186,4 @@ def test_convolutions_by_warpgroup_products_fit(assembled: list[str]) -> None:
             text = assembled[-1].partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
             products, additions = text.count("wgmma.mma_async"), text.count("fma.rn.f32")  # of a loop that may be unrolled
             assert products > 0 and products % (12 if "SPLIT" in name else 4 * pieces) == 0 and ".m16n8k" not in text, name
-            assert additions >= 64 if "SPLIT" in name else additions == 0, (name, additions)
+            assert additions == 0 if "BF16" in name else additions >= 64, (name, additions)

@@ -24,15 +24,16 @@ from warpladder.device import Call, Device, Launch
 from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.errors import RungError
 from warpladder.ladder import find
-from warpladder.nets import Conv2d, CrossEntropyLoss, Layer, Linear, MaxPool2d, MSELoss, Net, ReLU, Shape
+from warpladder.nets import Conv2d, CrossEntropyLoss, Layer, Linear, MaxPool2d, MSELoss, Net, ReLU, Shape, Upsample2d
 from warpladder.ops.conv2d import tensor_products as of_convolutions
+from warpladder.ops.linear import tensor_packed as of_linear_layers
 from warpladder.ops.linear.tensor_products import SOURCE
 from warpladder.ops.tensor import TABLE
 from warpladder.ops.thin_chain.arrays import MOST
 from warpladder.optimizers import Adam, AdamW
 from warpladder.order import Order
 from warpladder.peaks import TENSOR, Peaks
-from warpladder.rungs.tensor import OF_CONVOLUTIONS
+from warpladder.rungs.tensor import PRECISIONS
 from warpladder.schedules import Cosine
 from warpladder.tolerance import bound
 from warpladder.trainers.base import State, StepLog, Trainer
@@ -51,6 +52,17 @@ DEEP = Net(
 CODER = Net("coder", (1, 5, 9), (nets.Flatten(), Linear(out_features=33), ReLU(), Linear(out_features=45), ReLU()), MSELoss())
 NETS = (nets.softmax((1, 8, 8)), nets.mlp((1, 8, 8)), nets.mlp10((1, 8, 8)), DEEP, CODER)
 MLP = NETS[1]
+FIVE = (nets.softmax(), nets.mlp(), nets.mlp10(), nets.cnn(), nets.autoencoder())
+#: For gradients of any size: linear layers, and convolutions with the window, the stride and the enlargement of the package's nets.
+LINE = Net("line", (40,), (Linear(out_features=70), ReLU(), Linear(out_features=40)), MSELoss())
+IMAGE = Net(
+    "image", (3, 6, 6),
+    (
+        Conv2d(out_channels=9, kernel_size=3, stride=2, padding=1), ReLU(), Upsample2d(scale_factor=2),
+        Conv2d(out_channels=3, kernel_size=3, padding=1),
+    ),
+    MSELoss(),
+)  # fmt: skip
 slow = pytest.mark.slow
 
 
@@ -122,14 +134,21 @@ def test_steps_of_drawn_chains() -> None:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-@pytest.mark.parametrize("scale", [1e-15, 1e-8, 1.0, 1e8, 1e10])
-def test_gradients_of_any_size(scale: float, precision: str) -> None:
+@pytest.mark.parametrize(
+    ("net", "scale"),
+    [
+        pytest.param(net, scale, id=f"{net.name}-{scale:g}", marks=[] if net is LINE or scale == 1e-15 else [pytest.mark.nightly])
+        for net in (LINE, IMAGE)
+        for scale in (1e-15, 1e-8, 1.0, 1e8, 1e10)
+    ],
+)
+def test_gradients_of_any_size(net: Net, scale: float, precision: str) -> None:
     """Samples of 1e-15 make gradients of 1e-30, those of 1e10 some of 1e20; a momentum that began at zero holds the gradient, at a rate of 0 all of it.
 
     In fp16 without a ReLU: numbers near zero may end on its other side there.
     """
-    between = (ReLU(),) if precision == "fp32" else ()
-    net = Net("line", (40,), (Linear(out_features=70), *between, Linear(out_features=40)), MSELoss())
+    if precision == "fp16":
+        net = replace(net, layers=tuple(layer for layer in net.layers if not isinstance(layer, ReLU)))
     config = TrainConfig(batch_size=None, learning_rate=0.0, momentum=0.5, shuffle=False)
     drawn = case(net, config, seed=5, samples=23, as_bytes=False)
     start = drawn.state.params.copy()
@@ -139,7 +158,7 @@ def test_gradients_of_any_size(scale: float, precision: str) -> None:
     x = (drawn.dataset.train_x * scale).astype(np.float32)
     data = Dataset("scaled", x, None, x, None, 1.0)
     found, wanted = (_gradient(build, net, config, start, data) for build in (PLAIN.but(precision=precision).build, ReferenceTrainer))
-    limit = bound(precision, 40 + 70 + 40 + 23 + 40, products=5)
+    limit = bound(precision, 40 + 70 + 40 + 23 + 40 if net.name == "line" else 3 * 9 + 9 * 9 + 3 * 9 + 23 * 9 + 23 * 36, products=5)
     for name, truth in params.views(net, wanted).items():
         got = params.views(net, found)[name].astype(float)
         assert np.linalg.norm((got - truth) / abs(truth).max()) <= limit * np.linalg.norm(truth / abs(truth).max()), name
@@ -351,23 +370,13 @@ def test_nets_with_other_products_are_refused_in_a_line() -> None:
     net = Net("other", (8,), (Scaled(), ReLU(), Linear(out_features=2)), CrossEntropyLoss())
     said = "it multiplies for Linear and Conv2d alone, and layer 0 is Scaled: gemm and graph take this net"
     assert PLAIN.unsupported(net, TrainConfig()) == said == find("tensor").unsupported(net, TrainConfig())
-    for taken in (nets.cnn(), nets.autoencoder(), nets.mlp()):
-        assert PLAIN.unsupported(taken, TrainConfig()) is None
     pooled = Net("pooled", (1, 8, 8), (MaxPool2d(2), nets.Flatten(), Linear(out_features=2)), CrossEntropyLoss())
-    assert PLAIN.unsupported(pooled, TrainConfig()) is None
     multiplying = {segment.__name__ for nodes, segment in TABLE.segments.items() if {Conv2d, Linear} & {*nodes}}
     assert multiplying == {"TensorLinear", "TensorConv2d", "SmallHead"}, "nothing falls back in silence"
-    assert tuple(of_convolutions.FORMATS) == OF_CONVOLUTIONS
-    half = find("tensor", precision="fp16")
-    assert half.unsupported(nets.cnn(), TrainConfig()) == "layer 0 is Conv2d, which it multiplies in fp32, tf32 or bf16, not in fp16"
-    assert half.unsupported(nets.mlp(), TrainConfig()) == find("tensor").unsupported(nets.mlp(), TrainConfig())
-    drawn = case(nets.cnn((1, 8, 8)), TrainConfig(batch_size=2), seed=1, samples=2)
-    device: Any = EmulatedDevice()
-    with (
-        pytest.raises(RungError, match=r"nothing for Conv2d \(layer 0"),
-        on(device, "fp16")(drawn.net, drawn.config, drawn.state) as trainer,
-    ):
-        trainer.load(drawn.dataset)
+    assert tuple(of_convolutions.FORMATS) == tuple(of_linear_layers.FORMATS) == PRECISIONS
+    for precision in PRECISIONS:
+        rung = PLAIN.but(precision=precision)
+        assert {rung.unsupported(taken, TrainConfig()) for taken in (*FIVE, pooled)} == {None}, precision
 
 
 @pytest.mark.parametrize(("capability", "takes"), [((7, 5), False), ((8, 0), True), ((9, 0), True)])

@@ -185,11 +185,8 @@ def go_on(case: Case, train_on: Dataset, seeds: int, rungs: dict[str, Rung], rep
     kept = report["cases"].setdefault(case.name, {**asked, "unit": case.unit, "refused": {}, "runs": {}})
     if other := [name for name, value in asked.items() if kept[name] != value]:
         raise SystemExit(f"{path} has {case.name} with another {' and '.join(other)}: name another file with --out")
-    taken = {
-        name: rung
-        for name, rung in rungs.items()
-        if not (reason := rung.unsupported(case.net, case.config)) or kept["refused"].update({name: reason})
-    }
+    kept["refused"] = {name: reason for name, rung in rungs.items() if (reason := rung.unsupported(case.net, case.config))}
+    taken = {name: rung for name, rung in rungs.items() if name not in kept["refused"]}
     for seed in range(seeds):
         missing = [name for name in taken if str(seed) not in kept["runs"].get(name, {})]
         if missing and time.monotonic() > until:

@@ -34,12 +34,6 @@ rungs = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 five = pytest.mark.parametrize("net", FIVE, ids=lambda net: net.name)
 
 
-def taken(rung: Rung, net: Net) -> None:
-    """Skip a net that the rung refuses in its precision, with the line that it says."""
-    if reason := rung.unsupported(net, TrainConfig()):
-        pytest.skip(reason)
-
-
 @rungs
 @pytest.mark.parametrize("portion", range(5))
 def test_drawn_nets_are_proven(portion: int, rung: Rung, request: pytest.FixtureRequest) -> None:
@@ -49,7 +43,7 @@ def test_drawn_nets_are_proven(portion: int, rung: Rung, request: pytest.Fixture
 
     @seed(100 * number + 10 * portion + RUNGS.index(rung))
     @settings(max_examples=max(1, settings().max_examples // 20), deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    @given(drawn=chains() if rung.precision == "fp16" else st.one_of(chains(), cases()))
+    @given(drawn=st.one_of(chains(), cases()))
     def agree_on(drawn: Case) -> None:
         nonlocal judged
         assert rung.unsupported(drawn.net, drawn.config) is None
@@ -65,7 +59,6 @@ def test_drawn_nets_are_proven(portion: int, rung: Rung, request: pytest.Fixture
 @five
 def test_the_same_bits_every_time_and_after_a_resumption(net: Net, rung: Rung) -> None:
     """Two epochs with a partial last batch, over and over, and from what stood in the midst of the first one, in a trainer of its own."""
-    taken(rung, net)
     config = TrainConfig(batch_size=64, learning_rate=0.01, momentum=0.9)
     drawn = case(net, config, seed=1, samples=200)
     orders, ends = [Order(1, epoch, 200) for epoch in range(2)], set()
@@ -90,7 +83,6 @@ def test_the_same_bits_every_time_and_after_a_resumption(net: Net, rung: Rung) -
 @five
 def test_the_profile_shows_that_products_run_on_tensor_cores(net: Net, rung: Rung, monkeypatch: pytest.MonkeyPatch) -> None:
     """At least 95 % of the FLOPs of products of matrices, by the machine code that this GPU runs and with the tiles that were timed here."""
-    taken(rung, net)
     monkeypatch.setattr(warpladder.profile, "PATIENCE", 0.02)
     monkeypatch.setattr(kernels, "LEAST", 2e-4)
     config = TrainConfig(batch_size=64, learning_rate=0.01)
@@ -102,7 +94,6 @@ def test_the_profile_shows_that_products_run_on_tensor_cores(net: Net, rung: Run
 
 def proven(rung: Rung, net: Net, batch: int | None) -> None:
     """By the bounds of the rung's precision; in coarse ones there may be no sample by which anybody could be judged, which is said."""
-    taken(rung, net)
     verdict = verify(rung.build, net, TrainConfig(batch_size=batch, momentum=0.9), precision=rung.precision)
     if rung.precision != "fp32" and not verdict.judged:
         pytest.skip(verdict.reason)

@@ -210,8 +210,6 @@ CONVOLUTIONAL = [(nets.cnn(), 1), (nets.cnn(), 64), (NARROW, 7), (nets.autoencod
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 @pytest.mark.parametrize(("net", "batch"), CONVOLUTIONAL, ids=lambda each: str(getattr(each, "name", each)))
 def test_nets_with_convolutions_are_proven(rung: Rung, net: Net, batch: int) -> None:
-    if reason := rung.unsupported(net, TrainConfig(batch_size=batch)):
-        pytest.skip(reason)
     verdict = verify(rung.build, net, TrainConfig(batch_size=batch, momentum=0.9), precision=rung.precision)
     assert verdict.passed, verdict.reason
 
@@ -233,7 +231,7 @@ def test_times_of_nets_with_convolutions(net: Net, batch: int, steps: int) -> No
     """A step of tensor in each precision beside graph's; none may be faster than the arithmetic allows."""
     trained = case(net, TrainConfig(batch_size=batch, learning_rate=0.001), seed=1, samples=steps * batch)
     print()
-    for rung in (find("graph"), *(rung for rung in RUNGS if rung.unsupported(net, trained.config) is None)):
+    for rung in (find("graph"), *RUNGS):
         with rung.build(net, trained.config, trained.state) as trainer:
             assert isinstance(trainer, KernelTrainer)
             trainer.load(trained.dataset)

@@ -36,7 +36,7 @@ def device() -> Iterator[GpuDevice]:
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("kind", ["normal", "positive", "huge", "tiny", "far apart"])
 def test_y_dx_and_dw(device: GpuDevice, kind: str, precision: str) -> None:
-    for o, image, n in ((64, (64, 8, 8), 2), (64, (128, 5, 11), 3), (192, (64, 9, 8), 3), (128, (256, 16, 16), 12)):
+    for o, image, n in ((64, (64, 8, 8), 2), (64, (128, 5, 11), 3), (192, (64, 9, 8), 3), (64, (64, 9, 34), 2), (128, (256, 16, 16), 12)):
         prove(device, Asked(conv(o, 3, padding=1), image, n, precision, kind))
     for o, image, n in ((64, (128, 3, 5), 3), (192, (64, 9, 7), 1), (256, (128, 8, 8), 12)):
         prove(device, Asked(conv(o, 3, padding=1), image, n, precision, kind, enlarged=True))

@@ -55,7 +55,7 @@ __device__ __forceinline__ void pack_block(const float (&v)[8][4], const Outlet&
             const int line = first + i, chunk = P::chunk(0, column0 % P::TERMS + 4 * t);
             unsigned* record = to.along + (static_cast<long long>(column0 / P::TERMS) * to.along_lines + line) * P::RECORD;
             float by = 1.0f;
-            if constexpr (P::SCALED) {
+            if constexpr (SCALED<FORMAT>) {
                 unsigned largest = 0;
 #pragma unroll
                 for (int q = 0; q < 4; ++q) largest = max(largest, __float_as_uint(v[i][q]) & 0x7fffffffu);
@@ -82,7 +82,7 @@ __device__ __forceinline__ void pack_block(const float (&v)[8][4], const Outlet&
         const int line = column + q, chunk = P::chunk(0, row0 % P::TERMS + 8 * l);
         unsigned* record = to.across + (static_cast<long long>(row0 / P::TERMS) * to.across_lines + line) * P::RECORD;
         float by = 1.0f;
-        if constexpr (P::SCALED) {
+        if constexpr (SCALED<FORMAT>) {
             unsigned largest = 0;
 #pragma unroll
             for (int i = 0; i < 8; ++i) largest = max(largest, __float_as_uint(v[i][q]) & 0x7fffffffu);

@@ -14,7 +14,7 @@
 
 template <int FORMAT>
 struct Packed {
-    static constexpr bool SCALED = FORMAT == SPLIT || FORMAT == HALF, WIDE = FORMAT == TF32;  // WIDE: 4 bytes a number, not 2
+    static constexpr bool WIDE = FORMAT == TF32;  // 4 bytes a number, not 2
     static constexpr int COPIES = FORMAT == SPLIT ? 2 : 1;
     static constexpr int TERMS = FORMAT == BF16 || FORMAT == HALF ? 64 : 32;  // in a record
     static constexpr int RECORD = FORMAT == EXACT ? 16 : 32;                  // words of 4 bytes in a record

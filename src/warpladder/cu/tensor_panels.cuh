@@ -10,6 +10,10 @@
 // numbers up to 2,048, bytes among them, which one half holds as they are.
 enum { SPLIT = 0, TF32 = 1, BF16 = 2, HALF = 3, EXACT = 4 };
 
+// Whether a format's lines are multiplied by powers of two: those whose numbers are halves, which end far sooner than floats.
+template <int FORMAT>
+constexpr bool SCALED = FORMAT == SPLIT || FORMAT == HALF;
+
 constexpr int DEPTH = 32;  // terms in a panel
 
 // Two halves reach from 2^-24 to 2^16, floats from 2^-149 to 2^128. So the DEPTH numbers of a line are multiplied by one power of two that brings the
@@ -32,7 +36,7 @@ struct Held<TF32> {
 // d += a b, by a whole warp: 16 x 8 numbers of d, Held<FORMAT>::TERMS terms.
 template <int FORMAT>
 __device__ __forceinline__ void mma_step(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-    if constexpr (FORMAT == SPLIT || FORMAT == HALF) mma_half(d, a, b);
+    if constexpr (SCALED<FORMAT>) mma_half(d, a, b);
     else if constexpr (FORMAT == TF32) mma_tf32(d, a, b);
     else mma_bf16(d, a, b);
 }

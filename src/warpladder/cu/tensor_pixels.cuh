@@ -42,14 +42,16 @@ struct Rows {
             } else if constexpr (FORMAT == BF16) {
                 *to = make_uint4(two_bf16(v[0], v[1]), two_bf16(v[2], v[3]), two_bf16(v[4], v[5]), two_bf16(v[6], v[7]));
             } else {
-                unsigned high[4], low[4];
+                unsigned high[4];
 #pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    high[i] = two_halves(v[2 * i], v[2 * i + 1]);
-                    low[i] = two_halves(v[2 * i] - low_half(high[i]), v[2 * i + 1] - high_half(high[i]));
-                }
+                for (int i = 0; i < 4; ++i) high[i] = two_halves(v[2 * i], v[2 * i + 1]);
                 *to = make_uint4(high[0], high[1], high[2], high[3]);
-                to[rows * CHUNKS] = make_uint4(low[0], low[1], low[2], low[3]);
+                if constexpr (FORMAT == SPLIT) {
+                    unsigned low[4];
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) low[i] = two_halves(v[2 * i] - low_half(high[i]), v[2 * i + 1] - high_half(high[i]));
+                    to[rows * CHUNKS] = make_uint4(low[0], low[1], low[2], low[3]);
+                }
             }
         }
     }

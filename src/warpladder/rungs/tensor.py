@@ -15,9 +15,6 @@ from .reasons import of_kernels
 #: What products may be computed in, the rung's own way first.
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
-#: What products of convolutions may be computed in.
-OF_CONVOLUTIONS = ("fp32", "tf32", "bf16")
-
 #: Compute capability from which GPUs have the instructions.
 FIRST = (8, 0)
 
@@ -49,8 +46,6 @@ def unsupported(net: Net, config: TrainConfig, options: TensorOptions = TensorOp
         if layer.param_shapes(shape) and type(layer) not in (Linear, Conv2d):
             kind = type(layer).__name__
             return f"it multiplies for Linear and Conv2d alone, and layer {number} is {kind}: gemm and graph take this net"
-        if isinstance(layer, Conv2d) and (options.precision or "fp32") not in OF_CONVOLUTIONS:
-            return f"layer {number} is Conv2d, which it multiplies in {', '.join(OF_CONVOLUTIONS[:-1])} or {OF_CONVOLUTIONS[-1]}, not in {options.precision}"
     return of_kernels(net, config, options) or _too_old(options.device)
 
 

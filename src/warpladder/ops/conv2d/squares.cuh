@@ -40,11 +40,11 @@ __device__ __forceinline__ void multiply_step(float (&sum)[COLUMNS / 2], const c
     const unsigned long long right = terms_down(second + 128 * term, PIECE);
     if constexpr (ACROSS_PIXELS) {
         const unsigned long long left = terms_down(first + 128 * term, 0);
-        if constexpr (FORMAT == SPLIT) wgmma_half_down(sum, left, right, add);
+        if constexpr (SCALED<FORMAT>) wgmma_half_down(sum, left, right, add);
         else wgmma_bf16_down(sum, left, right, add);
     } else {
         const unsigned long long left = terms_along(first + 2 * term);
-        if constexpr (FORMAT == SPLIT) wgmma_half(sum, left, right, add);
+        if constexpr (SCALED<FORMAT>) wgmma_half(sum, left, right, add);
         else wgmma_bf16(sum, left, right, add);
     }
 }
@@ -67,6 +67,7 @@ struct Squares {
     __device__ __forceinline__ Squares(int n_, int h, int w) : across((w + SIDE - 1) / SIDE), down((h + SIDE - 1) / SIDE), n(n_) {}
     __device__ __forceinline__ int count() const { return n * across * down; }
     __device__ __forceinline__ int image(int square) const { return square / (across * down); }
+    __device__ __forceinline__ int after(int image) const { return (image + 1) * across * down; }  // the first square of the next image
     __device__ __forceinline__ int row(int square) const { return square / across % down * SIDE; }
     __device__ __forceinline__ int column(int square) const { return square % across * SIDE; }
 };

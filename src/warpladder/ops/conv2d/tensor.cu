@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     constexpr int ROUNDS = FEW ? 1 : 3;         // in which a thread's loads are on their way together
     constexpr int TOGETHER = BN == 64 ? 1 : 2;  // times eight outputs whose products do not wait for one another; with 64 there are no registers for two
     constexpr int COPIES = Tile::COPIES, TERMS = Held<FORMAT>::TERMS, STEPS = DEPTH / TERMS;
-    constexpr int PANEL = COPIES * BN * Panel::CHUNKS + (FORMAT == SPLIT ? BN / 4 : 0);  // in units of 16 bytes
+    constexpr int PANEL = COPIES * BN * Panel::CHUNKS + (SCALED<FORMAT> ? BN / 4 : 0);  // in units of 16 bytes
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const bool windows = after == POOL || after == POOLED_PARTS, parts = after >= PARTS;
 
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     const int room = (tile.halo() + 15) / 16 * 16;
     const Tile halo{shared + RING * PANEL, room};
     float* undo = reinterpret_cast<float*>(halo.chunks + COPIES * room * Tile::CHUNKS);
-    int* places = reinterpret_cast<int*>(undo + (FORMAT == SPLIT ? room : 0));
+    int* places = reinterpret_cast<int*>(undo + (SCALED<FORMAT> ? room : 0));
     Tap* terms = reinterpret_cast<Tap*>(places);
 
     const uint4* from = packed + (static_cast<long long>(at_block.phase) * tiles_n + blockIdx.x % tiles_n) * class_panels * PANEL;
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
             for (int round = 0; round < ROUNDS; ++round) {
                 const int pixel = pixel0 + round * 8 * WARPS;
                 if (pixel - lane % 8 >= room) break;  // for all lanes of the warp
-                if constexpr (FORMAT == SPLIT) {
+                if constexpr (SCALED<FORMAT>) {
                     unsigned largest = largest_of(held[round]);
                     largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 8));
                     largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 16));
@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
 #pragma unroll
                         for (int i = 0; i < 2; ++i) load_matrices(a[copy][step][i], halo.at(copy, (rows_of >> 16 * i & 0xffff) + offset, 2 * step + lane / 16));
             float back[4];
-            if constexpr (FORMAT == SPLIT)
+            if constexpr (SCALED<FORMAT>)
 #pragma unroll
                 for (int e = 0; e < 4; ++e) back[e] = undo[(pixels_of[e / 2] >> e % 2 * 16 & 0xffff) + offset];
 #pragma unroll
@@ -226,7 +226,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
 #pragma unroll
                         for (int l = 0; l < 4; ++l) {
                             const int j = j0 + of;
-                            if constexpr (FORMAT == SPLIT) {
+                            if constexpr (SCALED<FORMAT>) {
                                 sum[i][j][l] = fmaf(part[of][i][l] * back[2 * i + l / 2], scales[8 * j + 2 * t + l % 2], sum[i][j][l]);
                             } else {
                                 sum[i][j][l] += part[of][i][l];

@@ -28,8 +28,8 @@ class TensorConv2d(Segment):
     be worth the splitting: docs/rungs/tensor.md has both times.
 
     On Hopper, channels and outputs that are multiples of 64 go through windows of 3 x 3, behind an enlargement by 2 as well, by warpgroup products
-    (warpgroups.py), in fp32 and bf16. Their images are packed in bf16 by the convolution that writes them, where there is one before them that can; in fp32
-    nobody can, since the scale of an image is known only when all of it is there.
+    (warpgroups.py), in fp32, bf16 and fp16. Their images are packed in bf16 by the convolution that writes them, where there is one before them that can; in fp32
+    and fp16 nobody can, since the scale of an image is known only when all of it is there.
     """
 
     rectifies = True

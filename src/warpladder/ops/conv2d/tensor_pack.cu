@@ -19,7 +19,7 @@ __device__ void pack(const Direction& to, int number, const float* w, int k, int
     using Number = typename Panel::Number;
     const int columns = to.way == MERGED ? stride * stride * to.outputs : to.outputs, tiles = (columns + to.bn - 1) / to.bn;
     const int panel = number % to.panels, tile = number / to.panels % tiles, of_class = number / to.panels / tiles;
-    const int unit = Panel::COPIES * to.bn * Panel::CHUNKS + (FORMAT == SPLIT ? to.bn / 4 : 0);
+    const int unit = Panel::COPIES * to.bn * Panel::CHUNKS + (SCALED<FORMAT> ? to.bn / 4 : 0);
     const Panel target{to.packed + static_cast<long long>(number) * unit, to.bn};
     float* scales = reinterpret_cast<float*>(target.chunks + Panel::COPIES * to.bn * Panel::CHUNKS);
     const int lane = threadIdx.x % 32, size = k - fold + 1;
@@ -39,7 +39,7 @@ __device__ void pack(const Direction& to, int number, const float* w, int k, int
             const long long pair = to.swapped ? static_cast<long long>(input) * to.outputs + output : static_cast<long long>(output) * to.inputs + input;
             value = folded(w + pair * size * size, i, j, k, fold);
         }
-        if constexpr (FORMAT == SPLIT) {
+        if constexpr (SCALED<FORMAT>) {
             unsigned largest = __float_as_uint(value) & 0x7fffffffu;
 #pragma unroll
             for (int offset = 1; offset < 32; offset *= 2) largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
@@ -53,7 +53,7 @@ __device__ void pack(const Direction& to, int number, const float* w, int k, int
         else {
             const unsigned high = two_halves(value, 0.0f);
             *place = static_cast<Number>(high);
-            place[to.bn * DEPTH] = static_cast<Number>(two_halves(value - low_half(high), 0.0f));
+            if constexpr (FORMAT == SPLIT) place[to.bn * DEPTH] = static_cast<Number>(two_halves(value - low_half(high), 0.0f));
         }
     }
 }

@@ -56,7 +56,12 @@ class Format:
 
 
 #: By the precision that products are asked for in.
-FORMATS = {"fp32": Format("SPLIT", 3, 4, True), "tf32": Format("TF32", 2, 4, False), "bf16": Format("BF16", 1, 2, False)}
+FORMATS = {
+    "fp32": Format("SPLIT", 3, 4, True),
+    "tf32": Format("TF32", 2, 4, False),
+    "bf16": Format("BF16", 1, 2, False),
+    "fp16": Format("HALF", 1, 2, True),
+}
 
 
 @dataclass(frozen=True)
@@ -203,7 +208,7 @@ class TensorConvolution:
     geometry : Geometry
     capacity : int
     precision : str
-        "fp32", whose factors are split into two halves, "tf32" or "bf16", whose factors are rounded.
+        "fp32", whose factors are split into two halves; "tf32", "bf16" or "fp16", whose factors are rounded.
     """
 
     def __init__(self, owner: OnDevice, geometry: Geometry, capacity: int, precision: str) -> None:

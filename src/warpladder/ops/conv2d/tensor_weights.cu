@@ -26,7 +26,7 @@ __device__ __forceinline__ void bring_eight(const To& to, float* undo, float by,
         }
     };
     fetch(0);
-    if constexpr (FORMAT == SPLIT) {
+    if constexpr (SCALED<FORMAT>) {
         for (int chunk = 0; chunk < chunks; ++chunk) {
             if (chunk > 0) fetch(chunk);
 #pragma unroll
@@ -49,7 +49,7 @@ __device__ __forceinline__ void bring_eight(const To& to, float* undo, float by,
 #pragma unroll
         for (int round = 0; round < ROUNDS; ++round) {
             const int pixel = 32 * (ROUNDS * chunk + round) + lane;
-            if constexpr (FORMAT == SPLIT)
+            if constexpr (SCALED<FORMAT>)
 #pragma unroll
                 for (int i = 0; i < 8; ++i) held[round][i] *= scale[i];
             if (pixel < room) to.put(held[round], pixel, first / To::EACH);
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
         __syncthreads();
 
         float back_y[2][2], back_x[2][2];  // of this lane's rows and columns
-        if constexpr (FORMAT == SPLIT)
+        if constexpr (SCALED<FORMAT>)
 #pragma unroll
             for (int e = 0; e < 4; ++e) {
                 back_y[e / 2][e % 2] = undo_y[half_o + e / 2 * 16 + e % 2 * 8 + g];
@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
                     for (int j = 0; j < 2; ++j)
 #pragma unroll
                         for (int l = 0; l < 4; ++l) {
-                            if constexpr (FORMAT == SPLIT) {
+                            if constexpr (SCALED<FORMAT>) {
                                 sum[tap][i][j][l] = fmaf(parts[i][j][l] * back_x[j][l % 2], back_y[i][l / 2], sum[tap][i][j][l]);
                             } else {
                                 sum[tap][i][j][l] += parts[i][j][l];

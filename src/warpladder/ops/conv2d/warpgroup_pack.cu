@@ -1,7 +1,7 @@
 // What warpgroup products of convolutions (warpgroups.cu, warpgroup_weights.cu) read: images channels last and weights by terms, both in 16 bits.
 //
-// bf16 rounds. SPLIT, fp32, makes two halves of each number, times a power of two that brings the largest to 2^14 or a little above: of 64 channels of an
-// image, so that one scale serves all taps and sums over pixels too; of weights, of all terms of an output.
+// bf16 rounds. SPLIT, fp32, makes two halves of each number, and HALF, fp16, one, times a power of two that brings the largest to 2^14 or a little above:
+// of 64 channels of an image, so that one scale serves all taps and sums over pixels too; of weights, of all terms of an output.
 // arch: sm_80, sm_90, sm_100
 #include "folded.cuh"
 #include "taps.cuh"
@@ -25,11 +25,12 @@ __device__ __forceinline__ unsigned bits_of_size(float x) { return __float_as_ui
 // Two neighbours as they are multiplied: `low` is what `high` lacks, in SPLIT alone.
 template <int FORMAT>
 __device__ __forceinline__ void two_numbers(float x, float y, unsigned& high, unsigned& low) {
-    if constexpr (FORMAT == SPLIT) {
-        high = two_halves(x, y);
-        low = two_halves(x - low_half(high), y - high_half(high));
+    low = 0;
+    if constexpr (FORMAT == BF16) {
+        high = two_bf16(x, y);
     } else {
-        high = two_bf16(x, y), low = 0;
+        high = two_halves(x, y);
+        if constexpr (FORMAT == SPLIT) low = two_halves(x - low_half(high), y - high_half(high));
     }
 }
 
@@ -39,7 +40,7 @@ __device__ __forceinline__ int by_class(int pixel, int plane, int columns) {
     return (row % 2 * 2 + column % 2) * (plane / 4) + row / 2 * (columns / 2) + column / 2;
 }
 
-// x: (n, c, plane). high, low: (n, plane, c), two channels a word. undo: (n, c / 64), what undoes a scale. low and undo: null but in SPLIT.
+// x: (n, c, plane). high, low: (n, plane, c), two channels a word. undo: (n, c / 64), what undoes a scale. undo: null in bf16. low: null but in SPLIT.
 // apart: 0, or the columns of an image whose pixels are wanted by the four classes of taps.cuh, each as an image of a quarter of the pixels.
 // A block has 64 channels of an image, 32 pixels at a time: rows of pixels come in, rows of channels go out.
 template <int FORMAT>
@@ -50,7 +51,7 @@ __global__ void __launch_bounds__(THREADS) pack_pixels(
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, blocks = c / 64, image = blockIdx.x / blocks, block = blockIdx.x % blocks;
     const float* from = x + static_cast<long long>(blockIdx.x) * 64 * plane;
     float by = 1.0f;
-    if constexpr (FORMAT == SPLIT) {
+    if constexpr (SCALED<FORMAT>) {
         unsigned largest = 0;
         for (int i = threadIdx.x; i < 64 * plane; i += THREADS) largest = max(largest, bits_of_size(from[i]));
         const unsigned exponent = scale_exponent(largest_of_block(largest));
@@ -82,7 +83,7 @@ __global__ void __launch_bounds__(THREADS) pack_pixels(
 // Weights w (o, c, 3, 3) for both ways. Forward: (9 c, o), terms ordered (64 channels, tap, channel). Backward: (9 o, c) likewise, taps mirrored; null where
 // there is no input gradient. enlarged: whether they are those behind an enlargement by 2; forward then (16 c, o), terms (class, 64 channels, tap, channel), and
 // backward (16 o, c). undo: (o,) and (c,), times 2^14 (squares.cuh); one for all classes of an output, since all are sums of the same nine numbers.
-// low and undo: null but in SPLIT. A block packs two columns, which are the halves of its words.
+// undo: null in bf16. low: null but in SPLIT. A block packs two columns, which are the halves of its words.
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS) pack_weights(
     const float* __restrict__ w, unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ undo, unsigned* __restrict__ back_high,
@@ -99,7 +100,7 @@ __global__ void __launch_bounds__(THREADS) pack_weights(
         return folded(from, taps.number(tap / taps.side(), of_class / 2), taps.number(tap % taps.side(), of_class % 2), 4, 2);
     };
     float by[2] = {1.0f, 1.0f};
-    if constexpr (FORMAT == SPLIT) {
+    if constexpr (SCALED<FORMAT>) {
         for (int i = 0; i < 2; ++i) {
             unsigned largest = 0;
             for (int term = threadIdx.x; term < terms; term += THREADS) largest = max(largest, bits_of_size(number(term, column + i)));

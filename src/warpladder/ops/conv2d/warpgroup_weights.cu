@@ -4,6 +4,7 @@
 // A stage is one square of pixels: 128 outputs of dy, and for each of PIECES (tap, 128 channels) the square of x that the tap reads.
 // Behind an enlargement by 2 the roles are exchanged: `gradient` is the small image x, and `pixels` is dy by classes (GATHERED of taps.cuh).
 // bf16: sums stay in the tensor cores. SPLIT, fp32: they leave them after each square, are scaled back, and added up by additions that round.
+// HALF, fp16: likewise, but after all squares of an image, which have one scale, or after nine.
 // arch: sm_90a
 #include "squares.cuh"
 
@@ -65,23 +66,28 @@ __global__ void __launch_bounds__(THREADS, 1) correlate(
         if (lane == 0) barrier_arrive(&stages.read[stage]);
     };
     float sum[PIECES][COLUMNS / 2];
-    if constexpr (FORMAT == SPLIT) {
+    if constexpr (SCALED<FORMAT>) {
         static_assert(PIECES == 1, "there are registers for one piece's sums and parts");
+        constexpr int STAYING = FORMAT == SPLIT ? 1 : 9;  // squares, at most, whose sums stay in the tensor cores
         float parts[COLUMNS / 2];
 #pragma unroll
         for (int i = 0; i < COLUMNS / 2; ++i) sum[0][i] = 0.0f;
         const int block = piece0 % across * WIDE;
-        for (int square = begin; square < end; ++square, turn.next()) {
-            const int image = squares.image(square);
+        for (int square = begin; square < end;) {
+            const int image = squares.image(square), first = square, next = min(min(end, first + STAYING), squares.after(image));
             const float back = undone(dy_undo, image, n, o, top / 64 + group) * DOWN;
             const float back_x[WIDE] = {undone(x_undo, image, n, c, block) * UP, undone(x_undo, image, n, c, block + 1) * UP};
-            barrier_wait(&stages.arrived[turn.stage], turn.parity);
-            const char* stage = ring + turn.stage * Stages::BYTES;
-            wgmma_begin();
-            multiply_terms<FORMAT, true>(parts, stage + group * PIECE, stage + FIRST * PIECE, Stages::HALF_BYTES, false);
-            wgmma_commit();
+            for (; square < next; ++square, turn.next()) {
+                barrier_wait(&stages.arrived[turn.stage], turn.parity);
+                const char* stage = ring + turn.stage * Stages::BYTES;
+                wgmma_begin();
+                multiply_terms<FORMAT, true>(parts, stage + group * PIECE, stage + FIRST * PIECE, Stages::HALF_BYTES, square > first);
+                wgmma_commit();
+                wgmma_wait<1>();
+                if (square > first) done(turn.before());
+            }
             wgmma_wait<0>();
-            done(turn.stage);
+            done(turn.before());
 #pragma unroll
             for (int i = 0; i < COLUMNS / 2; ++i) sum[0][i] = fmaf(parts[i] * back, back_x[i / 32], sum[0][i]);
         }

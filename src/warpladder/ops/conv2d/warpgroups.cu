@@ -6,6 +6,7 @@
 // are filled up while they are in the second-level cache.
 // Of three warpgroups one asks for pieces, by one of its threads; two multiply. Blocks stay, and make one tile after the other.
 // bf16: sums stay in the tensor cores. SPLIT, fp32: they leave them after each tap's 64 channels, are scaled back, and added up by additions that round.
+// HALF, fp16: likewise, but after all taps of 64 channels, which have one scale, or after eight of sixteen.
 // arch: sm_90a
 #include "pooled.cuh"
 #include "squares.cuh"
@@ -76,21 +77,27 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const int first = tile / across * FIRST + group * PIECES, left = tile % tiles_o * COLUMNS;
         float sum[PIECES][COLUMNS / 2];
-        if constexpr (FORMAT == SPLIT) {
+        if constexpr (SCALED<FORMAT>) {
             static_assert(PIECES == 1, "there are registers for one piece's sums and parts");
+            // Steps whose sums stay in the tensor cores: in HALF as many as have one scale, but nine at most.
+            const int staying = FORMAT == SPLIT ? 1 : taps.way == GATHERED ? 8 : taps.count();
             float part[COLUMNS / 2];
 #pragma unroll
             for (int i = 0; i < COLUMNS / 2; ++i) sum[0][i] = 0.0f;
             for (int block = 0; block < c / 64; ++block) {
                 const float back = undone(x_undo, squares.image(first), n, c, block) * DOWN;
-                for (int tap = 0; tap < taps.count(); ++tap, turn.next()) {
-                    barrier_wait(&stages.arrived[turn.stage], turn.parity);
-                    const char* stage = ring + turn.stage * Stages::BYTES;
-                    wgmma_begin();
-                    multiply_terms<FORMAT, false>(part, stage + group * PIECE, stage + FIRST * PIECE, Stages::HALF_BYTES, false);
-                    wgmma_commit();
+                for (int tap = 0; tap < taps.count(); tap += staying) {
+                    for (int step = 0; step < staying; ++step, turn.next()) {
+                        barrier_wait(&stages.arrived[turn.stage], turn.parity);
+                        const char* stage = ring + turn.stage * Stages::BYTES;
+                        wgmma_begin();
+                        multiply_terms<FORMAT, false>(part, stage + group * PIECE, stage + FIRST * PIECE, Stages::HALF_BYTES, step > 0);
+                        wgmma_commit();
+                        wgmma_wait<1>();
+                        if (step > 0) done(turn.before());  // of which no product is under way
+                    }
                     wgmma_wait<0>();
-                    done(turn.stage);
+                    done(turn.before());
 #pragma unroll
                     for (int i = 0; i < COLUMNS / 2; ++i) sum[0][i] = fmaf(part[i], back, sum[0][i]);
                 }
@@ -123,7 +130,7 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
                     float value = sum[piece][4 * j + i];
-                    if constexpr (FORMAT == SPLIT) value *= w_undo[known + i % 2];
+                    if constexpr (SCALED<FORMAT>) value *= w_undo[known + i % 2];
                     if (bias != nullptr) value += bias[known + i % 2];
                     here[i / 2][i % 2] = after == RECTIFY ? relu(value) : value;
                 }

@@ -28,8 +28,38 @@ WAYS = tuple(TAPS)
 CLASSES = 4
 #: The only GPUs with wgmma.
 HOPPER: Capability = (9, 0)
-#: By the precision that products are asked for in, as the kernels call it. tf32 takes no factor whose terms go down its rows, which dw has.
-FORMATS = {"fp32": "SPLIT", "bf16": "BF16"}
+
+
+@dataclass(frozen=True)
+class WarpgroupFormat:
+    """What the kernels make of factors.
+
+    name : as tensor_panels.cuh calls it.
+    copies : numbers of 16 bits that a factor's number becomes, a high half and a low one, or one.
+    scaled : whether there are scales.
+    """
+
+    name: str
+    copies: int
+    scaled: bool
+
+    @property
+    def most(self) -> int:
+        """Tiles of 64 x 128 sums that a warpgroup has registers for: two, or one where scales are undone, and sums and parts of sums lie side by side."""
+        return 1 if self.scaled else 2
+
+    def shared(self, pieces: int) -> int:
+        """Bytes of shared memory of a block whose stages have so many pieces: as many stages as a ring has room for, and what aligns the first."""
+        stage = PIECE * pieces * self.copies
+        return RING // stage * stage + 1024
+
+
+#: By the precision that products are asked for in. tf32 is none of them: it takes no factor whose terms go down its rows, which dw has.
+FORMATS = {
+    "fp32": WarpgroupFormat("SPLIT", 2, True),
+    "bf16": WarpgroupFormat("BF16", 1, False),
+    "fp16": WarpgroupFormat("HALF", 1, True),
+}
 
 
 def fits(
@@ -64,20 +94,17 @@ class Halves:
     @property
     def packing(self) -> tuple[Array, Array | None, Array | None]:
         """As the packing kernels take it, two numbers a word: high, low and undo."""
-        high = _words(self.high)
-        return high, None if self.undo is None else _words(self.low), self.undo
+        return _words(self.high), None if self.low is self.high else _words(self.low), self.undo
 
 
 def _words(array: Array) -> Array:
     return Array(array.device, array.address, (array.size // 2,), np.dtype(np.uint32), array.owner)
 
 
-def halves(owner: OnDevice, shape: tuple[int, ...], scales: tuple[int, ...], precision: str) -> Halves:
+def halves(owner: OnDevice, shape: tuple[int, ...], scales: tuple[int, ...], kind: WarpgroupFormat) -> Halves:
     """Scratch memory for a factor of so many numbers and scales."""
     high = owner.scratch(shape, np.uint16)
-    if precision != "fp32":
-        return Halves(high, high, None)
-    return Halves(high, owner.scratch(shape, np.uint16), owner.scratch(scales))
+    return Halves(high, owner.scratch(shape, np.uint16) if kind.copies == 2 else high, owner.scratch(scales) if kind.scaled else None)
 
 
 class PackedImages:
@@ -97,7 +124,7 @@ class PackedImages:
     def __init__(self, owner: OnDevice, image: Image, capacity: int, precision: str, classes: int = 1) -> None:
         c, h, w = self.image = image
         self.device, self.kind, self.classes = owner.device, FORMATS[precision], classes
-        self.halves = halves(owner, (capacity * classes, h, w, c), (capacity, c // CHANNELS), precision)
+        self.halves = halves(owner, (capacity * classes, h, w, c), (capacity, c // CHANNELS), self.kind)
 
     @property
     def scaled(self) -> bool:
@@ -112,7 +139,7 @@ class PackedImages:
     def pack(self, n: int, x: Array) -> Launch:
         """Packs x[:n]."""
         c, h, w = self.image
-        kernel = self.device.kernel(PACK, f"pack_pixels<{self.kind}>")
+        kernel = self.device.kernel(PACK, f"pack_pixels<{self.kind.name}>")
         return kernel.bind(n * c // CHANNELS, PACKING, x, *self.halves.packing, c, self.classes * h * w, 0 if self.classes == 1 else 2 * w)
 
     def maps(self, n: int) -> list[TensorMap]:
@@ -134,21 +161,15 @@ class PackedWeights:
     def __init__(self, owner: OnDevice, o: int, c: int, precision: str, both: bool, enlarged: bool = False) -> None:
         self.device, self.kind, self.o, self.c, self.enlarged = owner.device, FORMATS[precision], o, c, enlarged
         numbers = CLASSES * TAPS["ENLARGED"] if enlarged else TAPS["WINDOW"]  # of each pair of an output and a channel
-        self.forward = halves(owner, (numbers * c, o), (o,), precision)
-        self.backward = halves(owner, (numbers * o, c), (c,), precision) if both else None
+        self.forward = halves(owner, (numbers * c, o), (o,), self.kind)
+        self.backward = halves(owner, (numbers * o, c), (c,), self.kind) if both else None
 
     def pack(self, w: Array) -> Launch:
         """Packs the weights, once a step."""
         backward = (None, None, None) if self.backward is None else self.backward.packing
         blocks = (self.o + (self.c if self.backward is not None else 0)) // 2
-        kernel = self.device.kernel(PACK, f"pack_weights<{self.kind}>")
+        kernel = self.device.kernel(PACK, f"pack_weights<{self.kind.name}>")
         return kernel.bind(blocks, PACKING, w, *self.forward.packing, *backward, self.o, self.c, int(self.enlarged))
-
-
-def _shared(kind: str, pieces: int) -> int:
-    """Bytes of shared memory of a block whose stages have so many pieces: as many stages as a ring has room for, and what aligns the first."""
-    stage = PIECE * pieces * (2 if kind == "SPLIT" else 1)
-    return RING // stage * stage + 1024
 
 
 def convolve(n: int, images: PackedImages, weights: Halves, bias: Array | None, y: Array, after: str = "PLAIN", winner: Array | None = None,
@@ -162,12 +183,12 @@ def convolve(n: int, images: PackedImages, weights: Halves, bias: Array | None, 
     across, multiprocessors = ceil_div(o, COLUMNS) * (CLASSES if enlarges else 1), device.limits.multiprocessors
     way = "ENLARGED" if enlarges else images.way
     # Two squares for each warpgroup read weights half as often; where that leaves multiprocessors idle, one.
-    pieces = 2 if kind != "SPLIT" and ceil_div(images.squares(n), 4) * across >= multiprocessors else 1
+    pieces = kind.most if ceil_div(images.squares(n), 4) * across >= multiprocessors else 1
     tiles = ceil_div(images.squares(n), 2 * pieces) * across
     of_weights = [device.tensor_map(half, CHANNELS) for half in (weights.high, weights.low)]
-    return device.kernel(SOURCE, f"convolve<{kind}, {pieces}>").bind(
+    return device.kernel(SOURCE, f"convolve<{kind.name}, {pieces}>").bind(
         min(tiles, multiprocessors), THREADS, *images.maps(n), *of_weights, images.halves.undo, weights.undo, bias, below, y, winner, packed,
-        n, c, h, w, o, AFTER.index(after), WAYS.index(way), shared=_shared(kind, 2 * pieces + COLUMNS // 64),
+        n, c, h, w, o, AFTER.index(after), WAYS.index(way), shared=kind.shared(2 * pieces + COLUMNS // 64),
     )  # fmt: skip
 
 
@@ -185,16 +206,11 @@ def correlation(n: int, gradient: PackedImages, images: PackedImages) -> Correla
     """At most as many parts as `most_parts` allows, all but the last of equal depth. gradient, images : as `correlate` takes them."""
     squares = images.squares(n)
     depth = ceil_div(squares, most_parts(gradient, images))
-    return Correlation(_pieces(images), _blocks(gradient, images), depth, ceil_div(squares, depth))
-
-
-def _pieces(images: PackedImages) -> int:
-    """(tap, 128 channels) of a block: two where there are registers for their sums."""
-    return 1 if images.kind == "SPLIT" else 2
+    return Correlation(images.kind.most, _blocks(gradient, images), depth, ceil_div(squares, depth))
 
 
 def _blocks(gradient: PackedImages, images: PackedImages) -> int:
-    return ceil_div(TAPS[images.way] * ceil_div(images.image[0], COLUMNS), _pieces(images)) * ceil_div(gradient.image[0], COLUMNS)
+    return ceil_div(TAPS[images.way] * ceil_div(images.image[0], COLUMNS), images.kind.most) * ceil_div(gradient.image[0], COLUMNS)
 
 
 def most_parts(gradient: PackedImages, images: PackedImages) -> int:
@@ -209,9 +225,9 @@ def correlate(n: int, gradient: PackedImages, images: PackedImages, parts: Array
     """
     cut, device, kind, (c, h, w) = correlation(n, gradient, images), images.device, images.kind, images.image
     return [
-        device.kernel(WEIGHTS, f"correlate<{kind}, {cut.pieces}>").bind(
+        device.kernel(WEIGHTS, f"correlate<{kind.name}, {cut.pieces}>").bind(
             (cut.blocks, cut.parts), THREADS, *gradient.maps(n), *images.maps(n), gradient.halves.undo, images.halves.undo, parts,
-            n, c, h, w, gradient.image[0], cut.depth, WAYS.index(images.way), shared=_shared(kind, 2 + cut.pieces * COLUMNS // 64),
+            n, c, h, w, gradient.image[0], cut.depth, WAYS.index(images.way), shared=kind.shared(2 + cut.pieces * COLUMNS // 64),
         )
     ]  # fmt: skip
 

@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
     static_assert(PA::TERMS == P::TERMS && PB::TERMS == P::TERMS, "a step takes as many terms of both factors");
     constexpr int THREADS = BM / WM * (BN / WN) * 32, ACROSS_M = WM / 16, ACROSS_N = WN / 8;
     constexpr int OF_A = BM * PA::RECORD, OF_B = BN * PB::RECORD;  // words of a stage's panels
-    constexpr int SCALES = P::SCALED ? P::TERMS / 32 : 0, STAGE = OF_A + OF_B + (BM + BN) * SCALES;
+    constexpr int SCALES = SCALED<FORMAT> ? P::TERMS / 32 : 0, STAGE = OF_A + OF_B + (BM + BN) * SCALES;
     extern __shared__ uint4 shared[];
     unsigned* ring = reinterpret_cast<unsigned*>(shared);
     const int tiles_n = (n + BN - 1) / BN;
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
                 for (int j = 0; j < ACROSS_N; ++j)
 #pragma unroll
                     for (int l = 0; l < 4; ++l) {
-                        if constexpr (P::SCALED) {
+                        if constexpr (SCALED<FORMAT>) {
                             const float undo_a = of_a[16 * i + l / 2 * 8] * DOWN, undo_b = of_b[8 * j + l % 2] * UP;
                             sum[i][j][l] = fmaf(part[i][j][l] * undo_a, undo_b, sum[i][j][l]);
                         } else {
