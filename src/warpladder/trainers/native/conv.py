@@ -25,8 +25,8 @@ NO_STEP = (np.float32(0), np.float32(0), np.float32(0))
 
 _tile = make_tile(ROWS, VECTORS, (ZERO, BIAS, ADD), (STORE, RELU, MASK))
 _lone_tile = make_tile(LONE_ROWS, 1, (ZERO, BIAS, ADD), (STORE, RELU, MASK))
-_gradient_tile = make_tile(ROWS, VECTORS, (ZERO, ADD), (STORE, STEP))
-_lone_gradient_tile = make_tile(ROWS, 1, (ZERO, ADD), (STORE, STEP))
+_gradient_tile = make_tile(ROWS, VECTORS, (ZERO, ADD), (STORE, STEP), strided=True)
+_lone_gradient_tile = make_tile(ROWS, 1, (ZERO, ADD), (STORE, STEP), strided=True)
 
 
 @inner

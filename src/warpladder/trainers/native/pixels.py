@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from .emit import I64, VECTOR, chosen, counted, fma, horizontal, intrinsic, load, pointers, splat, store, zeros
+from .emit import I64, VECTOR, chosen, counted, fma, horizontal, intrinsic, load, opaque, pointers, splat, store, zeros
 from .inner import inner
 from .simd import prefetch, sgd_step
 from .thin import OUTPUTS, SAMPLES, VECTORS
@@ -81,6 +81,7 @@ def _make_tile(vectors: int):  # type: ignore[no-untyped-def]
             slope = [builder.gep(slopes, [where[m]]) for m in range(OUTPUTS)]
             cells = [(m, v) for m in range(OUTPUTS) for v in range(vectors)]
             k, sums, close = counted(builder, samples, [zeros() for _ in cells])
+            k = opaque(builder, k)
             row = _row(context, builder, signature.args[0], values[0], builder.load(builder.gep(indices, [k])))
             floats = [_floats(builder, row, builder.add(column, I64(v * LANES))) for v in range(vectors)]
             here = builder.mul(k, slopes_step)

@@ -28,6 +28,7 @@ from .emit import (
     load,
     maximum,
     minimum,
+    opaque,
     pointers,
     splat,
     store,
@@ -46,7 +47,7 @@ def sgd_step(builder: ir.IRBuilder, gradient: ir.Value, weight: ir.Value, rate: 
     return fma(builder, splat(builder, builder.fneg(rate)), gradient, weight)
 
 
-def make_tile(rows: int, vectors: int, starts: tuple[int, ...] = (ZERO,), finishes: tuple[int, ...] = (STORE,)):  # type: ignore[no-untyped-def]
+def make_tile(rows: int, vectors: int, starts: tuple[int, ...] = (ZERO,), finishes: tuple[int, ...] = (STORE,), strided: bool = False):  # type: ignore[no-untyped-def]
     """An intrinsic that multiplies and adds one tile.
 
     sums[m, v, n] = start + sum over run < runs, k < length of
@@ -67,6 +68,7 @@ def make_tile(rows: int, vectors: int, starts: tuple[int, ...] = (ZERO,), finish
     starts : ZERO, BIAS (d[d_at + v * LANES + n]) or ADD (what c holds).
     finishes : STORE; RELU; MASK (0 where e[e_at + at[2 * span + m] + v * LANES + n] is not above 0); or
         STEP, one of SGD on c: c -= rate * (clip(sums) + decay * c).
+    strided : whether a_k or b_k is known only when the tile runs; see `emit.opaque`.
     """
 
     @intrinsic
@@ -106,10 +108,12 @@ def make_tile(rows: int, vectors: int, starts: tuple[int, ...] = (ZERO,), finish
                 return [biases[v] for _, v in cells]
 
             run, totals, close_runs = counted(builder, runs, chosen(builder, start, starts, begun))
+            run = opaque(builder, run) if strided else run
             # one pointer a row: the k loop then needs no address arithmetic but the shared k * a_k
             a_here = [builder.gep(row, [builder.mul(run, a_run)]) for row in a_row]
             b_here = builder.gep(b, [builder.add(b_at, builder.mul(run, b_run))])
             k, sums, close_k = counted(builder, length, totals)
+            k = opaque(builder, k) if strided else k
             factors = [load(builder, b_here, builder.add(builder.mul(k, b_k), column)) for column in b_column]
             scalars = [splat(builder, builder.load(builder.gep(row, [builder.mul(k, a_k)]))) for row in a_here]
             close_k([fma(builder, scalars[m], factors[v], sums[m * vectors + v]) for m, v in cells])

@@ -17,8 +17,8 @@ from .views import CHANNELS, OFFSET, PIXEL
 
 AT_ONCE = UPDATED // WIDTH // ROWS * ROWS  # rows of a panel between two calls of the optimizer's loop: whole tiles
 
-_tile = make_tile(ROWS, VECTORS, (ZERO,), (STORE,))
-_lone_tile = make_tile(ROWS, 1, (ZERO,), (STORE,))
+_tile = make_tile(ROWS, VECTORS, (ZERO,), (STORE,), strided=True)
+_lone_tile = make_tile(ROWS, 1, (ZERO,), (STORE,), strided=True)
 
 
 @inner

@@ -22,8 +22,8 @@ ROWS = 4 if WIDE else 6  # samples of a tile of the input gradient
 VECTORS = WIDTH // LANES  # of a panel
 
 _dot = make_dot(SAMPLES, OUTPUTS)
-_gradient_tile = make_tile(OUTPUTS, VECTORS, (ZERO, ADD), (STORE, STEP))
-_input_tile = make_tile(ROWS, VECTORS, (ZERO,), (STORE, MASK))
+_gradient_tile = make_tile(OUTPUTS, VECTORS, (ZERO, ADD), (STORE, STEP), strided=True)
+_input_tile = make_tile(ROWS, VECTORS, (ZERO,), (STORE, MASK), strided=True)
 
 
 @inner

@@ -1,0 +1,44 @@
+"""Machine code of the native trainer's register tiles."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from numba import njit
+
+from warpladder.ops.processor import target
+from warpladder.trainers.native.conv import NO_STEP
+from warpladder.trainers.native.simd import make_tile
+from warpladder.trainers.native.tiles import ADD, ROWS, STEP, STORE, ZERO
+from warpladder.trainers.native.vectors import LANES, VECTORS, WIDE
+
+
+def innermost(assembly: str) -> list[str]:
+    """The loops that consist of one block, which ends in a jump to its own label."""
+    blocks = (part.partition(":") for part in re.split(r"\n(?=\.?\w+:)", assembly))
+    found = (re.match(rf"(?s).*?\tj\w+\t{re.escape(label)}\n", body) for label, _, body in blocks)
+    return [loop[0] for loop in found if loop]
+
+
+@pytest.mark.parametrize("strided", [True, False])
+def test_a_gradients_tile_has_all_that_it_counts_in_registers(strided: bool) -> None:
+    """Its rows lie as far apart as an argument says; LLVM would step a pointer for each of them, and keep these on the stack."""
+    tile = make_tile(ROWS, VECTORS, (ZERO, ADD), (STORE, STEP), strided)
+
+    @njit
+    def gradient(at, a, a_k, a_run, b, b_k, b_run, length, runs, c, ends, tiles):
+        for m in range(0, tiles * ROWS, ROWS):
+            tile((at, 64), m, (a, 0, a_k, a_run), (b, 0, b_k, b_run, LANES), (length, runs), (c, 0, LANES), ends, (c, 0), (c, 0), NO_STEP)
+
+    floats = np.zeros(4 * LANES, np.float32)
+    gradient(np.zeros(3 * 64, np.int64), floats, 1, 1, floats, 1, 1, 1, 1, floats, (ZERO, STORE), 1)
+    loops = [loop for assembly in gradient.inspect_asm().values() for loop in innermost(assembly) if "vfmadd" in loop]
+    if not loops:
+        pytest.skip("no x86-64 with FMA, whose assembly this test reads")
+    assert all(loop.count("vfmadd") % (ROWS * VECTORS) == 0 for loop in loops)
+    if strided or (
+        WIDE and target()[0].startswith("znver")
+    ):  # for other cores LLVM weighs otherwise; and six rows leave registers enough here
+        assert any("%rsp" in loop for loop in loops) != strided
