@@ -1,4 +1,4 @@
-"""Machine code of the native trainer's register tiles."""
+"""The native trainer's register tiles: their machine code, and outputs that fill no whole vector."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 from numba import njit
 
+from warpladder.config import TrainConfig
+from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
 from warpladder.ops.processor import target
+from warpladder.trainers.base import State
 from warpladder.trainers.native.conv import NO_STEP
 from warpladder.trainers.native.simd import make_tile
 from warpladder.trainers.native.tiles import ADD, ROWS, STEP, STORE, ZERO
+from warpladder.trainers.native.trainer import NativeTrainer
 from warpladder.trainers.native.vectors import LANES, VECTORS, WIDE
+from warpladder.verify import verify
 
 
 def innermost(assembly: str) -> list[str]:
@@ -42,3 +47,15 @@ def test_a_gradients_tile_has_all_that_it_counts_in_registers(strided: bool) -> 
         WIDE and target()[0].startswith("znver")
     ):  # for other cores LLVM weighs otherwise; and six rows leave registers enough here
         assert any("%rsp" in loop for loop in loops) != strided
+
+
+@pytest.mark.parametrize(("first", "last"), [(12, 3), (130, 22)])
+def test_few_outputs_of_any_number_leave_their_neighbours_alone(first: int, last: int) -> None:
+    """Layers with few outputs are stored a vector at a time, of which some lanes belong to the next sample or to padding, which must stay zero."""
+    net = Net("few", (1, 9, 16), (Flatten(), Linear(out_features=first), ReLU(), Linear(out_features=last)), CrossEntropyLoss())
+
+    def build(net: Net, config: TrainConfig, state: State) -> NativeTrainer:
+        return NativeTrainer(net, config, state, 2)
+
+    verdict = verify(build, net, TrainConfig(batch_size=7, learning_rate=1e-2), bitwise=True)
+    assert verdict.passed, verdict.reason

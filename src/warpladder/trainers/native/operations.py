@@ -167,7 +167,7 @@ def _thin_forward(operands, memory, call):  # type: ignore[no-untyped-def]
     first, last = share(call.n, call.part, call.parts)
     activations, weights = floats(memory, ACTIVATIONS, call.slot), floats(memory, WEIGHTS, 0)
     thin.forward(
-        int64s(memory, OFFSETS, call.thread), floats(memory, SCRATCH, call.thread), activations, x, weights, more[0], more[1], more[2],
+        int64s(memory, OFFSETS, call.thread), activations, x, weights, more[0], more[1], more[2],
         activations, y, weights, more[3], more[4], first, last,
     )  # fmt: skip
 
@@ -183,7 +183,7 @@ def enter_thin_forward(operands, memory, call):  # type: ignore[no-untyped-def]
     more, weights = cut(operands, MORE, REST), floats(memory, WEIGHTS, 0)
     first, last = share(call.n, call.part, call.parts)
     pixels.forward(
-        int64s(memory, OFFSETS, call.thread), floats(memory, SCRATCH, call.thread), bytes_2d(memory, U8), cut(int64s(memory, INDICES, 0), call.first, call.n),
+        int64s(memory, OFFSETS, call.thread), bytes_2d(memory, U8), cut(int64s(memory, INDICES, 0), call.first, call.n),
         call.settings.scale, weights, more[0], more[1], more[5], more[2],
         floats(memory, ACTIVATIONS, call.slot), cut(operands, Y, FIELDS), weights, more[3], more[4], first, last,
     )  # fmt: skip

@@ -13,7 +13,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from .emit import I64, VECTOR, chosen, counted, fma, horizontal, intrinsic, load, opaque, pointers, splat, store, zeros
+from .dots import make_dot
+from .emit import I64, VECTOR, chosen, counted, fma, intrinsic, load, opaque, pointers, splat, store, zeros
 from .inner import inner
 from .simd import prefetch, sgd_step
 from .thin import OUTPUTS, SAMPLES, VECTORS
@@ -34,32 +35,6 @@ def _floats(builder: ir.IRBuilder, row: ir.Value, at: ir.Value) -> ir.Value:
     """LANES bytes as floats."""
     eight = ir.VectorType(ir.IntType(8), LANES)
     return builder.uitofp(builder.load(builder.bitcast(builder.gep(row, [at]), eight.as_pointer()), align=1), VECTOR)
-
-
-@intrinsic
-def _dot(typing, pixels, b, at, length, out):  # type: ignore[no-untyped-def]
-    """out[m * OUTPUTS + n] = sum over k < length of pixels[at[m], k] * b[at[SAMPLES + n] + k]."""
-    signature = types.void(pixels, b, at, types.int64, out)
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        _, b, at, length, out = pointers(context, builder, signature, values)
-        where = [builder.load(builder.gep(at, [I64(i)])) for i in range(SAMPLES + OUTPUTS)]
-        left = [_row(context, builder, signature.args[0], values[0], where[m]) for m in range(SAMPLES)]
-        right = [builder.gep(b, [where[SAMPLES + n]]) for n in range(OUTPUTS)]
-        step, sums, close = counted(builder, builder.sdiv(length, I64(LANES)), [zeros()] * (SAMPLES * OUTPUTS))
-        k = builder.mul(step, I64(LANES))
-        floats = [_floats(builder, row, k) for row in left]
-        new = list(sums)
-        for n in range(OUTPUTS):
-            weight = load(builder, right[n], k)
-            for m in range(SAMPLES):
-                new[m * OUTPUTS + n] = fma(builder, floats[m], weight, sums[m * OUTPUTS + n])
-        close(new)
-        for i, vector in enumerate(sums):
-            builder.store(horizontal(builder, vector), builder.gep(out, [I64(i)]))
-        return context.get_dummy_value()
-
-    return signature, emit
 
 
 def _make_tile(vectors: int):  # type: ignore[no-untyped-def]
@@ -114,12 +89,13 @@ def _make_tile(vectors: int):  # type: ignore[no-untyped-def]
     return tile
 
 
+_dot = make_dot(SAMPLES, OUTPUTS, _row, _floats)
 _tile = _make_tile(VECTORS)
 _half_tile = _make_tile(1)
 
 
 @inner
-def forward(at, sums, pixels, indices, scale, weights, w_at, pitch, features, outputs, target, y, biases, bias_at, relu, first, last):  # type: ignore[no-untyped-def]
+def forward(at, pixels, indices, scale, weights, w_at, pitch, features, outputs, target, y, biases, bias_at, relu, first, last):  # type: ignore[no-untyped-def]
     """y[first:last] = scale * pixels[indices] w^T + b, with a ReLU if asked for."""
     floor = np.float32(0) if relu else np.float32(-np.inf)  # no branch in the loop: nobody can predict a ReLU
     # a group's bytes and the weights of one tile's outputs stay in the first-level cache together; all outputs' would not
@@ -133,13 +109,11 @@ def forward(at, sums, pixels, indices, scale, weights, w_at, pitch, features, ou
                 at[SAMPLES + j] = w_at + min(output + j, outputs - 1) * pitch
             for sample in range(group, end, SAMPLES):
                 for i in range(SAMPLES):
-                    at[i] = indices[min(sample + i, end - 1)]
-                _dot(pixels, weights, at, features, sums)
-                for i in range(min(SAMPLES, end - sample)):
-                    row = y[OFFSET] + (sample + i) * y[SAMPLE] + output
-                    for j in range(min(OUTPUTS, outputs - output)):
-                        value = sums[i * OUTPUTS + j] * scale + biases[bias_at + output + j]
-                        target[row + j] = floor if value < floor else value  # a NaN stays
+                    row = min(sample + i, end - 1)
+                    at[i] = indices[row]
+                    at[SAMPLES + OUTPUTS + i] = y[OFFSET] + row * y[SAMPLE]
+                bias, result = (biases, bias_at + output), (target, output)
+                _dot(pixels, weights, at, features, bias, scale, floor, result, min(OUTPUTS, outputs - output))
 
 
 @inner

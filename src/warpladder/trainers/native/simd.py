@@ -142,42 +142,6 @@ def make_tile(rows: int, vectors: int, starts: tuple[int, ...] = (ZERO,), finish
     return tile
 
 
-def make_dot(rows: int, columns: int):  # type: ignore[no-untyped-def]
-    """An intrinsic for products of rows with rows: out[m * columns + n] = sum over k < length of a[at[m] + k] * b[at[rows + n] + k].
-
-    The vectors run along k, so neither side needs to be transposed; length is a multiple of LANES, out a small buffer.
-    """
-
-    @intrinsic
-    def dot(typing, a, b, at, length, out):  # type: ignore[no-untyped-def]
-        signature = types.void(a, b, at, types.int64, out)
-
-        def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            a, b, at, length, out = pointers(context, builder, signature, values)
-
-            def pointer(base: ir.Value, which: int) -> ir.Value:
-                return builder.gep(base, [builder.load(builder.gep(at, [I64(which)]))])
-
-            a_row = [pointer(a, m) for m in range(rows)]
-            b_row = [pointer(b, rows + n) for n in range(columns)]
-            step, sums, close = counted(builder, builder.sdiv(length, I64(LANES)), [zeros()] * (rows * columns))
-            k = builder.mul(step, I64(LANES))
-            left = [load(builder, row, k) for row in a_row]
-            new = list(sums)
-            for n in range(columns):  # a right factor at a time: all of them and the sums may be more than the registers
-                right = load(builder, b_row[n], k)
-                for m in range(rows):
-                    new[m * columns + n] = fma(builder, left[m], right, sums[m * columns + n])
-            close(new)
-            for i, vector in enumerate(sums):
-                builder.store(horizontal(builder, vector), builder.gep(out, [I64(i)]))
-            return context.get_dummy_value()
-
-        return signature, emit
-
-    return dot
-
-
 @intrinsic
 def exponentials(typing, source, source_at, shift, target, target_at, count):  # type: ignore[no-untyped-def]
     """target[i] = exp(source[i] - shift) for i < count, 0 for the other of LANES neighbours; returns their sum.

@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from .conv import NO_STEP
+from .dots import make_dot
 from .inner import inner
-from .simd import make_dot, make_tile
+from .simd import make_tile
 from .tiles import ADD, KINDS, MASK, STEP, STORE, ZERO
 from .vectors import LANES, WIDE, WIDTH
 from .views import OFFSET, SAMPLE
@@ -27,21 +28,19 @@ _input_tile = make_tile(ROWS, VECTORS, (ZERO,), (STORE, MASK), strided=True)
 
 
 @inner
-def forward(at, sums, source, x, weights, w_at, pitch, outputs, target, y, biases, bias_at, relu, first, last):  # type: ignore[no-untyped-def]
+def forward(at, source, x, weights, w_at, pitch, outputs, target, y, biases, bias_at, relu, first, last):  # type: ignore[no-untyped-def]
     """y[first:last] = x w^T + b, with a ReLU if asked for. Both paddings of the inputs are zeros, so the sums may run over the whole pitch."""
     floor = np.float32(0) if relu else np.float32(-np.inf)  # no branch in the loop: nobody can predict a ReLU
     for sample in range(first, last, SAMPLES):
         for i in range(SAMPLES):
-            at[i] = x[OFFSET] + min(sample + i, last - 1) * x[SAMPLE]
+            row = min(sample + i, last - 1)
+            at[i] = x[OFFSET] + row * x[SAMPLE]
+            at[SAMPLES + OUTPUTS + i] = y[OFFSET] + row * y[SAMPLE]
         for output in range(0, outputs, OUTPUTS):
             for j in range(OUTPUTS):
                 at[SAMPLES + j] = w_at + min(output + j, outputs - 1) * pitch
-            _dot(source, weights, at, pitch, sums)
-            for i in range(min(SAMPLES, last - sample)):
-                row = y[OFFSET] + (sample + i) * y[SAMPLE] + output
-                for j in range(min(OUTPUTS, outputs - output)):
-                    value = sums[i * OUTPUTS + j] + biases[bias_at + output + j]
-                    target[row + j] = floor if value < floor else value  # a NaN stays
+            bias, result = (biases, bias_at + output), (target, output)
+            _dot(source, weights, at, pitch, bias, np.float32(1), floor, result, min(OUTPUTS, outputs - output))
 
 
 @inner
