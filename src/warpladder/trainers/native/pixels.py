@@ -17,9 +17,9 @@ from .dots import make_dot
 from .emit import I64, VECTOR, chosen, counted, fma, intrinsic, load, opaque, pointers, splat, store, zeros
 from .inner import inner
 from .simd import prefetch, sgd_step
-from .thin import OUTPUTS, SAMPLES, VECTORS
+from .thin import OUTPUTS, SAMPLES
 from .tiles import ADD, STEP, STORE, ZERO
-from .vectors import LANES, WIDE, WIDTH
+from .vectors import LANES, VECTORS, WIDE, WIDTH
 from .views import OFFSET, SAMPLE
 
 GROUP = 8 if WIDE else 16  # samples that one tile's outputs are worked out for, before the next outputs'
@@ -123,8 +123,9 @@ def weight_gradient(  # type: ignore[no-untyped-def]
     """dw = scale * dy^T pixels[indices] for columns in a range of panels; `add`, `steps` and `step` as in conv.weight_gradient."""
     rate, clip, decay = step
     start, finish = ADD if add else ZERO, STEP if steps else STORE
-    for column in range(panel_range[0] * WIDTH, panel_range[1] * WIDTH, WIDTH):
-        half = VECTORS > 1 and column + WIDTH > features
+    end = min(panel_range[1] * WIDTH, features)
+    for column in range(panel_range[0] * WIDTH, end, VECTORS * LANES):
+        half = column + VECTORS * LANES > end
         for output in range(0, outputs, OUTPUTS):
             for i in range(OUTPUTS):
                 row = min(output + i, outputs - 1)

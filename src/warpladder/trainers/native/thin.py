@@ -15,16 +15,17 @@ from .dots import make_dot
 from .inner import inner
 from .simd import make_tile
 from .tiles import ADD, KINDS, MASK, STEP, STORE, ZERO
-from .vectors import LANES, WIDE, WIDTH
+from .vectors import LANES, TOGETHER, VECTORS, WIDE, WIDTH
 from .views import OFFSET, SAMPLE
 
 SAMPLES, OUTPUTS = 2, 10 if WIDE else 5  # a tile of the forward product, and outputs of a gradient's
 ROWS = 4 if WIDE else 6  # samples of a tile of the input gradient
-VECTORS = WIDTH // LANES  # of a panel
 
 _dot = make_dot(SAMPLES, OUTPUTS)
 _gradient_tile = make_tile(OUTPUTS, VECTORS, (ZERO, ADD), (STORE, STEP), strided=True)
+_lone_gradient_tile = make_tile(OUTPUTS, 1, (ZERO, ADD), (STORE, STEP), strided=True)
 _input_tile = make_tile(ROWS, VECTORS, (ZERO,), (STORE, MASK), strided=True)
+_lone_input_tile = make_tile(ROWS, 1, (ZERO,), (STORE, MASK), strided=True)
 
 
 @inner
@@ -56,10 +57,13 @@ def input_gradient(at, slopes, dy, weights, w_at, pitch, outputs, target, dx, ga
             at[span + i] = dx[OFFSET] + row * dx[SAMPLE]
             at[2 * span + i] = gate[OFFSET] + row * gate[SAMPLE]
         left = (slopes, 0, 1, 0)
-        for column in range(0, pitch, WIDTH):
+        for column in range(0, pitch, VECTORS * LANES):
             right = (weights, w_at + column, pitch, 0, LANES)
             result, nothing = (target, column, LANES), (target, 0)
-            _input_tile(table, 0, left, right, (outputs, 1), result, ends, nothing, (gates, column), NO_STEP)
+            if TOGETHER > 1 and column + WIDTH == pitch:
+                _lone_input_tile(table, 0, left, right, (outputs, 1), result, ends, nothing, (gates, column), NO_STEP)
+            else:
+                _input_tile(table, 0, left, right, (outputs, 1), result, ends, nothing, (gates, column), NO_STEP)
 
 
 @inner
@@ -68,7 +72,8 @@ def weight_gradient(at, source, x, slopes, dy, samples, target, w_at, pitch, out
     span = at.shape[0] // KINDS
     table = (at, span)
     ends = (ADD if add else ZERO, STEP if steps else STORE)
-    for column in range(panel_range[0] * WIDTH, panel_range[1] * WIDTH, WIDTH):
+    end = panel_range[1] * WIDTH
+    for column in range(panel_range[0] * WIDTH, end, VECTORS * LANES):
         for output in range(0, outputs, OUTPUTS):
             for i in range(OUTPUTS):
                 row = min(output + i, outputs - 1)
@@ -77,4 +82,7 @@ def weight_gradient(at, source, x, slopes, dy, samples, target, w_at, pitch, out
             left = (slopes, 0, dy[SAMPLE], 0)
             right = (source, x[OFFSET] + column, x[SAMPLE], 0, LANES)
             result, nothing = (target, column, LANES), (target, 0)
-            _gradient_tile(table, 0, left, right, (samples, 1), result, ends, nothing, nothing, step)
+            if TOGETHER > 1 and column + WIDTH == end:
+                _lone_gradient_tile(table, 0, left, right, (samples, 1), result, ends, nothing, nothing, step)
+            else:
+                _gradient_tile(table, 0, left, right, (samples, 1), result, ends, nothing, nothing, step)
