@@ -8,15 +8,19 @@ import numpy as np
 import pytest
 from numba import njit
 
+from strategies import case
 from warpladder.config import TrainConfig
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
 from warpladder.ops.processor import target
+from warpladder.optimizers import SGD, Adam, Optimizer
 from warpladder.trainers.base import State
 from warpladder.trainers.native.conv import NO_STEP
+from warpladder.trainers.native.plan import Plan
 from warpladder.trainers.native.simd import make_tile
 from warpladder.trainers.native.tiles import ADD, ROWS, STEP, STORE, ZERO
 from warpladder.trainers.native.trainer import NativeTrainer
 from warpladder.trainers.native.vectors import LANES, VECTORS, WIDE
+from warpladder.trainers.native.views import FIELDS
 from warpladder.verify import verify
 
 
@@ -59,3 +63,19 @@ def test_few_outputs_of_any_number_leave_their_neighbours_alone(first: int, last
 
     verdict = verify(build, net, TrainConfig(batch_size=7, learning_rate=1e-2), bitwise=True)
     assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize(("optimizer", "operation", "by_panel"), [(SGD(0.1), "weight_gradient", 7), (Adam(0.1), "weight_step", 3)])
+def test_weights_are_stepped_by_the_thread_that_multiplies_by_them(optimizer: Optimizer, operation: str, by_panel: int) -> None:
+    """Two threads with three panels each, a pair and one alone, end in the bits of one thread."""
+    net = Net("panels", (1, 5, 10), (Flatten(), Linear(out_features=96), ReLU(), Linear(out_features=10)), CrossEntropyLoss())
+    drawn = case(net, TrainConfig(batch_size=1, optimizer=optimizer), seed=3, samples=5)
+    ended = []
+    for threads, divided in ((1, True), (2, True), (4, False)):
+        rows = dict(Plan(net, drawn.config, threads, 1).rows)
+        assert bool(rows[operation][3 * FIELDS + by_panel]) == divided
+        with NativeTrainer(net, drawn.config, drawn.state, threads) as trainer:
+            trainer.load(drawn.dataset)
+            trainer.run(drawn.order, 0, 5)
+            ended.append(trainer.state().bits())
+    assert ended[1:] == ended[:1] * 2
