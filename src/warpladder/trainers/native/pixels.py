@@ -101,9 +101,6 @@ def forward(at, pixels, indices, scale, weights, w_at, pitch, features, outputs,
     # a group's bytes and the weights of one tile's outputs stay in the first-level cache together; all outputs' would not
     for group in range(first, last, GROUP):
         end = min(group + GROUP, last)
-        for sample in range(end, min(end + GROUP, last)):
-            for line in range(0, features, 64):
-                prefetch(pixels, indices[sample], line)  # shuffled samples lie where no hardware expects them
         for output in range(0, outputs, OUTPUTS):
             for j in range(OUTPUTS):
                 at[SAMPLES + j] = w_at + min(output + j, outputs - 1) * pitch
@@ -111,6 +108,9 @@ def forward(at, pixels, indices, scale, weights, w_at, pitch, features, outputs,
                 for i in range(SAMPLES):
                     row = min(sample + i, end - 1)
                     at[i] = indices[row]
+                    if output == 0 and sample + GROUP + i < last:  # shuffled samples lie where no hardware expects them
+                        for line in range(0, features, 64):
+                            prefetch(pixels, indices[sample + GROUP + i], line)
                     at[SAMPLES + OUTPUTS + i] = y[OFFSET] + row * y[SAMPLE]
                 bias, result = (biases, bias_at + output), (target, output)
                 _dot(pixels, weights, at, features, bias, scale, floor, result, min(OUTPUTS, outputs - output))
