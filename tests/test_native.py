@@ -25,9 +25,10 @@ from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.order import Order
 from warpladder.tolerance import bound
 from warpladder.trainers.base import State, StepLog
+from warpladder.trainers.native.fuse import fuse
 from warpladder.trainers.native.layout import Layout
 from warpladder.trainers.native.pages import Pages, room
-from warpladder.trainers.native.plan import BY_LOOP, IN_REGISTERS, Plan, fuse
+from warpladder.trainers.native.plan import BY_LOOP, IN_REGISTERS, Plan
 from warpladder.trainers.native.program import ARRIVED, GENERATION, SLEEPERS
 from warpladder.trainers.native.sync import SPINS, atomic_add, atomic_load, barrier
 from warpladder.trainers.native.trainer import NativeTrainer

@@ -25,8 +25,8 @@ NO_STEP = (np.float32(0), np.float32(0), np.float32(0))
 
 _tile = make_tile(ROWS, VECTORS, (ZERO, BIAS, ADD), (STORE, RELU, MASK))
 _lone_tile = make_tile(LONE_ROWS, 1, (ZERO, BIAS, ADD), (STORE, RELU, MASK))
-_gradient_tile = make_tile(ROWS, VECTORS, (ZERO, ADD), (STORE, STEP))
-_lone_gradient_tile = make_tile(ROWS, 1, (ZERO, ADD), (STORE, STEP))
+_gradient_tile = make_tile(ROWS, VECTORS, (ZERO, ADD), (STORE, STEP), strided=True)
+_lone_gradient_tile = make_tile(ROWS, 1, (ZERO, ADD), (STORE, STEP), strided=True)
 
 
 @inner
@@ -111,15 +111,14 @@ def patch_offsets(at, x, kernel, channels, w_at):  # type: ignore[no-untyped-def
 
 
 @inner
-def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, w_at, add, tile_range, steps, step):  # type: ignore[no-untyped-def]
-    """dw (panel, kernel row, kernel column, input channel, WIDTH) = sum over pixels of patch^T dy, for tiles of ROWS patch elements in a range.
+def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, w_at, add, tile_range, panel_range, steps, step):  # type: ignore[no-untyped-def]
+    """dw (panel, kernel row, kernel column, input channel, WIDTH) = sum over pixels of patch^T dy, for tiles of ROWS patch elements and panels in ranges.
 
     add : whether dw is added to; otherwise it is overwritten.
     steps : whether SGD steps the weights at `target`, with step (rate, clip, decay), and no gradient is stored (one chunk of pixels only).
     """
     channels = x[CHANNELS]
     depth = kernel[0] * kernel[1] * channels
-    panels = dy[CHANNELS] // WIDTH
     width = dy[WIDTH_]
     chunk_rows = max(1, CHUNK // width)
     chunk_columns = min(width, CHUNK)
@@ -136,12 +135,12 @@ def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, 
                 left = (source, a_add, x[PIXEL] * stride, x[ROW] * stride)
                 ends = (ZERO if fresh else ADD, STEP if steps else STORE)
                 # panels outside: a panel's gradients are then walked through in the order in which they are stored
-                for panel in range(0, panels, TOGETHER):
+                for panel in range(panel_range[0], panel_range[1], TOGETHER):
                     right = (slopes, b_at + panel * WIDTH, dy[PIXEL], dy[ROW], LANES)
                     # neighbours in a panel, or the same places of neighbouring panels
                     result = (target, panel * depth * WIDTH, LANES if TOGETHER == 1 else depth * WIDTH)
                     nothing = (target, 0)
-                    lone = TOGETHER > 1 and panel + TOGETHER > panels
+                    lone = TOGETHER > 1 and panel + TOGETHER > panel_range[1]
                     for m in range(tile_range[0] * ROWS, tile_range[1] * ROWS, ROWS):
                         if lone:
                             _lone_gradient_tile(table, m, left, right, (length, runs), result, ends, nothing, nothing, step)

@@ -92,6 +92,15 @@ def counted(builder: ir.IRBuilder, count: ir.Value, start: list[ir.Value]):  # t
     return index, carried, close
 
 
+def opaque(builder: ir.IRBuilder, index: ir.Value) -> ir.Value:
+    """The same int64, of which LLVM knows nothing more.
+
+    Of a loop's index it knows that `row + index * stride` is a pointer that advances, and for AMD's cores it keeps one for each of a tile's rows:
+    more than there are registers, so that most are read, advanced and written in memory at every step.
+    """
+    return builder.asm(ir.FunctionType(I64, [I64]), "", "=r,0", [index], False)
+
+
 def chosen(builder: ir.IRBuilder, which: ir.Value, cases: tuple[int, ...], values: Callable[[int], list[ir.Value]]) -> list[ir.Value]:
     """The vectors that `values` emits for the case that `which` (int64) is; it has to be one of `cases`."""
     if len(cases) == 1:

@@ -99,25 +99,34 @@ def convolve(operands, memory, call):  # type: ignore[no-untyped-def]
     return 0.0, 0.0
 
 
+@inner
+def _tiles_and_panels(tiles, panels, by_panel, call):  # type: ignore[no-untyped-def]
+    """This part's ranges of a weight gradient's tiles and panels: a share of the one, and all of the other."""
+    mine = share(panels if by_panel else tiles, call.part, call.parts)
+    return ((0, tiles), mine) if by_panel else (mine, (0, panels))
+
+
 def weight_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
-    """x, dy; samples as pixels, kernel rows, kernel columns, stride, gradient, tiles, whether to step the weights instead."""
+    """x, dy; samples as pixels, kernel rows, kernel columns, stride, gradient, tiles, panels, split by panels, whether to step the weights instead."""
     x, dy, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, MORE, REST)
+    tiles, panels = _tiles_and_panels(more[5], more[6], more[7] != 0, call)
     images = _images(x, dy, cut(operands, Z, FIELDS), more[0], call.n)
-    steps = more[6] != 0
+    steps = more[8] != 0
     activations = floats(memory, ACTIVATIONS, call.slot)
     conv.weight_gradient(
         int64s(memory, OFFSETS, call.thread), activations, x, cut(more, 1, 2), more[3], activations, dy, images,
-        _gradients(memory, call, steps), more[4], call.add, share(more[5], call.part, call.parts), steps, _sgd_step(memory, call),
+        _gradients(memory, call, steps), more[4], call.add, tiles, panels, steps, _sgd_step(memory, call),
     )  # fmt: skip
     return 0.0, 0.0
 
 
 def weight_step(operands, memory, call):  # type: ignore[no-untyped-def]
-    """x, dy, of a Linear layer; weights, tiles. The optimizer's loop steps the weights, and no gradient is stored."""
+    """x, dy, of a Linear layer; weights, tiles, panels, split by panels. The optimizer's loop steps the weights, and no gradient is stored."""
     x, dy, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, MORE, REST)
+    tiles, panels = _tiles_and_panels(more[1], more[2], more[3] != 0, call)
     stepping.weight_step(
         int64s(memory, OFFSETS, call.thread), floats(memory, ACTIVATIONS, call.slot), x, dy, call.n, floats(memory, SCRATCH, call.thread),
-        floats(memory, WEIGHTS, 0), more[0], floats(memory, SLOTS, 0), share(more[1], call.part, call.parts), call.settings,
+        floats(memory, WEIGHTS, 0), more[0], floats(memory, SLOTS, 0), tiles, panels, call.settings,
         floats(memory, NUMBERS, call.step),
     )  # fmt: skip
     return 0.0, 0.0
@@ -167,7 +176,7 @@ def _thin_forward(operands, memory, call):  # type: ignore[no-untyped-def]
     first, last = share(call.n, call.part, call.parts)
     activations, weights = floats(memory, ACTIVATIONS, call.slot), floats(memory, WEIGHTS, 0)
     thin.forward(
-        int64s(memory, OFFSETS, call.thread), floats(memory, SCRATCH, call.thread), activations, x, weights, more[0], more[1], more[2],
+        int64s(memory, OFFSETS, call.thread), activations, x, weights, more[0], more[1], more[2],
         activations, y, weights, more[3], more[4], first, last,
     )  # fmt: skip
 
@@ -183,7 +192,7 @@ def enter_thin_forward(operands, memory, call):  # type: ignore[no-untyped-def]
     more, weights = cut(operands, MORE, REST), floats(memory, WEIGHTS, 0)
     first, last = share(call.n, call.part, call.parts)
     pixels.forward(
-        int64s(memory, OFFSETS, call.thread), floats(memory, SCRATCH, call.thread), bytes_2d(memory, U8), cut(int64s(memory, INDICES, 0), call.first, call.n),
+        int64s(memory, OFFSETS, call.thread), bytes_2d(memory, U8), cut(int64s(memory, INDICES, 0), call.first, call.n),
         call.settings.scale, weights, more[0], more[1], more[5], more[2],
         floats(memory, ACTIVATIONS, call.slot), cut(operands, Y, FIELDS), weights, more[3], more[4], first, last,
     )  # fmt: skip

@@ -13,12 +13,13 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from .emit import I64, VECTOR, chosen, counted, fma, horizontal, intrinsic, load, pointers, splat, store, zeros
+from .dots import make_dot
+from .emit import I64, VECTOR, chosen, counted, fma, intrinsic, load, opaque, pointers, splat, store, zeros
 from .inner import inner
 from .simd import prefetch, sgd_step
-from .thin import OUTPUTS, SAMPLES, VECTORS
+from .thin import OUTPUTS, SAMPLES
 from .tiles import ADD, STEP, STORE, ZERO
-from .vectors import LANES, WIDE, WIDTH
+from .vectors import LANES, VECTORS, WIDE, WIDTH
 from .views import OFFSET, SAMPLE
 
 GROUP = 8 if WIDE else 16  # samples that one tile's outputs are worked out for, before the next outputs'
@@ -34,32 +35,6 @@ def _floats(builder: ir.IRBuilder, row: ir.Value, at: ir.Value) -> ir.Value:
     """LANES bytes as floats."""
     eight = ir.VectorType(ir.IntType(8), LANES)
     return builder.uitofp(builder.load(builder.bitcast(builder.gep(row, [at]), eight.as_pointer()), align=1), VECTOR)
-
-
-@intrinsic
-def _dot(typing, pixels, b, at, length, out):  # type: ignore[no-untyped-def]
-    """out[m * OUTPUTS + n] = sum over k < length of pixels[at[m], k] * b[at[SAMPLES + n] + k]."""
-    signature = types.void(pixels, b, at, types.int64, out)
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        _, b, at, length, out = pointers(context, builder, signature, values)
-        where = [builder.load(builder.gep(at, [I64(i)])) for i in range(SAMPLES + OUTPUTS)]
-        left = [_row(context, builder, signature.args[0], values[0], where[m]) for m in range(SAMPLES)]
-        right = [builder.gep(b, [where[SAMPLES + n]]) for n in range(OUTPUTS)]
-        step, sums, close = counted(builder, builder.sdiv(length, I64(LANES)), [zeros()] * (SAMPLES * OUTPUTS))
-        k = builder.mul(step, I64(LANES))
-        floats = [_floats(builder, row, k) for row in left]
-        new = list(sums)
-        for n in range(OUTPUTS):
-            weight = load(builder, right[n], k)
-            for m in range(SAMPLES):
-                new[m * OUTPUTS + n] = fma(builder, floats[m], weight, sums[m * OUTPUTS + n])
-        close(new)
-        for i, vector in enumerate(sums):
-            builder.store(horizontal(builder, vector), builder.gep(out, [I64(i)]))
-        return context.get_dummy_value()
-
-    return signature, emit
 
 
 def _make_tile(vectors: int):  # type: ignore[no-untyped-def]
@@ -81,6 +56,7 @@ def _make_tile(vectors: int):  # type: ignore[no-untyped-def]
             slope = [builder.gep(slopes, [where[m]]) for m in range(OUTPUTS)]
             cells = [(m, v) for m in range(OUTPUTS) for v in range(vectors)]
             k, sums, close = counted(builder, samples, [zeros() for _ in cells])
+            k = opaque(builder, k)
             row = _row(context, builder, signature.args[0], values[0], builder.load(builder.gep(indices, [k])))
             floats = [_floats(builder, row, builder.add(column, I64(v * LANES))) for v in range(vectors)]
             here = builder.mul(k, slopes_step)
@@ -113,32 +89,31 @@ def _make_tile(vectors: int):  # type: ignore[no-untyped-def]
     return tile
 
 
+_dot = make_dot(SAMPLES, OUTPUTS, _row, _floats)
 _tile = _make_tile(VECTORS)
 _half_tile = _make_tile(1)
 
 
 @inner
-def forward(at, sums, pixels, indices, scale, weights, w_at, pitch, features, outputs, target, y, biases, bias_at, relu, first, last):  # type: ignore[no-untyped-def]
+def forward(at, pixels, indices, scale, weights, w_at, pitch, features, outputs, target, y, biases, bias_at, relu, first, last):  # type: ignore[no-untyped-def]
     """y[first:last] = scale * pixels[indices] w^T + b, with a ReLU if asked for."""
     floor = np.float32(0) if relu else np.float32(-np.inf)  # no branch in the loop: nobody can predict a ReLU
     # a group's bytes and the weights of one tile's outputs stay in the first-level cache together; all outputs' would not
     for group in range(first, last, GROUP):
         end = min(group + GROUP, last)
-        for sample in range(end, min(end + GROUP, last)):
-            for line in range(0, features, 64):
-                prefetch(pixels, indices[sample], line)  # shuffled samples lie where no hardware expects them
         for output in range(0, outputs, OUTPUTS):
             for j in range(OUTPUTS):
                 at[SAMPLES + j] = w_at + min(output + j, outputs - 1) * pitch
             for sample in range(group, end, SAMPLES):
                 for i in range(SAMPLES):
-                    at[i] = indices[min(sample + i, end - 1)]
-                _dot(pixels, weights, at, features, sums)
-                for i in range(min(SAMPLES, end - sample)):
-                    row = y[OFFSET] + (sample + i) * y[SAMPLE] + output
-                    for j in range(min(OUTPUTS, outputs - output)):
-                        value = sums[i * OUTPUTS + j] * scale + biases[bias_at + output + j]
-                        target[row + j] = floor if value < floor else value  # a NaN stays
+                    row = min(sample + i, end - 1)
+                    at[i] = indices[row]
+                    if output == 0 and sample + GROUP + i < last:  # shuffled samples lie where no hardware expects them
+                        for line in range(0, features, 64):
+                            prefetch(pixels, indices[sample + GROUP + i], line)
+                    at[SAMPLES + OUTPUTS + i] = y[OFFSET] + row * y[SAMPLE]
+                bias, result = (biases, bias_at + output), (target, output)
+                _dot(pixels, weights, at, features, bias, scale, floor, result, min(OUTPUTS, outputs - output))
 
 
 @inner
@@ -148,8 +123,9 @@ def weight_gradient(  # type: ignore[no-untyped-def]
     """dw = scale * dy^T pixels[indices] for columns in a range of panels; `add`, `steps` and `step` as in conv.weight_gradient."""
     rate, clip, decay = step
     start, finish = ADD if add else ZERO, STEP if steps else STORE
-    for column in range(panel_range[0] * WIDTH, panel_range[1] * WIDTH, WIDTH):
-        half = VECTORS > 1 and column + WIDTH > features
+    end = min(panel_range[1] * WIDTH, features)
+    for column in range(panel_range[0] * WIDTH, end, VECTORS * LANES):
+        half = column + VECTORS * LANES > end
         for output in range(0, outputs, OUTPUTS):
             for i in range(OUTPUTS):
                 row = min(output + i, outputs - 1)

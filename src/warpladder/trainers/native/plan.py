@@ -8,18 +8,17 @@ through the layers at once so that their activations stay in the cache.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...config import TrainConfig
-from ...nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Upsample2d
+from ...nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Upsample2d
 from ...optimizers import SGD
+from .fuse import Node, fuse
 from .layout import Layout, Stored, padded
 from .memory import PACKED, WEIGHTS
 from .program import OPERANDS, Sections
 from .tensors import Arena, Tensor
 from .tiles import BLOCK, CHUNK, MASK, ROWS, STORE
 from .tiles import RELU as WITH_RELU
-from .vectors import WIDTH
+from .vectors import TOGETHER, WIDTH
 from .views import FIELDS, View
 
 CACHE = 256 * 1024  # floats of activations that a block may have: larger leaves the second-level cache, smaller reads weights too often
@@ -31,47 +30,6 @@ APART, IN_REGISTERS, BY_LOOP = range(3)
 
 #: the name of an operation (operations.py) and its operands
 Row = tuple[str, list[int]]
-
-
-@dataclass(frozen=True)
-class Node:
-    """One operation of the program's forward pass.
-
-    layer, index : the layer (of a folded pair, the convolution). x, y : boundaries it leads from and to, where
-    boundary i is the input of layer i. relu : a ReLU is part of it. folded : so is the upsampling before it.
-    """
-
-    layer: Layer
-    index: int
-    x: int
-    y: int
-    relu: bool = False
-    folded: bool = False
-
-
-def fuse(net: Net) -> tuple[int, list[Node]]:
-    """The boundary at which samples enter (a leading Flatten costs nothing) and the operations from there."""
-    layers = net.layers
-    enter = 1 if isinstance(layers[0], Flatten) else 0
-    nodes: list[Node] = []
-    i = x = enter
-    while i < len(layers):
-        after = layers[i + 1] if i + 1 < len(layers) else None
-        if isinstance(layers[i], Flatten) and len(net.shapes[i]) == 1:
-            i += 1  # nothing to do, and no boundary of its own
-            continue
-        folded = (
-            layers[i] == Upsample2d(scale_factor=2)
-            and isinstance(after, Conv2d)
-            and after == Conv2d(out_channels=after.out_channels, kernel_size=3, stride=1, padding=1)
-        )
-        i += folded
-        index = i
-        relu = isinstance(layers[i], (Linear, Conv2d)) and i + 1 < len(layers) and isinstance(layers[i + 1], ReLU)
-        i += 1 + relu
-        nodes.append(Node(layers[index], index, x, i, relu, folded))
-        x = i
-    return enter, nodes
 
 
 class Plan:
@@ -86,6 +44,7 @@ class Plan:
 
     def __init__(self, net: Net, config: TrainConfig, threads: int, batch: int) -> None:
         self.net = net
+        self.threads = threads
         #: how the weights are updated: an optimizer but SGD brings its loop with it
         self.update = "sgd" if type(config.optimizer) is SGD else "by_rule"
         self.layout = Layout(net)
@@ -303,12 +262,14 @@ class Plan:
                 finish, panels = (MASK if mask else STORE), at.inputs // WIDTH
                 rows.append(_row("convolve", views, 1, 1, 1, 1, PACKED, weights, -1, finish, panels, panels > 1))
             views = [x.samples_as_pixels(), dy.samples_as_pixels()]
-            tiles = -(-at.inputs // ROWS)
+            tiles, panels = -(-at.inputs // ROWS), at.outputs // WIDTH
+            # whoever multiplies by weights also steps them, so that they stay in its cache, where all have equally many, and a tile's columns or more
+            by_panel = panels % self.threads == 0 and panels >= TOGETHER * self.threads
             if self.steps_weights == BY_LOOP:
                 self.stepped.append((at.weight, at.bias))
-                rows.append(_row("weight_step", views, at.weight, tiles))
+                rows.append(_row("weight_step", views, at.weight, tiles, panels, by_panel))
             else:
-                rows.append(_row("weight_gradient", views, 1, 1, 1, 1, at.weight, tiles, steps))
+                rows.append(_row("weight_gradient", views, 1, 1, 1, 1, at.weight, tiles, panels, by_panel, steps))
         if steps:
             self.stepped.append((at.weight, at.bias))
         rows.append(_row("bias_gradient", [dy.samples_as_pixels()], 1, at.bias, padded(at.outputs)))
@@ -333,7 +294,7 @@ class Plan:
             rows.append(_row("convolve", [view, dx.view, x.view], 0, size, size, 1, PACKED, weights, -1, finish, panels, 0))
         tiles = -(-size * size * at.inputs // ROWS)
         view = _moved(x.view, -layer.padding)
-        rows.append(_row("weight_gradient", [view, dy.view], 0, size, size, layer.stride, at.weight, tiles, 0))
+        rows.append(_row("weight_gradient", [view, dy.view], 0, size, size, layer.stride, at.weight, tiles, at.outputs // WIDTH, 0, 0))
         rows.append(_row("bias_gradient", [dy.view], 0, at.bias, at.outputs))
         return rows
 
@@ -353,7 +314,8 @@ class Plan:
         for parity in range(4):
             p, q = divmod(parity, 2)
             views = [_moved(x.view, p - 1, q - 1), dy.view.every_second(p, q)]
-            rows.append(_row("weight_gradient", views, 0, 2, 2, 1, gradient + parity * set_size, -(-4 * at.inputs // ROWS), 0))
+            tiles = -(-4 * at.inputs // ROWS)
+            rows.append(_row("weight_gradient", views, 0, 2, 2, 1, gradient + parity * set_size, tiles, at.outputs // WIDTH, 0, 0))
         rows.append(_row("bias_gradient", [dy.view], 0, at.bias, at.outputs))
         collect.append(_row("unfold_gradients", [], gradient, at.inputs, at.outputs // WIDTH, at.weight))
         return rows

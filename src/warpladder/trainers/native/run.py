@@ -51,7 +51,8 @@ from .sharing import share
 from .sync import atomic_add, atomic_load, atomic_store, barrier, own_clock, wall_clock
 from .views import FIELDS
 
-PREPARE, FORWARD, BACKWARD, COLLECT, UPDATE = range(5)  # sections, in their order
+#: sections, in their order; for each int that it knows by its value numba would compile `run` once more
+PREPARE, FORWARD, BACKWARD, COLLECT, UPDATE = np.arange(5)
 
 
 @shared

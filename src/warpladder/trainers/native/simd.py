@@ -28,6 +28,7 @@ from .emit import (
     load,
     maximum,
     minimum,
+    opaque,
     pointers,
     splat,
     store,
@@ -46,7 +47,7 @@ def sgd_step(builder: ir.IRBuilder, gradient: ir.Value, weight: ir.Value, rate: 
     return fma(builder, splat(builder, builder.fneg(rate)), gradient, weight)
 
 
-def make_tile(rows: int, vectors: int, starts: tuple[int, ...] = (ZERO,), finishes: tuple[int, ...] = (STORE,)):  # type: ignore[no-untyped-def]
+def make_tile(rows: int, vectors: int, starts: tuple[int, ...] = (ZERO,), finishes: tuple[int, ...] = (STORE,), strided: bool = False):  # type: ignore[no-untyped-def]
     """An intrinsic that multiplies and adds one tile.
 
     sums[m, v, n] = start + sum over run < runs, k < length of
@@ -67,6 +68,7 @@ def make_tile(rows: int, vectors: int, starts: tuple[int, ...] = (ZERO,), finish
     starts : ZERO, BIAS (d[d_at + v * LANES + n]) or ADD (what c holds).
     finishes : STORE; RELU; MASK (0 where e[e_at + at[2 * span + m] + v * LANES + n] is not above 0); or
         STEP, one of SGD on c: c -= rate * (clip(sums) + decay * c).
+    strided : whether a_k or b_k is known only when the tile runs; see `emit.opaque`.
     """
 
     @intrinsic
@@ -106,10 +108,12 @@ def make_tile(rows: int, vectors: int, starts: tuple[int, ...] = (ZERO,), finish
                 return [biases[v] for _, v in cells]
 
             run, totals, close_runs = counted(builder, runs, chosen(builder, start, starts, begun))
+            run = opaque(builder, run) if strided else run
             # one pointer a row: the k loop then needs no address arithmetic but the shared k * a_k
             a_here = [builder.gep(row, [builder.mul(run, a_run)]) for row in a_row]
             b_here = builder.gep(b, [builder.add(b_at, builder.mul(run, b_run))])
             k, sums, close_k = counted(builder, length, totals)
+            k = opaque(builder, k) if strided else k
             factors = [load(builder, b_here, builder.add(builder.mul(k, b_k), column)) for column in b_column]
             scalars = [splat(builder, builder.load(builder.gep(row, [builder.mul(k, a_k)]))) for row in a_here]
             close_k([fma(builder, scalars[m], factors[v], sums[m * vectors + v]) for m, v in cells])
@@ -136,42 +140,6 @@ def make_tile(rows: int, vectors: int, starts: tuple[int, ...] = (ZERO,), finish
         return signature, emit
 
     return tile
-
-
-def make_dot(rows: int, columns: int):  # type: ignore[no-untyped-def]
-    """An intrinsic for products of rows with rows: out[m * columns + n] = sum over k < length of a[at[m] + k] * b[at[rows + n] + k].
-
-    The vectors run along k, so neither side needs to be transposed; length is a multiple of LANES, out a small buffer.
-    """
-
-    @intrinsic
-    def dot(typing, a, b, at, length, out):  # type: ignore[no-untyped-def]
-        signature = types.void(a, b, at, types.int64, out)
-
-        def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            a, b, at, length, out = pointers(context, builder, signature, values)
-
-            def pointer(base: ir.Value, which: int) -> ir.Value:
-                return builder.gep(base, [builder.load(builder.gep(at, [I64(which)]))])
-
-            a_row = [pointer(a, m) for m in range(rows)]
-            b_row = [pointer(b, rows + n) for n in range(columns)]
-            step, sums, close = counted(builder, builder.sdiv(length, I64(LANES)), [zeros()] * (rows * columns))
-            k = builder.mul(step, I64(LANES))
-            left = [load(builder, row, k) for row in a_row]
-            new = list(sums)
-            for n in range(columns):  # a right factor at a time: all of them and the sums may be more than the registers
-                right = load(builder, b_row[n], k)
-                for m in range(rows):
-                    new[m * columns + n] = fma(builder, left[m], right, sums[m * columns + n])
-            close(new)
-            for i, vector in enumerate(sums):
-                builder.store(horizontal(builder, vector), builder.gep(out, [I64(i)]))
-            return context.get_dummy_value()
-
-        return signature, emit
-
-    return dot
 
 
 @intrinsic

@@ -17,27 +17,26 @@ from .views import CHANNELS, OFFSET, PIXEL
 
 AT_ONCE = UPDATED // WIDTH // ROWS * ROWS  # rows of a panel between two calls of the optimizer's loop: whole tiles
 
-_tile = make_tile(ROWS, VECTORS, (ZERO,), (STORE,))
-_lone_tile = make_tile(ROWS, 1, (ZERO,), (STORE,))
+_tile = make_tile(ROWS, VECTORS, (ZERO,), (STORE,), strided=True)
+_lone_tile = make_tile(ROWS, 1, (ZERO,), (STORE,), strided=True)
 
 
 @inner
-def weight_step(at, activations, x, dy, samples, total, weights, w_at, slots, tile_range, settings, numbers):  # type: ignore[no-untyped-def]
-    """Step the weights of a Linear layer by dw = x^T dy, for tiles of ROWS inputs in a range.
+def weight_step(at, activations, x, dy, samples, total, weights, w_at, slots, tile_range, panel_range, settings, numbers):  # type: ignore[no-untyped-def]
+    """Step the weights of a Linear layer by dw = x^T dy, for tiles of ROWS inputs and panels in ranges.
 
     x, dy : views of samples as pixels. w_at : where the weights begin, (panel, input, WIDTH). slots : as in `update.by_rule`.
     total : scratch, (TOGETHER * UPDATED,) float32. numbers : of this step, (NUMBERS,).
     """
     depth = x[CHANNELS]
-    panels = dy[CHANNELS] // WIDTH
     table = (at, at.shape[0] // KINDS)
     patch_offsets(at, x, (1, 1), depth, 0)
     left = (activations, x[OFFSET], x[PIXEL], 0)
     nothing = (activations, 0)
     end = tile_range[1] * ROWS
-    for panel in range(0, panels, TOGETHER):
+    for panel in range(panel_range[0], panel_range[1], TOGETHER):
         right = (activations, dy[OFFSET] + panel * WIDTH, dy[PIXEL], 0, LANES)
-        lone = TOGETHER > 1 and panel + TOGETHER > panels
+        lone = TOGETHER > 1 and panel + TOGETHER > panel_range[1]
         for first in range(tile_range[0] * ROWS, end, AT_ONCE):
             last = min(first + AT_ONCE, end)
             # neighbours in a panel, or the same places of neighbouring panels, each with scratch of its own

@@ -11,37 +11,37 @@ from __future__ import annotations
 import numpy as np
 
 from .conv import NO_STEP
+from .dots import make_dot
 from .inner import inner
-from .simd import make_dot, make_tile
+from .simd import make_tile
 from .tiles import ADD, KINDS, MASK, STEP, STORE, ZERO
-from .vectors import LANES, WIDE, WIDTH
+from .vectors import LANES, TOGETHER, VECTORS, WIDE, WIDTH
 from .views import OFFSET, SAMPLE
 
 SAMPLES, OUTPUTS = 2, 10 if WIDE else 5  # a tile of the forward product, and outputs of a gradient's
 ROWS = 4 if WIDE else 6  # samples of a tile of the input gradient
-VECTORS = WIDTH // LANES  # of a panel
 
 _dot = make_dot(SAMPLES, OUTPUTS)
-_gradient_tile = make_tile(OUTPUTS, VECTORS, (ZERO, ADD), (STORE, STEP))
-_input_tile = make_tile(ROWS, VECTORS, (ZERO,), (STORE, MASK))
+_gradient_tile = make_tile(OUTPUTS, VECTORS, (ZERO, ADD), (STORE, STEP), strided=True)
+_lone_gradient_tile = make_tile(OUTPUTS, 1, (ZERO, ADD), (STORE, STEP), strided=True)
+_input_tile = make_tile(ROWS, VECTORS, (ZERO,), (STORE, MASK), strided=True)
+_lone_input_tile = make_tile(ROWS, 1, (ZERO,), (STORE, MASK), strided=True)
 
 
 @inner
-def forward(at, sums, source, x, weights, w_at, pitch, outputs, target, y, biases, bias_at, relu, first, last):  # type: ignore[no-untyped-def]
+def forward(at, source, x, weights, w_at, pitch, outputs, target, y, biases, bias_at, relu, first, last):  # type: ignore[no-untyped-def]
     """y[first:last] = x w^T + b, with a ReLU if asked for. Both paddings of the inputs are zeros, so the sums may run over the whole pitch."""
     floor = np.float32(0) if relu else np.float32(-np.inf)  # no branch in the loop: nobody can predict a ReLU
     for sample in range(first, last, SAMPLES):
         for i in range(SAMPLES):
-            at[i] = x[OFFSET] + min(sample + i, last - 1) * x[SAMPLE]
+            row = min(sample + i, last - 1)
+            at[i] = x[OFFSET] + row * x[SAMPLE]
+            at[SAMPLES + OUTPUTS + i] = y[OFFSET] + row * y[SAMPLE]
         for output in range(0, outputs, OUTPUTS):
             for j in range(OUTPUTS):
                 at[SAMPLES + j] = w_at + min(output + j, outputs - 1) * pitch
-            _dot(source, weights, at, pitch, sums)
-            for i in range(min(SAMPLES, last - sample)):
-                row = y[OFFSET] + (sample + i) * y[SAMPLE] + output
-                for j in range(min(OUTPUTS, outputs - output)):
-                    value = sums[i * OUTPUTS + j] + biases[bias_at + output + j]
-                    target[row + j] = floor if value < floor else value  # a NaN stays
+            bias, result = (biases, bias_at + output), (target, output)
+            _dot(source, weights, at, pitch, bias, np.float32(1), floor, result, min(OUTPUTS, outputs - output))
 
 
 @inner
@@ -57,10 +57,13 @@ def input_gradient(at, slopes, dy, weights, w_at, pitch, outputs, target, dx, ga
             at[span + i] = dx[OFFSET] + row * dx[SAMPLE]
             at[2 * span + i] = gate[OFFSET] + row * gate[SAMPLE]
         left = (slopes, 0, 1, 0)
-        for column in range(0, pitch, WIDTH):
+        for column in range(0, pitch, VECTORS * LANES):
             right = (weights, w_at + column, pitch, 0, LANES)
             result, nothing = (target, column, LANES), (target, 0)
-            _input_tile(table, 0, left, right, (outputs, 1), result, ends, nothing, (gates, column), NO_STEP)
+            if TOGETHER > 1 and column + WIDTH == pitch:
+                _lone_input_tile(table, 0, left, right, (outputs, 1), result, ends, nothing, (gates, column), NO_STEP)
+            else:
+                _input_tile(table, 0, left, right, (outputs, 1), result, ends, nothing, (gates, column), NO_STEP)
 
 
 @inner
@@ -69,7 +72,8 @@ def weight_gradient(at, source, x, slopes, dy, samples, target, w_at, pitch, out
     span = at.shape[0] // KINDS
     table = (at, span)
     ends = (ADD if add else ZERO, STEP if steps else STORE)
-    for column in range(panel_range[0] * WIDTH, panel_range[1] * WIDTH, WIDTH):
+    end = panel_range[1] * WIDTH
+    for column in range(panel_range[0] * WIDTH, end, VECTORS * LANES):
         for output in range(0, outputs, OUTPUTS):
             for i in range(OUTPUTS):
                 row = min(output + i, outputs - 1)
@@ -78,4 +82,7 @@ def weight_gradient(at, source, x, slopes, dy, samples, target, w_at, pitch, out
             left = (slopes, 0, dy[SAMPLE], 0)
             right = (source, x[OFFSET] + column, x[SAMPLE], 0, LANES)
             result, nothing = (target, column, LANES), (target, 0)
-            _gradient_tile(table, 0, left, right, (samples, 1), result, ends, nothing, nothing, step)
+            if TOGETHER > 1 and column + WIDTH == end:
+                _lone_gradient_tile(table, 0, left, right, (samples, 1), result, ends, nothing, nothing, step)
+            else:
+                _gradient_tile(table, 0, left, right, (samples, 1), result, ends, nothing, nothing, step)
