@@ -31,7 +31,7 @@ def innermost(assembly: str) -> list[str]:
     return [loop[0] for loop in found if loop]
 
 
-@pytest.mark.parametrize("strided", [True, False])
+@pytest.mark.parametrize("strided", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_gradients_tile_has_all_that_it_counts_in_registers(strided: bool) -> None:
     """Its rows lie as far apart as an argument says; LLVM would step a pointer for each of them, and keep these on the stack."""
     tile = make_tile(ROWS, VECTORS, (ZERO, ADD), (STORE, STEP), strided)

@@ -35,7 +35,7 @@ SHAPES = (
     (64, (128, 3, 5), 3), (192, (64, 9, 7), 1),
 )  # fmt: skip
 WINDOW, LONG, ENLARGED = 1, 3, 4
-nightly = pytest.mark.nightly
+nightly, slow = pytest.mark.nightly, pytest.mark.slow
 #: With fp16 at night, where by day another test or the other precisions show the same.
 REPEATED = tuple(pytest.param(name, marks=nightly if name == "fp16" else []) for name in PRECISIONS)
 
@@ -76,7 +76,7 @@ def test_y_dx_and_dw(shape: int, precision: str, processors: int) -> None:
 @pytest.mark.parametrize(
     ("net", "precision"),
     [
-        pytest.param(net, precision, marks=[] if (net, precision) == (NET, "bf16") else [nightly])
+        pytest.param(net, precision, marks=slow if (net, precision) == (NET, "bf16") else nightly)
         for net in (NET, CODER)
         for precision in PRECISIONS
     ],
@@ -156,7 +156,7 @@ def test_what_follows_y_and_what_lies_below_dx(device: EmulatedDevice, precision
     np.testing.assert_array_equal(found["dx"], np.where(numbers[0] > 0, plain["dx"], 0))
 
 
-@pytest.mark.parametrize(("rectify", "pool"), [(True, True), pytest.param(True, False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("rectify", "pool"), [(True, True), pytest.param(True, False, marks=slow)])
 def test_a_first_layer_packs_what_a_layer_of_them_reads(device: EmulatedDevice, rectify: bool, pool: bool) -> None:
     prove_first_layer(device, rectify, pool)
 
@@ -206,7 +206,7 @@ def test_the_same_bits_in_any_order_of_threads(device: EmulatedDevice, precision
 @pytest.mark.parametrize(
     ("precision", "shape"),
     [
-        ("fp32", 0), ("bf16", 0), ("bf16", ENLARGED),
+        pytest.param("fp32", 0, marks=slow), ("bf16", 0), ("bf16", ENLARGED),
         *(pytest.param(name, shape, marks=nightly) for name, shape in (("fp32", ENLARGED), ("fp16", 0), ("fp16", ENLARGED))),
     ],
 )  # fmt: skip
