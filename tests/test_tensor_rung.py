@@ -193,8 +193,8 @@ LIARS = {
 BETWEEN = {
     "the gradient of ReLU left out where dx is written": ("if (gate != nullptr) four", "if (false) four"),
     "the bias's gradient of half of the rows": ("sum += __shfl_xor_sync(EVERY_LANE, sum, 16);", ""),
-    "bytes with their scale twice": ("FORMAT == EXACT ? 1.0f : scale", "scale"),
-    "samples that are floats without their scale": ("return make_float4(four.x * scale", "return make_float4(four.x"),
+    "bytes with their scale twice": ("FORMAT == EXACT ? stored : scaled", "scaled"),
+    "samples that are floats without their scale": ("make_float4(stored.x * scale", "make_float4(stored.x"),
     "labels of other samples": ("target[row0 + lane] = labels[sample]", "target[row0 + lane] = labels[row0 + lane]"),
 }
 

@@ -38,8 +38,9 @@ class TensorLinear(Segment):
         self.inputs, self.outputs, kind = inputs, outputs, self.kind
         trains, passes = t.dy is not None, t.dx is not None
         samples = operands.samples
-        exact = samples is not None and samples.stored.dtype == np.uint8 and subgraph.precision == "fp32"
-        self.of_x, scale = (EXACT, samples.scale) if exact and samples is not None else (kind, None)
+        self.of_x, scale = kind, None
+        if subgraph.precision == "fp32" and samples is not None and samples.stored.dtype == np.uint8:
+            self.of_x, scale = EXACT, samples.scale
         across = PackedFactor(self, inputs, capacity, self.of_x, scale) if trains else None
         self.x = Outlet(PackedFactor(self, capacity, inputs, self.of_x, scale), across)
         self.w = Outlet(PackedFactor(self, outputs, inputs, kind), PackedFactor(self, inputs, outputs, kind) if passes else None)

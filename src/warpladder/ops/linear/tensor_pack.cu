@@ -33,12 +33,8 @@ __global__ void __launch_bounds__(32 * WARPS) pack(
     pack_block<FORMAT>(v, {along, along_undo, along_lines, across, across_undo, across_lines, db}, row0, column0, rows, columns);
 }
 
-// Four neighbours from `source` on, of which `count` are there, times scale; 0 for the others. wide: all four are, at an address that their size divides.
-__device__ __forceinline__ float4 take_four(const float* source, int count, bool wide, float scale) {
-    const float4 four = load_four(source, count, wide);
-    return make_float4(four.x * scale, four.y * scale, four.z * scale, four.w * scale);
-}
-__device__ __forceinline__ float4 take_four(const unsigned char* source, int count, bool wide, float scale) {
+// Four neighbouring bytes from `source` on as floats, of which `count` are there; 0 for the others. wide: all four are, at an address that 4 divides.
+__device__ __forceinline__ float4 load_four(const unsigned char* source, int count, bool wide) {
     unsigned char four[4] = {};
     if (wide && count >= 4) {
         const uchar4 all = *reinterpret_cast<const uchar4*>(source);
@@ -48,7 +44,7 @@ __device__ __forceinline__ float4 take_four(const unsigned char* source, int cou
         for (int q = 0; q < 4; ++q)
             if (q < count) four[q] = source[q];
     }
-    return make_float4(four[0] * scale, four[1] * scale, four[2] * scale, four[3] * scale);
+    return make_float4(four[0], four[1], four[2], four[3]);
 }
 
 // The same of `rows` samples of source (samples, columns): row i is the sample at position step * batch + offset + i of the order; without an order, i.
@@ -74,9 +70,9 @@ __global__ void __launch_bounds__(32 * WARPS) pack_samples(
     for (int i = 0; i < 8; ++i) {
         const int row = row0 + lane / 8 * 8 + i, count = row < rows ? columns - column : 0;
         const unsigned from = __shfl_sync(EVERY_LANE, sample, lane / 8 * 8 + i);
-        const T* at = source + (count > 0 ? static_cast<long long>(from) * columns + column : 0);
-        const float4 four = take_four(at, count, wide, FORMAT == EXACT ? 1.0f : scale);
-        const float4 scaled = FORMAT == EXACT ? make_float4(four.x * scale, four.y * scale, four.z * scale, four.w * scale) : four;
+        const float4 stored = load_four(source + (count > 0 ? static_cast<long long>(from) * columns + column : 0), count, wide);
+        const float4 scaled = make_float4(stored.x * scale, stored.y * scale, stored.z * scale, stored.w * scale);
+        const float4 four = FORMAT == EXACT ? stored : scaled;
         v[i][0] = four.x, v[i][1] = four.y, v[i][2] = four.z, v[i][3] = four.w;
         if (count > 0) store_four(x + static_cast<long long>(row) * columns + column, scaled, count, columns % 4 == 0);
     }

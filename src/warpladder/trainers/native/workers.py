@@ -127,7 +127,7 @@ class Workers:
 
 
 def _kept_apart(call: Callable[[int, int], None], count: int, turn: int) -> Callable[[int, int], None]:
-    """The same call, during which its thread, one of `count`, stays on one of the processors that it may use, as far from the others as can be."""
+    """`call` for a thread, one of `count`, that stays on one of the processors it may use meanwhile, as far from the other threads as can be."""
 
     def kept(worker: int, at: int) -> None:
         here = os.sched_getaffinity(0)
