@@ -18,9 +18,10 @@ from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
 from warpladder.ladder import find
 from warpladder.nets import Net
-from warpladder.ops.conv2d.warpgroups import fits
+from warpladder.ops.conv2d.warpgroups import FORMATS, fits
 from warpladder.ops.kernels import OnDevice
 from warpladder.ops.tensor import TABLE
+from warpladder.peaks import TENSOR, Peaks
 from warpladder.tolerance import bound
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.verify import verify
@@ -94,11 +95,11 @@ def test_who_takes_them(capability: tuple[int, int] | None, found: bool) -> None
     device = EmulatedDevice()
     device.capability = capability
     image, written, window = (128, 16, 16), (64, 16, 16), (3, 1, 1)
-    assert [fits(device, image, written, window, 4, precision) for precision in ("fp32", "bf16", "fp16")] == [found] * 3
+    assert [fits(device, image, written, window, 4, precision) for precision in FORMATS] == [found] * len(FORMATS)
     assert fits(device, image, (64, 32, 32), window, 4, "fp32", 2) == found and not fits(device, image, (64, 48, 48), window, 4, "fp32", 3)
     for wrong in (
         ((96, 16, 16), written, window, 4, "fp32"), (image, (3, 16, 16), window, 4, "fp32"), (image, written, (5, 1, 2), 4, "fp32"),
-        (image, written, (3, 2, 1), 4, "fp32"), (image, written, window, 4, "tf32"),
+        (image, written, (3, 2, 1), 4, "fp32"), (image, written, window, 4, "fp64"),
     ):  # fmt: skip
         assert not fits(device, *wrong)
     device.limits = Limits("many", multiprocessors=132)
@@ -109,7 +110,14 @@ def test_who_takes_them(capability: tuple[int, int] | None, found: bool) -> None
 
 @pytest.mark.parametrize(
     ("capability", "precision", "count", "packing"),
-    [((9, 0), "fp32", 9, 9), ((9, 0), "bf16", 9, 6), ((9, 0), "fp16", 9, 9), ((8, 0), "fp32", 0, 0), ((10, 0), "bf16", 0, 0)],
+    [
+        ((9, 0), "fp32", 9, 9),
+        ((9, 0), "tf32", 9, 9),
+        ((9, 0), "bf16", 9, 6),
+        ((9, 0), "fp16", 9, 9),
+        ((8, 0), "fp32", 0, 0),
+        ((10, 0), "bf16", 0, 0),
+    ],
 )
 def test_the_autoencoders_layers_3_6_and_9_take_them_on_hopper_alone(
     capability: tuple[int, int], precision: str, count: int, packing: int
@@ -122,6 +130,11 @@ def test_the_autoencoders_layers_3_6_and_9_take_them_on_hopper_alone(
         trainer.load(trained.dataset)
         (part,) = trainer.parts()
         files = [call.kernel.source.path.name for call in trainer.program(part)]  # type: ignore[attr-defined]
+        peaks = Peaks((9, 0), 132, 1.98e9)
+        device.limits = replace(device.limits, peaks=peaks)
+        assert trainer.peak() == peaks.of("fp16" if (precision, count > 0) == ("tf32", True) else precision, TENSOR), (
+            "tf32's numbers are halves here"
+        )
     assert sum(file in ("warpgroups.cu", "warpgroup_weights.cu") for file in files) == count
     assert files.count("warpgroup_pack.cu") == packing
     assert files.count("few_packed.cu") == (packing < count)
@@ -132,6 +145,12 @@ def test_the_autoencoders_layers_3_6_and_9_take_them_on_hopper_alone(
 def test_numbers_of_every_size(device: EmulatedDevice, kind: str, precision: str) -> None:
     for shape in (WINDOW, ENLARGED) if precision != "bf16" else (WINDOW,):  # bf16 has no scales that an enlargement could mistake
         prove(device, asked(shape, precision, kind), seed=1)
+
+
+@pytest.mark.parametrize("kind", ["normal", "far apart"])
+def test_tf32_is_multiplied_as_halves(device: EmulatedDevice, kind: str) -> None:
+    """By its own bounds, and as exactly as the sums of numbers that were rounded to halves."""
+    prove(device, asked(WINDOW, "tf32", kind))
 
 
 @pytest.mark.parametrize("precision", REPEATED)

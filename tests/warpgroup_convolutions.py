@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,10 @@ from warpladder.ops.kernels import Launches, OnDevice, ceil_div
 from warpladder.precision import named
 from warpladder.tolerance import bound
 
-PRECISIONS = tuple(warpgroups.FORMATS)
+#: tf32 is not among them: it asks for fp16's kernels.
+PRECISIONS = tuple(precision for precision in warpgroups.FORMATS if precision != "tf32")
+#: As what factors are rounded, where it is not the precision's own format: halves round to the even neighbour where tf32 goes away from 0.
+MULTIPLIED = {"tf32": "fp16"}
 
 #: A layer with a pool and an enlarged one, behind a first layer of few inputs; the two before the last pack y in bf16.
 NET = Net(
@@ -108,7 +112,7 @@ def prove(device: Device, asked: Asked, seed: int = 0) -> float:
     found, wanted, sizes = Bound(device, asked, numbers).send(), truth(asked, numbers), truth(asked, tuple(map(abs, numbers)))  # type: ignore[arg-type]
     lengths = {"y": asked.terms[0], "dx": asked.terms[1], "dw": numbers[2].size // len(numbers[1])}
     kind, worst = named(asked.precision), 0.0
-    of_rounded = rounded(asked, numbers) if kind.coarse else None
+    of_rounded = rounded(replace(asked, precision=MULTIPLIED.get(asked.precision, asked.precision)), numbers) if kind.coarse else None
     for name, got in found.items():
         where, length = f"{name} of {asked} is wrong at {got.shape}", lengths[name]
         assert np.isfinite(got).all(), f"{asked}: some numbers of {name} were never written, or are not finite"
@@ -118,8 +122,9 @@ def prove(device: Device, asked: Asked, seed: int = 0) -> float:
         worst = max(worst, judged(got, wanted[name][some][None], size, bound(kind, length), bound(kind, 16 * length, products=16), where))
         if (
             of_rounded is not None
-        ):  # the sums alone, of the very numbers that were multiplied; in fp16 they leave the tensor cores after nine pieces at most
-            cuts = ceil_div(min(length, 9 * CHANNELS) if kind.name == "fp16" else length, MMA // 2)
+        ):  # the sums alone, of the very numbers that were multiplied; as halves they leave the tensor cores after nine pieces at most
+            halves = warpgroups.FORMATS[asked.precision].scaled
+            cuts = ceil_div(min(length, 9 * CHANNELS) if halves else length, MMA // 2)
             limits = bound("fp32", length, cuts=cuts), bound("fp32", 16 * length, cuts=4 * cuts)
             judged(got, of_rounded[name][some][None], size, *limits, f"{where}, of rounded factors")
     return worst

@@ -18,7 +18,7 @@ from warpladder.emulator import EmulatedDevice
 from warpladder.gpu.device import GpuDevice
 from warpladder.ladder import find
 from warpladder.nets import Net
-from warpladder.ops.conv2d.warpgroups import HOPPER
+from warpladder.ops.conv2d.warpgroups import FORMATS, HOPPER
 from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
@@ -42,7 +42,7 @@ def test_y_dx_and_dw(device: GpuDevice, kind: str, precision: str) -> None:
         prove(device, Asked(conv(o, 3, padding=1), image, n, precision, kind, enlarged=True))
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", FORMATS)
 @pytest.mark.parametrize("net", [NET, CODER], ids=lambda net: net.name)
 def test_nets_of_them_are_proven(net: Net, precision: str) -> None:
     """By the precision's bounds; a batch has tiles enough for an H200, and the last one is a partial one."""

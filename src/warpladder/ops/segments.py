@@ -110,6 +110,8 @@ class Segment(OnDevice, ABC):
         The launches that were sent when it was made, such as packing the samples.
     products : dict of str to Planned
         The products of matrices whose tiles a tuner may choose, by what they compute: "y", "dx" or "dw".
+    factors : str or None
+        The precision whose numbers its tensor cores multiply, where that is another one than the chain's: its peak is higher.
     """
 
     cost: ClassVar[float] = 3
@@ -117,6 +119,7 @@ class Segment(OnDevice, ABC):
     rectifies: ClassVar[bool] = False
     ordered = True
     setup: tuple[Call, ...] = ()
+    factors: str | None = None
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, block_size)

@@ -28,8 +28,8 @@ class TensorConv2d(Segment):
     be worth the splitting: docs/rungs/tensor.md has both times.
 
     On Hopper, channels and outputs that are multiples of 64 go through windows of 3 x 3, behind an enlargement by 2 as well, by warpgroup products
-    (warpgroups.py), in fp32, bf16 and fp16. Their images are packed in bf16 by the convolution that writes them, where there is one before them that can; in fp32
-    and fp16 nobody can, since the scale of an image is known only when all of it is there.
+    (warpgroups.py), in tf32 as halves, which have as many bits. Their images are packed in bf16 by the convolution that writes them, where there is one before
+    them that can; in the other precisions nobody can, since the scale of an image is known only when all of it is there.
     """
 
     rectifies = True
@@ -59,6 +59,7 @@ class TensorConv2d(Segment):
             self.forward_pass = FewConvolution(self, small, written, k, conv.padding)
         elif fits(device, small, written, (k, conv.stride, conv.padding), capacity, precision, fold):
             self.forward_pass = WarpgroupConvolution(self, small, written, capacity, precision, trains, buffers.dx is not None)
+            self.factors = "fp16" if precision == "tf32" else None
             self.forward_pass.images.given = isinstance(operands.before, TensorConv2d) and operands.before.feed(self.forward_pass.images)
         else:
             forward = Geometry(small, written, *window, transposed=folded, fold=fold, pool=self.pool)

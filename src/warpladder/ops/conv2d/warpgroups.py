@@ -54,9 +54,11 @@ class WarpgroupFormat:
         return RING // stage * stage + 1024
 
 
-#: By the precision that products are asked for in. tf32 is none of them: it takes no factor whose terms go down its rows, which dw has.
+#: By the precision that products are asked for in. tf32's numbers have the 11 bits of a half, and wgmma takes no tf32 factor whose terms go down its rows, as
+#: both of dw's do. So they are halves with a scale, at twice tf32's rate; below 2^-28 of the largest of 64 channels of an image a number keeps fewer bits.
 FORMATS = {
     "fp32": WarpgroupFormat("SPLIT", 2, True),
+    "tf32": WarpgroupFormat("HALF", 1, True),
     "bf16": WarpgroupFormat("BF16", 1, False),
     "fp16": WarpgroupFormat("HALF", 1, True),
 }

@@ -328,9 +328,10 @@ class KernelTrainer(Trainer):
         return held | {"workspace": sum(owner.workspace for owner in owners)}
 
     def peak(self) -> float | None:
-        """FLOP/s of the device in the precision of the layers, on the unit that the table's products are for."""
-        peaks = self.device.limits.peaks
-        return None if peaks is None else peaks.of(self.precision, self.table.unit)
+        """FLOP/s of the device in the precision of the layers, on the unit that the table's products are for; of the fastest where layers differ."""
+        peaks, segments = self.device.limits.peaks, self.chain.segments if self.chain is not None else ()
+        precisions = {self.precision, *(segment.factors for segment in segments if segment.factors is not None)}
+        return None if peaks is None else max(peaks.of(precision, self.table.unit) for precision in precisions)
 
     def spans(self) -> dict[str, float]:
         return dict(self.seconds)
