@@ -83,6 +83,26 @@ def test_it_trains_pairs_keeps_them_and_goes_on(
     assert "tiny, tensor-bf16" in (tmp_path / "error.svg").read_text() and (tmp_path / "error.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_share_of_the_seeds_keeps_no_seconds_and_shares_are_joined(
+    script: ModuleType, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of four seeds one process has 1 and 3; another one's file has 0, 2 and 10."""
+    out = tmp_path / "kept.json"
+    parts = [script.part_of(out, number) for number in range(3)]
+    command = ["--data-dir", str(folder), "--out", str(parts[1]), "--device", "emulated", "--seeds", "4", "--share", "1/2"]
+    script.main(command, (tiny(script),))
+    assert "nan s" in capsys.readouterr().out
+    runs = json.loads(parts[1].read_text())["cases"]["tiny"]["runs"]["graph"]
+    assert set(runs) == {"1", "3"} and {run["seconds"] for run in runs.values()} == {None}
+    other = json.loads(parts[1].read_text())
+    other["cases"]["tiny"]["runs"] = {"graph": {seed: {"score": 90.0, "loss": 0.1, "seconds": 0.5} for seed in ("0", "2", "10")}}
+    parts[0].write_text(json.dumps(other))
+    script.joined(out, parts)
+    assert list(json.loads(out.read_text())["cases"]["tiny"]["runs"]["graph"]) == ["0", "1", "2", "3", "10"]
+    assert script.timed(json.loads(out.read_text())["cases"]["tiny"]["runs"]["graph"]) == [0.5] * 3, "of those alone"
+    assert not any(part.exists() for part in parts)
+
+
 def test_a_loss_that_is_not_finite_ends_it(script: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Run:
         test_accuracy = math.nan

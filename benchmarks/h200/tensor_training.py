@@ -2,11 +2,13 @@
 
     python benchmarks/h200/tensor_training.py --data-dir DIR                              # DIR has mnist/, fashion/ and cifar10/
     python benchmarks/h200/tensor_training.py --data-dir DIR --only mlp-mnist --seeds 100
+    python benchmarks/h200/tensor_training.py --data-dir DIR --together 12                # as many processes share the seeds, and the GPU
     python benchmarks/h200/tensor_training.py --picture error.svg                         # error against time of what is stored; trains nothing
 
 A seed draws the initial weights and the order of the samples, and all rungs train from it in turn, so that a difference between two of them is that of
 their arithmetic and of what training makes of it. What is stored is kept after every seed: the same command goes on where it was stopped, or where
---budget ended. It ends with an error where a loss is not finite, or where a precision misses its mark:
+--budget ended. Seconds are kept of trainings that had the GPU for themselves. It ends with an error where a loss is not finite, or where a precision
+misses its mark:
 
     tensor in fp32 (split)     cannot be told from graph: by chance alone the mean difference would be as large in 1 % of the cases at least
     tensor in tf32, bf16, fp16 0.15 points of accuracy, or 2 % of the mean squared error, from graph at most, two standard errors included
@@ -84,8 +86,8 @@ def contenders(device: str | None) -> dict[str, Rung]:
     return {BASE: find(BASE, **options), **{f"tensor-{each}": find("tensor", precision=each, **options) for each in PRECISIONS}}
 
 
-def trained(case: Case, rung: Rung, train_on: Dataset, seed: int) -> dict[str, float]:
-    """A whole training: the score on the test part, accuracy in per cent or mean squared error, and the seconds of its epochs."""
+def trained(case: Case, rung: Rung, train_on: Dataset, seed: int, alone: bool = True) -> dict[str, float | None]:
+    """A whole training: the score on the test part, accuracy in per cent or mean squared error, and the seconds of its epochs where it was alone."""
     run = train(case.net, train_on, case.config.but(seed=seed), rung=rung, progress=False)
     score = run.test_loss if isinstance(case.net.loss, MSELoss) else None if run.test_accuracy is None else 100 * run.test_accuracy
     losses = [log.train_loss for log in run.history]
@@ -93,7 +95,7 @@ def trained(case: Case, rung: Rung, train_on: Dataset, seed: int) -> dict[str, f
         raise ArithmeticError(
             f"{case.name}, {rung.name}, seed {seed}: the loss or the score is not finite (losses {losses}, score {score})"
         )
-    return {"score": score, "loss": losses[-1], "seconds": sum(log.seconds for log in run.history)}
+    return {"score": score, "loss": losses[-1], "seconds": sum(log.seconds for log in run.history) if alone else None}
 
 
 def differences(case: Case, runs: dict[str, dict[str, Any]], name: str) -> np.ndarray:
@@ -133,6 +135,11 @@ def judged(case: Case, name: str, differing: np.ndarray) -> tuple[bool, str]:
     return False, f"not within {case.limit:g} {case.unit}"
 
 
+def timed(runs: dict[str, Any]) -> list[float]:
+    """Seconds of a contender's trainings that had the GPU for themselves."""
+    return [each["seconds"] for each in runs.values() if each["seconds"] is not None]
+
+
 def shown(case: Case, kept: dict[str, Any]) -> bool:
     """Print a case's table; whether all marks are kept."""
     runs, fine = kept["runs"], BASE in kept["runs"]
@@ -140,9 +147,9 @@ def shown(case: Case, kept: dict[str, Any]) -> bool:
         f"{case.name}: {kept['samples']:,} samples, {case.config.epochs} epochs, batch {case.config.batch_size}, {len(runs.get(BASE, {}))} seeds"
     )
     for name in runs:
-        scores, seconds = ([each[key] for each in runs[name].values()] for key in ("score", "seconds"))
+        scores, seconds = [each["score"] for each in runs[name].values()], timed(runs[name])
         spread = statistics.stdev(scores) if len(scores) > 1 else math.nan
-        line = f"  {name:12} {statistics.fmean(scores):9.4f} +- {spread:.4f}   {statistics.fmean(seconds):7.3f} s"
+        line = f"  {name:12} {statistics.fmean(scores):9.4f} +- {spread:.4f}   {statistics.fmean(seconds) if seconds else math.nan:7.3f} s"
         if name != BASE:
             differing = differences(case, runs, name)
             kept_mark, said = judged(case, name, differing)
@@ -179,7 +186,16 @@ def facts() -> dict[str, Any]:
     return {"host": machine.facts(), "gpu": told}
 
 
-def go_on(case: Case, train_on: Dataset, seeds: int, rungs: dict[str, Rung], report: dict[str, Any], path: Path, until: float) -> None:
+def go_on(
+    case: Case,
+    train_on: Dataset,
+    seeds: Sequence[int],
+    rungs: dict[str, Rung],
+    report: dict[str, Any],
+    path: Path,
+    until: float,
+    alone: bool,
+) -> None:
     """Train what is missing of a case, seed by seed, and keep each; no seed is begun after `until`."""
     asked = {"net": case.net.name, "data": train_on.name, "samples": len(train_on.train_x), "config": repr(case.config)}
     kept = report["cases"].setdefault(case.name, {**asked, "unit": case.unit, "refused": {}, "runs": {}})
@@ -187,16 +203,65 @@ def go_on(case: Case, train_on: Dataset, seeds: int, rungs: dict[str, Rung], rep
         raise SystemExit(f"{path} has {case.name} with another {' and '.join(other)}: name another file with --out")
     kept["refused"] = {name: reason for name, rung in rungs.items() if (reason := rung.unsupported(case.net, case.config))}
     taken = {name: rung for name, rung in rungs.items() if name not in kept["refused"]}
-    for seed in range(seeds):
+    for seed in seeds:
         missing = [name for name in taken if str(seed) not in kept["runs"].get(name, {})]
         if missing and time.monotonic() > until:
             print(f"{case.name}: no time for seed {seed} and later ones; the same command goes on with them", file=sys.stderr)
             break
-        found = {name: trained(case, taken[name], train_on, seed) for name in missing}
+        found = {name: trained(case, taken[name], train_on, seed, alone) for name in missing}
         for name, each in found.items():
             kept["runs"].setdefault(name, {})[str(seed)] = each
         if found:
             write_whole(path, json.dumps(report, indent=1, allow_nan=False) + "\n")
+
+
+def part_of(path: Path, number: int) -> Path:
+    """Where process `number` of several keeps its trainings, until they are joined."""
+    return path.with_name(f"{path.stem}.part-{number}.json")
+
+
+def shared(path: Path, together: int, command: Sequence[str]) -> bool:
+    """Train in so many processes, each with a share of the seeds, and join what they keep; whether all of them ended by themselves."""
+    parts = [part_of(path, number) for number in range(together)]
+    for part in parts:
+        if path.exists():
+            part.write_bytes(path.read_bytes())
+    workers = [
+        subprocess.Popen(
+            (sys.executable, __file__, *command, "--out", str(part), "--share", f"{number}/{together}"), stdout=subprocess.DEVNULL
+        )
+        for number, part in enumerate(parts)
+    ]
+    try:
+        ended = [worker.wait() in (0, 1) for worker in workers]  # 1: a mark is missed, which fewer seeds may
+    finally:
+        for worker in workers:
+            worker.kill()
+        joined(path, parts)
+    return all(ended)
+
+
+def share_of(words: str) -> tuple[int, int]:
+    """K and N of "K/N"."""
+    number, _, of = words.partition("/")
+    if not (number.isdecimal() and of.isdecimal() and int(number) < int(of)):
+        raise argparse.ArgumentTypeError(f"wants K/N, with K from 0 to N - 1, got {words!r}")
+    return int(number), int(of)
+
+
+def joined(path: Path, parts: Sequence[Path]) -> None:
+    """Keep in one file what several have, and remove them."""
+    found = [json.loads(part.read_text()) for part in parts if part.exists()]
+    if found:
+        report = found[0]
+        for other in found[1:]:
+            for case, kept in other["cases"].items():
+                into = report["cases"].setdefault(case, kept)["runs"]
+                for name, runs in kept["runs"].items():
+                    into[name] = dict(sorted((into.get(name, {}) | runs).items(), key=lambda run: int(run[0])))
+        write_whole(path, json.dumps(report, indent=1, allow_nan=False) + "\n")
+    for part in parts:
+        part.unlink(missing_ok=True)
 
 
 def picture(report: dict[str, Any], cases: Sequence[Case]) -> tuple[str, Callable[[Canvas], None]]:
@@ -210,9 +275,7 @@ def picture(report: dict[str, Any], cases: Sequence[Case]) -> tuple[str, Callabl
 
     def points(case: Case, runs: dict[str, Any], name: str) -> tuple[np.ndarray, np.ndarray]:
         scores = np.array([each["score"] for each in runs[name].values()])
-        return np.array([each["seconds"] for each in runs[name].values()]), 1000 * scores if isinstance(
-            case.net.loss, MSELoss
-        ) else 100 - scores
+        return np.array(timed(runs[name]) or [math.nan]), 1000 * scores if isinstance(case.net.loss, MSELoss) else 100 - scores
 
     def draw(canvas: Canvas) -> None:
         columns = 1 if canvas.narrow or len(stored) == 1 else 2
@@ -266,6 +329,16 @@ def main(argv: Sequence[str] | None = None, cases: Sequence[Case] = CASES) -> in
     )
     parser.add_argument("--seeds", type=int, help="of each case; 100 if not given, and 5 of the autoencoder")
     parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which no further seed is begun")
+    parser.add_argument(
+        "--together", type=int, default=1, metavar="N", help="processes that train side by side; their seconds are not kept"
+    )
+    parser.add_argument(
+        "--share",
+        metavar="K/N",
+        type=share_of,
+        default=(0, 1),
+        help="only the seeds that leave K when divided by N, for one of several processes",
+    )
     parser.add_argument("--device", choices=("emulated",), help="train on the emulator: shows that it works")
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT") or Path(__file__).parent) / "tensor_training.json")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw what is stored, .svg or .png, and train nothing")
@@ -282,6 +355,15 @@ def main(argv: Sequence[str] | None = None, cases: Sequence[Case] = CASES) -> in
         drawn_to(args.picture, report, chosen)
         return 0
     args.out.parent.mkdir(parents=True, exist_ok=True)
+    if args.together > 1:
+        asked = ("data-dir", "only", "seeds", "budget", "device")
+        given = [(f"--{each}", getattr(args, each.replace("-", "_"))) for each in asked]
+        fine = shared(args.out, args.together, [str(word) for pair in given if pair[1] is not None for word in pair])
+        report = opened(args.out)
+        for case in chosen:
+            fine &= case.name in report["cases"] and shown(case, report["cases"][case.name])
+        return 0 if fine else 1
+    first, step = args.share
     until, fine = time.monotonic() + args.budget, True
     for case in chosen:
         try:
@@ -290,7 +372,8 @@ def main(argv: Sequence[str] | None = None, cases: Sequence[Case] = CASES) -> in
             print(f"{case.name} is left out: {error}", file=sys.stderr)
             fine = False
             continue
-        go_on(case, train_on, args.seeds or case.seeds, contenders(args.device), report, args.out, until)
+        seeds = range(first, args.seeds or case.seeds, step)
+        go_on(case, train_on, seeds, contenders(args.device), report, args.out, until, alone=step == 1)
         fine &= shown(case, report["cases"][case.name])
     print(f"stored: {args.out}" if args.out.exists() else "nothing was trained, and nothing is stored")
     return 0 if fine else 1
