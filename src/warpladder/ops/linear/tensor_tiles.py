@@ -43,7 +43,7 @@ class PackedTile(Tile):
     stages : panels of A and B that shared memory holds.
     """
 
-    stages: int = 4
+    stages: int = 3
 
     @property
     def threads(self) -> int:
