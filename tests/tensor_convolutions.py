@@ -23,6 +23,7 @@ from warpladder.ops.chain import subgraph, whole
 from warpladder.ops.conv2d.reference import backward, forward
 from warpladder.ops.conv2d.tensor import TensorConv2d
 from warpladder.ops.conv2d.tensor_products import DEPTH, FORMATS, PACK, SOURCE, WEIGHTS, TensorConvolution
+from warpladder.ops.conv2d.tensor_ways import General
 from warpladder.ops.kernels import ceil_div
 from warpladder.ops.segments import Operands
 from warpladder.precision import named
@@ -93,9 +94,9 @@ def convolved(device: Device, asked: Asked, numbers: Numbers) -> dict[str, np.nd
     buffers = Buffers(**arrays)
     segment = TensorConv2d(device, nodes, Operands(buffers, (buffers.w, buffers.b), (buffers.dw, buffers.db)), 256)
     if asked.whole:
-        assert isinstance(segment.forward_pass, TensorConvolution)
-        cut = next(cut for cut in segment.forward_pass._cuts(asked.n) if cut.parts == 1)
-        segment.forward_pass.cut = lambda n: cut  # type: ignore[method-assign]
+        assert isinstance(segment.way, General) and isinstance(segment.way.y_pass, TensorConvolution)
+        cut = next(cut for cut in segment.way.y_pass._cuts(asked.n) if cut.parts == 1)
+        segment.way.y_pass.cut = lambda n: cut  # type: ignore[method-assign]
     for step in (segment.prepare, segment.forward, segment.backward):
         for launch in step(whole(asked.n)):
             launch.send()
