@@ -14,6 +14,7 @@ from .few import FewConvolution, FewGradient, WinnersGradient
 from .gemm import GemmConv2d
 from .gradients import IncomingGradient
 from .products import Geometry
+from .shifted import ShiftedConvolution
 from .tensor_products import FORMATS, TensorConvolution, TensorWeightGradient, pack
 from .warpgroups import PackedImages, WarpgroupConvolution, fits
 
@@ -52,7 +53,7 @@ class TensorConv2d(Segment):
         self.packed: Array | None = None  # y once more, for the segment behind
         self.few: FewGradient | WinnersGradient | None = None
         self.backward_pass: TensorConvolution | None = None
-        self.forward_pass: TensorConvolution | FewConvolution | WarpgroupConvolution
+        self.forward_pass: TensorConvolution | FewConvolution | WarpgroupConvolution | ShiftedConvolution
         trains = buffers.dy is not None
         first = not folded and buffers.dx is None and is_small(subgraph, FIRST, products=2)
         if first and FewConvolution.takes(small, k, conv.stride):
@@ -60,10 +61,16 @@ class TensorConv2d(Segment):
         elif fits(device, small, written, (k, conv.stride, conv.padding), capacity, precision, fold):
             self.forward_pass = WarpgroupConvolution(self, small, written, capacity, precision, trains, buffers.dx is not None)
             self.forward_pass.images.given = isinstance(operands.before, TensorConv2d) and operands.before.feed(self.forward_pass.images)
+        elif (
+            fold == 2
+            and len(layers) == 2
+            and ShiftedConvolution.takes(device, small, written, (k, conv.stride, conv.padding), capacity, precision)
+        ):
+            self.forward_pass = ShiftedConvolution(self, small, written, capacity, precision, trains)
         else:
             forward = Geometry(small, written, *window, transposed=folded, fold=fold, pool=self.pool)
             self.forward_pass = TensorConvolution(self, forward, capacity, precision)
-        if not trains:
+        if not trains or isinstance(self.forward_pass, ShiftedConvolution):
             return
         if self.pool:
             self.winner = self.scratch((capacity, *buffers.y.shape[1:]), np.uint8)
@@ -98,6 +105,8 @@ class TensorConv2d(Segment):
             return []
         if isinstance(self.forward_pass, WarpgroupConvolution):
             return [self.forward_pass.weights.pack(self.buffers.w)]
+        if isinstance(self.forward_pass, ShiftedConvolution):
+            return [self.forward_pass.pack(self.buffers.w)]
         return [pack(self.buffers.w, self.forward_pass, self.backward_pass)]
 
     def forward(self, part: Slice) -> Launches:
@@ -107,10 +116,14 @@ class TensorConv2d(Segment):
         if isinstance(self.forward_pass, WarpgroupConvolution):
             after = "POOL" if self.pool else "RECTIFY" if self.rectify else "PLAIN"
             return self.forward_pass.forward(part.n, t.x, t.b, t.y, after, self.winner, self.packed)
+        if isinstance(self.forward_pass, ShiftedConvolution):
+            return self.forward_pass.forward(part.n, t.x, t.b, t.y)
         return self.forward_pass.launches(part.n, t.x, t.b, t.y, self.rectify, self.winner)
 
     def backward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
+        if isinstance(self.forward_pass, ShiftedConvolution):
+            return self.forward_pass.backward(n, t.x, t.dy, t.dw, t.db, t.dx, self.operands.x_rectified)
         y = t.y if self.rectify and not self.operands.dy_rectified else None
         if isinstance(self.few, FewGradient):
             return self.few.launches(n, t.x, t.dy, y, t.dw, t.db)
