@@ -59,9 +59,9 @@ __global__ void __launch_bounds__(THREADS, 1) convolve_shifted(
             wait_for_copies<0>();
             const char* const of_chunk = two_weights + step % 2 * OF_WEIGHTS;
             ++step;
-            if (chunk + 1 < chunks) fetch(image, chunk + 1);
-            else fetch(image + gridDim.x, 0);
             tiles_written();
+            const bool more = chunk + 1 < chunks;
+            fetch(more ? image : image + gridDim.x, more ? chunk + 1 : 0);
             __syncthreads();
             if constexpr (SCALED<FORMAT>) {
                 float part[32];

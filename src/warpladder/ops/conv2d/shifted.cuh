@@ -100,10 +100,10 @@ struct Chunk {
         }
     }
 
-    // signs (64, 64): for each channel and four pixels a byte, whose bit i says whether the pixel number i of them is above 0.
-    __device__ __forceinline__ void store_signs(unsigned char* signs) const {
+    // signs (64, 64): for each channel and four pixels a byte, whose bit i says whether the pixel number i of them is above 0, or that it is in `always`.
+    __device__ __forceinline__ void store_signs(unsigned char* signs, int always) const {
 #pragma unroll
         for (int k = 0; k < 8; ++k)
-            signs[channel(k) * 64 + threadIdx.x % 64] = (four[k].x > 0.0f) + 2 * (four[k].y > 0.0f) + 4 * (four[k].z > 0.0f) + 8 * (four[k].w > 0.0f);
+            signs[channel(k) * 64 + threadIdx.x % 64] = always | (four[k].x > 0.0f) | 2 * (four[k].y > 0.0f) | 4 * (four[k].z > 0.0f) | 8 * (four[k].w > 0.0f);
     }
 };

@@ -103,10 +103,10 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
             }  // and everybody has multiplied the pixels before, and read dy
             if (chunk == 0) fetch_gradient(image + gridDim.x);
             held.store<FORMAT>(pixels, by_x);
-            held.store_signs(signs);
-            if (chunk + 1 < ours) fetch(image, chunk + 1);
-            else fetch(image + gridDim.x, 0);
+            held.store_signs(signs, rectified ? 0 : 15);
             tiles_written();
+            const bool more = chunk + 1 < ours;
+            fetch(more ? image : image + gridDim.x, more ? chunk + 1 : 0);
             __syncthreads();
 
             float sum[32];
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
 #pragma unroll
                 for (int j = 0; j < 8; ++j) {
                     const int pixel = 64 * group + 8 * j + 2 * t;
-                    const unsigned bits = rectified ? above[j / 2] >> (j % 2 * 16 + t / 2 * 8 + t % 2 * 2) : 3u;
+                    const unsigned bits = above[j / 2] >> (j % 2 * 16 + t / 2 * 8 + t % 2 * 2);
                     const float one = bits & 1u ? sum[4 * j + 2 * i] * back * undo : 0.0f, other = bits & 2u ? sum[4 * j + 2 * i + 1] * back * undo : 0.0f;
                     if (plane % 2 == 0) {
                         if (pixel < plane) *reinterpret_cast<float2*>(to + pixel) = make_float2(one, other);
