@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -63,6 +64,13 @@ def in_bf16(y: np.ndarray) -> np.ndarray:
     return (held(y, named("bf16")).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).transpose(0, 2, 3, 1)
 
 
+class Sent(Protocol):
+    """Launches of one layer that can be sent."""
+
+    def send(self) -> dict[str, np.ndarray]:
+        """y, dx and dw."""
+
+
 class Bound:
     """The launches of one layer on a device, and its arrays, full of NaN where nothing was computed.
 
@@ -102,10 +110,13 @@ class Bound:
         return {"y": self.y.download(), "dx": self.dx.download(), "dw": self.dw.download()}
 
 
-def prove(device: Device, asked: Asked, seed: int = 0) -> float:
-    """The largest error of the three; raises where one is beyond its precision's bound, or sums are not kept in fp32."""
+def prove(device: Device, asked: Asked, seed: int = 0, bound_to: Callable[[Device, Asked, Numbers], Sent] | None = None) -> float:
+    """The largest error of the three; raises where one is beyond its precision's bound, or sums are not kept in fp32.
+
+    bound_to : what makes the launches; `Bound` if not given.
+    """
     numbers = drawn(asked, seed)
-    found, wanted, sizes = Bound(device, asked, numbers).send(), truth(asked, numbers), truth(asked, tuple(map(abs, numbers)))  # type: ignore[arg-type]
+    found, wanted, sizes = (bound_to or Bound)(device, asked, numbers).send(), truth(asked, numbers), truth(asked, tuple(map(abs, numbers)))  # type: ignore[arg-type]
     lengths = {"y": asked.terms[0], "dx": asked.terms[1], "dw": numbers[2].size // len(numbers[1])}
     kind, worst = named(asked.precision), 0.0
     of_rounded = rounded(asked, numbers) if kind.coarse else None

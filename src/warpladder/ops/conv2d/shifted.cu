@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(THREADS, 1) convolve_shifted(
             float two[2];
 #pragma unroll
             for (int right = 0; right < 2; ++right) {
-                two[right] = bias[output];
+                two[right] = 0.0f;
 #pragma unroll
                 for (int i = 0; i < 2; ++i)
 #pragma unroll
@@ -104,6 +104,7 @@ __global__ void __launch_bounds__(THREADS, 1) convolve_shifted(
                         const int number = 4 * taps.number(i, lower) + taps.number(j, right);
                         if (from_row >= 0 && from_row < h && from >= 0 && from < w) two[right] += z[(number * OUTPUTS + output) * PITCH + from_row * w + from];
                     }
+                two[right] += bias[output];
             }
             *reinterpret_cast<float2*>(y + (static_cast<long long>(image) * o + output) * 4 * plane + line * 2 * w + 2 * column) = make_float2(two[0], two[1]);
         }
