@@ -67,8 +67,8 @@ def every_case() -> list[KernelCase]:
                     assert out[name], f"no case covers {name}: the lists in kernel_*.py hold nothing that it takes"
     for level in LEVELS:
         out[level.name] = [KernelCase(f"gemm {level.name} {what}", run) for what, run in product_cases(level)]
-    for name, runs in (("warpgroups", warpgroup_runs), ("shifted", shifted_runs)):
-        out[name] = [KernelCase(f"{name} {what}", run) for what, run in runs()]
+    for name, its_runs in (("warpgroups", warpgroup_runs()), ("shifted", shifted_runs())):
+        out[name] = [KernelCase(f"{name} {what}", run) for what, run in its_runs]
     return [case for found in out.values() for case in found]
 
 

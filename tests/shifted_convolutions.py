@@ -13,6 +13,7 @@ from warpgroup_convolutions import prove as prove_by
 from warpladder.device import Device
 from warpladder.nets import MaxPool2d, MSELoss, Net, ReLU, Upsample2d
 from warpladder.ops.conv2d import shifted
+from warpladder.ops.conv2d.warpgroups import PackedImages
 from warpladder.ops.kernels import Launches, OnDevice
 from warpladder.tolerance import bound
 
@@ -40,12 +41,13 @@ class Bound:
     """The launches of one layer on a device, and its arrays, full of NaN where nothing was computed.
 
     below : whether x is the output of a ReLU, whose gradient dx shall be.
+    classes : how the convolution below packs its gradient, for `send_packed`; 0 where dx is an array.
     owner : what takes scratch memory.
     """
 
     def __init__(
         self, device: Device, asked: Asked, numbers: Numbers, bias: np.ndarray | None = None, below: bool = False,
-        owner: type[OnDevice] = Unwritten,
+        classes: int = 0, owner: type[OnDevice] = Unwritten,
     ) -> None:  # fmt: skip
         x, w, dy = numbers
         n, o = dy.shape[:2]
@@ -53,7 +55,12 @@ class Bound:
         self.x, self.w, self.dy = (device.array(each) for each in numbers)
         self.y, self.dx, self.dw, self.db = nan(dy.shape), nan(x.shape), nan(w.shape), nan((o,))
         self.sums = dy.astype(float).sum((0, 2, 3)), np.abs(dy).astype(float).sum((0, 2, 3)), bound("fp32", dy.size // o)
-        made = shifted.ShiftedConvolution(owner(device, 256), x.shape[1:], dy.shape[1:], n, asked.precision, trains=True)
+        taker, (c, h, wide) = owner(device, 256), x.shape[1:]
+        self.given: shifted.GradientBelow | None = None
+        if classes:
+            image = (c, h // 2, wide // 2) if classes > 1 else (c, h, wide)
+            self.given = shifted.GradientBelow(PackedImages(taker, image, n, asked.precision, classes), taker.scratch((n, c)))
+        made = shifted.ShiftedConvolution(taker, (c, h, wide), dy.shape[1:], n, asked.precision, trains=True, below=self.given)
         added = device.array(np.zeros(o, np.float32) if bias is None else bias)
         self.steps: dict[str, Launches] = {
             "prepare": [made.pack(self.w)],
@@ -72,6 +79,28 @@ class Bound:
         return {"y": self.y.download(), "dx": self.dx.download(), "dw": self.dw.download()}
 
 
+def halves_of(images: PackedImages) -> list[np.ndarray]:
+    """High halves, low ones and what undoes scales, so far as there are any."""
+    found = images.halves.high, images.halves.low, images.halves.undo
+    return [array.download() for array in found if array is not None]
+
+
+def prove_packed(device: Device, asked: Asked, classes: int, below: bool = True) -> None:
+    """Raises where dx as the convolution below takes it is not to the bit what it would pack of the array, or its sums are not those of the array."""
+    numbers = drawn(asked)
+    plain, made = Bound(device, asked, numbers, below=below), Bound(device, asked, numbers, below=below, classes=classes)
+    dx, dw, others = plain.send()["dx"], plain.dw.download(), made.send()
+    assert made.given is not None and np.isnan(others["dx"]).all()
+    np.testing.assert_array_equal(others["dw"], dw, err_msg="dw is wrong beside dx packed")
+    wanted = PackedImages(OnDevice(device, 256), made.given.images.image, len(dx), asked.precision, classes)
+    wanted.pack(len(dx), plain.dx).send()
+    for got, honest in zip(halves_of(made.given.images), halves_of(wanted), strict=True):
+        np.testing.assert_array_equal(got, honest, err_msg="dx packed is wrong")
+    sizes, sums = np.abs(dx).astype(float).sum((2, 3)), dx.astype(float).sum((2, 3))
+    errors = np.abs(made.given.sums.download() - sums)
+    assert (errors <= sizes * bound("fp32", dx[0, 0].size)).all(), f"sums of dx are wrong by {errors.max()}"
+
+
 def prove(device: Device, asked: Asked, seed: int = 0) -> float:
     """The largest error of y, dx and dw; raises where one is beyond its precision's bound, or sums are not kept in fp32."""
     return prove_by(device, asked, seed, Bound)
@@ -88,4 +117,5 @@ def _launched(device: Device) -> set[str]:
     prove(device, asked)
     layer = Bound(device, asked, drawn(asked), owner=OnDevice)
     layer.send()
+    prove_packed(device, asked, classes=1)
     return {launch.name.partition("<")[0] for launches in layer.steps.values() for launch in launches}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clockwork import Clockwork
-from shifted_convolutions import NARROW, PRECISIONS, Bound, EditedShifts, prove
+from shifted_convolutions import NARROW, PRECISIONS, Bound, EditedShifts, prove, prove_packed
 from strategies import case
 from tensor_convolutions import Asked, conv, drawn
 from warpladder import nets
@@ -77,6 +77,16 @@ def test_the_bias_and_what_lies_below_dx(device: EmulatedDevice, precision: str)
     np.testing.assert_array_equal(found["dx"], np.where(x > 0, plain["dx"], 0))
     np.testing.assert_array_equal(found["dw"], plain["dw"])
     assert plain["dx"][1, :, 0, 0].all() and found["dx"][0, :, 0, 0].all()
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_dx_as_the_layer_below_packs_it(device: EmulatedDevice, precision: str) -> None:
+    """Pixel by pixel or by classes, to the bit; and its sums, for that layer's bias. Channels in two slices; images far apart, each with its own scale."""
+    prove_packed(device, asked(ODD, precision), classes=1, below=False)
+    for shape, kind in ((WIDE, "normal"), (FULL, "far apart")):
+        o, (c, _, _), n = SHAPES[shape]
+        image = (c, 4, 6) if shape == WIDE else (c, 16, 16)
+        prove_packed(device, Asked(conv(o, 3, padding=1), image, n, precision, kind, enlarged=True), classes=4)
 
 
 @pytest.mark.parametrize("precision", ["bf16", pytest.param("fp32", marks=nightly)])

@@ -27,15 +27,15 @@ constexpr int COPIES = FORMAT == SPLIT ? 2 : 1;
 __device__ __forceinline__ int place(int row, int part) { return row * 128 + (part ^ row % 8) * 16; }
 
 // 64 terms of 64 x 64 sums, of pieces in which terms go down the rows or along them; of halves al bh, ah bl, ah bh: the small ones first.
-// low_first, low_second: how many bytes after the high halves the low ones lie.
-template <int FORMAT, bool FIRST_DOWN, bool SECOND_DOWN>
+// low_first, low_second: how many bytes after the high halves the low ones lie. EXCHANGED: ah bl comes before al bh, so that b a has the bits of a b.
+template <int FORMAT, bool FIRST_DOWN, bool SECOND_DOWN, bool EXCHANGED = false>
 __device__ __forceinline__ void multiply_piece(float (&sum)[32], const char* first, int low_first, const char* second, int low_second, bool add) {
 #pragma unroll
     for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)
 #pragma unroll
         for (int term = 0; term < 64; term += 16) {
-            const char* a = first + (product == 0 ? low_first : 0);
-            const char* b = second + (product == 1 ? low_second : 0);
+            const char* a = first + (product == EXCHANGED ? low_first : 0);
+            const char* b = second + (product == !EXCHANGED ? low_second : 0);
             const unsigned long long left = FIRST_DOWN ? terms_down(a + 128 * term, 0) : terms_along(a + 2 * term);
             const unsigned long long right = SECOND_DOWN ? terms_down(b + 128 * term, 0) : terms_along(b + 2 * term);
             const bool more = add || term > 0 || (FORMAT == SPLIT && product > 0);
@@ -98,6 +98,19 @@ struct Chunk {
             *reinterpret_cast<uint2*>(to) = high;
             if constexpr (FORMAT == SPLIT) *reinterpret_cast<uint2*>(to + PIECES * PIECE) = low;
         }
+    }
+
+    // By channels of eight, and pixels: signs (8, 256), whose bit i says whether the pixel is above 0 in channel 8 i + row, or that all bits are in `always`.
+    __device__ __forceinline__ void store_signs_by_pixel(unsigned char* signs, int always) const {
+        unsigned bits[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) bits[i] = always;
+#pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            bits[0] |= (four[k].x > 0.0f) << k, bits[1] |= (four[k].y > 0.0f) << k;
+            bits[2] |= (four[k].z > 0.0f) << k, bits[3] |= (four[k].w > 0.0f) << k;
+        }
+        reinterpret_cast<unsigned*>(signs)[threadIdx.x] = bits[0] | bits[1] << 8 | bits[2] << 16 | bits[3] << 24;
     }
 
     // signs (64, 64): for each channel and four pixels a byte, whose bit i says whether the pixel number i of them is above 0, or that it is in `always`.

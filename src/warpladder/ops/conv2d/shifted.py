@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from ...device import Array, Device, Launch
 from ..kernels import Launches, OnDevice, ceil_div
 from .gradients import finish
 from .products import Image
-from .warpgroups import CHANNELS, HOPPER, PACKING, PIECE, WarpgroupFormat
+from .warpgroups import CHANNELS, HOPPER, PACKING, PIECE, PackedImages, WarpgroupFormat
 from .warpgroups import FORMATS as OF_WARPGROUPS
 
 SOURCE = Path(__file__).with_name("shifted.cu")
@@ -26,6 +27,14 @@ SLICE, PITCH = 4, PIXELS + 8
 FORMATS = {**OF_WARPGROUPS, "tf32": OF_WARPGROUPS["fp16"]}
 
 
+@dataclass(frozen=True)
+class GradientBelow:
+    """dx in the form in which the convolution below takes it: its packed images, and `sums` (capacity, channels), over the pixels of each image, for its bias."""
+
+    images: PackedImages
+    sums: Array
+
+
 class ShiftedConvolution:
     """All passes of Upsample2d(2) and a convolution with a window of 3 x 3 and a pixel of padding, for up to `capacity` images; x is read as it lies.
 
@@ -39,16 +48,22 @@ class ShiftedConvolution:
     precision : str
     trains : bool
         Whether there is a backward pass.
+    below : GradientBelow, optional
+        Where dx goes instead of an array of its own.
     """
 
-    def __init__(self, owner: OnDevice, small: Image, written: Image, capacity: int, precision: str, trains: bool) -> None:
-        self.device, self.kind, self.small, self.o = owner.device, FORMATS[precision], small, written[0]
+    def __init__(
+        self, owner: OnDevice, small: Image, written: Image, capacity: int, precision: str, trains: bool, below: GradientBelow | None = None
+    ) -> None:
+        self.device, self.kind, self.small, self.o, self.below = owner.device, FORMATS[precision], small, written[0], below
         c = small[0]
         self.weights = _Weights(owner, c, OUTPUTS, self.kind)
+        self.backward_weights: _Weights | None = None
         if not trains:
             return
-        # Without scales one copy of the weights serves both ways.
-        self.backward_weights = _Weights(owner, c, c, self.kind) if self.kind.scaled else self.weights
+        # Without scales, and in the order of memory, one copy of the weights serves both ways.
+        apart = self.kind.scaled or below is not None
+        self.backward_weights = _Weights(owner, c, c, self.kind) if apart else self.weights
         self.parts = owner.scratch((self._blocks(capacity), c, COLUMNS))
         self.sums = owner.scratch((self._blocks(capacity), self.o))
 
@@ -70,11 +85,12 @@ class ShiftedConvolution:
 
     def pack(self, w: Array) -> Launch:
         """Packs the weights (o, c, 3, 3), once a step."""
-        c = self.small[0]
-        both = self.kind.scaled and hasattr(self, "backward_weights")
-        back = (self.backward_weights.pieces, self.backward_weights.undo) if both else (None, None)
+        c, back = self.small[0], self.backward_weights
+        others = (None, None) if back is None or back is self.weights else (back.pieces, back.undo)
         kernel = self.device.kernel(PACK, f"pack_shifted<{self.kind.name}>")
-        return kernel.bind(c // CHANNELS, PACKING, w, self.weights.pieces, self.weights.undo, *back, self.o, c)
+        return kernel.bind(
+            c // CHANNELS, PACKING, w, self.weights.pieces, self.weights.undo, *others, self.o, c, int(self.below is not None)
+        )
 
     def forward(self, n: int, x: Array, bias: Array, y: Array) -> Launches:
         """y[:n] (n, o, 2 h, 2 w) from x[:n] (n, c, h, w) and the packed weights, + bias."""
@@ -85,13 +101,20 @@ class ShiftedConvolution:
         ]
 
     def backward(self, n: int, x: Array, dy: Array, dw: Array, db: Array, dx: Array | None, rectified: bool) -> Launches:
-        """dw, db and dx[:n] from x[:n] and dy[:n]; dx, which may be None, is 0 where x is not above 0 if x is `rectified`, a ReLU's output."""
-        c, blocks, kind, weights = self.small[0], self._blocks(n), self.kind, self.backward_weights
+        """dw, db and dx[:n] from x[:n] and dy[:n]; dx is 0 where x is not above 0 if x is `rectified`, a ReLU's output.
+
+        dx : as x; None where nobody wants it. Where there is a `below`, that is filled and dx is not.
+        """
+        weights, below, (c, _, columns) = self.backward_weights, self.below, self.small
+        assert weights is not None
+        blocks, kind, packs = self._blocks(n), self.kind, "false" if below is None else "true"
+        packed = (None, None, None, None) if below is None else (*below.images.halves.packing, below.sums)
+        apart = columns if below is not None and below.images.classes > 1 else 0
         shared = (2 * PIECES + SLICE) * kind.copies * PIECE + 4 * OUTPUTS * 4 * PIXELS + CHANNELS * PIXELS // 4 + 1024
-        kernel = self.device.kernel(GRADIENT, f"differentiate_shifted<{kind.name}>")
+        kernel = self.device.kernel(GRADIENT, f"differentiate_shifted<{kind.name}, {packs}>")
         product = kernel.bind(
-            (blocks, ceil_div(c // CHANNELS, SLICE)), THREADS, x, dy, weights.pieces, weights.undo, dx, self.parts, self.sums,
-            n, *self.small, self.o, int(rectified), shared=shared,
+            (blocks, ceil_div(c // CHANNELS, SLICE)), THREADS, x, dy, weights.pieces, weights.undo, None if below is not None else dx, *packed,
+            self.parts, self.sums, n, *self.small, self.o, int(rectified), apart, shared=shared,
         )  # fmt: skip
         return [product, finish(self.device, self.parts, dw, blocks, self.sums, db, blocks, (c, self.o, 4, 2))]
 

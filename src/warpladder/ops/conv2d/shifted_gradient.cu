@@ -8,27 +8,108 @@
 // where it is a ReLU's output, for where dx is 0. Blocks stay: each leaves its sums of dw, and of dy for the bias, over all of its images for finish_weights.
 // bf16: sums stay in the tensor cores, those of dw over all images. SPLIT, fp32: those of dw leave them after 64 pixels, and HALF, fp16: after an image.
 // arch: sm_90a
-// instance: differentiate_shifted<SPLIT>
-// instance: differentiate_shifted<BF16>
-// instance: differentiate_shifted<HALF>
+// instance: differentiate_shifted<SPLIT, false>
+// instance: differentiate_shifted<SPLIT, true>
+// instance: differentiate_shifted<BF16, false>
+// instance: differentiate_shifted<BF16, true>
+// instance: differentiate_shifted<HALF, false>
+// instance: differentiate_shifted<HALF, true>
 #include "shifted.cuh"
+#include "taps.cuh"
 #include "warp.cuh"
+
+// dx in the form in which the convolution below takes it, and its sums for that one's bias. Here a block has all of an image's 64 channels, and so knows their scale
+// before it rounds the first number. A lane has, of two pixels, the 16 channels 8 t to 8 t + 7 and 32 further: the order of weights in shifted_pack.cu makes them so.
+template <int FORMAT, bool PACKS>
+struct Packing {
+    unsigned warps[WARPS];
+    float of_channels[WARPS][64];  // sums over a warp's pixels
+    int where;  // in dx_sums they go; -1 before there are any
+
+    // By all threads, after a barrier: sums go to dx_sums (n, c).
+    __device__ __forceinline__ void leave_sums(float* __restrict__ dx_sums) const {
+        if constexpr (PACKS)
+            if (threadIdx.x < 64 && where >= 0) {
+                float sum = 0.0f;
+                for (int warp = 0; warp < WARPS; ++warp) sum += of_channels[warp][threadIdx.x];
+                dx_sums[where + threadIdx.x] = sum;
+            }
+    }
+
+    // sum: of w gz, rows are pixels. signs: as Chunk::store_signs_by_pixel has them. By all threads.
+    __device__ __forceinline__ void store(
+        float (&sum)[32], const unsigned char* signs, const float* __restrict__ w_undo, float back, unsigned* __restrict__ high, unsigned* __restrict__ low,
+        float* __restrict__ undo, int image, int c, int chunk, int plane, int apart
+    ) {
+        const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+        unsigned largest = 0;
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+#pragma unroll
+            for (int m = 0; m < 8; ++m) {
+                const unsigned bits = signs[m * 64 * PIECES + 16 * warp + g + 8 * i] >> t;
+#pragma unroll
+                for (int far = 0; far < 2; ++far) {
+                    float& value = sum[16 * far + m / 2 * 4 + 2 * i + m % 2];
+                    if constexpr (SCALED<FORMAT>) value = value * back * w_undo[64 * chunk + 32 * far + 8 * t + m];
+                    if (!(bits >> 4 * far & 1u)) value = 0.0f;
+                    largest = max(largest, bits_of_size(value));
+                }
+            }
+        float by = 1.0f;
+        if constexpr (SCALED<FORMAT>) {
+            const unsigned exponent = scale_exponent(largest_of_block(largest, warps));
+            by = power_of_two(exponent);
+            if (threadIdx.x == 0) undo[image * (c / 64) + chunk] = power_of_two(254u - exponent);
+        }
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int pixel = 16 * warp + g + 8 * i;
+            if (pixel >= plane) continue;
+            const long long place = static_cast<long long>(image) * plane + (apart > 0 ? by_class(pixel, plane, apart) : pixel);
+#pragma unroll
+            for (int far = 0; far < 2; ++far) {
+                uint4 two, rest;
+                const float* const from = &sum[16 * far + 2 * i];
+                two_numbers<FORMAT>(from[0] * by, from[1] * by, two.x, rest.x);
+                two_numbers<FORMAT>(from[4] * by, from[5] * by, two.y, rest.y);
+                two_numbers<FORMAT>(from[8] * by, from[9] * by, two.z, rest.z);
+                two_numbers<FORMAT>(from[12] * by, from[13] * by, two.w, rest.w);
+                const long long at = (place * c + 64 * chunk + 32 * far + 8 * t) / 2;
+                *reinterpret_cast<uint4*>(high + at) = two;
+                if constexpr (FORMAT == SPLIT) *reinterpret_cast<uint4*>(low + at) = rest;
+            }
+        }
+        float value[16];
+#pragma unroll
+        for (int m = 0; m < 16; ++m) value[m] = sum[m / 2 * 4 + m % 2] + sum[m / 2 * 4 + 2 + m % 2];
+        Share share{0, 16};
+        warp_sums<16, 4>(value, share);
+#pragma unroll
+        for (int k = 0; k < left_of(16, 4); ++k) of_channels[warp][(share.first + k) / 8 * 32 + 8 * t + (share.first + k) % 8] = value[k];
+        if (threadIdx.x == 0) where = image * c + 64 * chunk;
+    }
+};
 
 constexpr int SLICE = 4;  // chunks of 64 channels whose sums of dw a block keeps: each warpgroup those of one
 
 // x: (n, c, h, w), h w at most 256. dy: (n, o, 2 h, 2 w). weights: (c / 64, COPIES) pieces for the way back; w_undo: (c,), null in bf16.
-// dx: as x, or null; rectified: whether it shall be 0 where x is not above 0. part: (gridDim.x, c, 64), db_part: (gridDim.x, o).
+// rectified: whether dx shall be 0 where x is not above 0. part: (gridDim.x, c, 64), db_part: (gridDim.x, o).
+// dx: as x, or null. With PACKS there is none, but what the layer below makes of it: high, low and undo as pack_pixels of warpgroup_pack.cu has them, by classes
+// where `apart` is the image's number of columns, not 0; and dx_sums (n, c), its sums over the pixels of each image.
 // Block (., slice): 256 channels of every gridDim.x-th image.
 // Shared memory: COPIES (2 PIECES + SLICE) pieces, 4 x 1,024 floats of dy, 4 kB of signs, and 1,024 bytes that align them.
-template <int FORMAT>
+template <int FORMAT, bool PACKS>
 __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
     const float* __restrict__ x, const float* __restrict__ dy, const uint4* __restrict__ weights, const float* __restrict__ w_undo,
-    float* __restrict__ dx, float* __restrict__ part, float* __restrict__ db_part, int n, int c, int h, int w, int o, int rectified
+    float* __restrict__ dx, unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ undo, float* __restrict__ dx_sums,
+    float* __restrict__ part, float* __restrict__ db_part, int n, int c, int h, int w, int o, int rectified, int apart
 ) {
     constexpr int LOW = PIECES * PIECE, OF_WEIGHTS = COPIES<FORMAT> * PIECE;
     extern __shared__ uint4 shared[];
     __shared__ unsigned warps[WARPS], warps_of_dy[WARPS];
     __shared__ float sums[OUTPUTS][4];  // of dy, by warps
+    __shared__ Packing<FORMAT, PACKS> packing;
     char* const pixels = first_stage(shared);
     char* const gradient = pixels + COPIES<FORMAT> * LOW;
     char* const all_weights = gradient + COPIES<FORMAT> * LOW;
@@ -38,6 +119,8 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
     const bool wide = plane % 4 == 0 && reinterpret_cast<unsigned long long>(x) % 16 == 0;
     const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 
+    if constexpr (PACKS)
+        if (threadIdx.x == 0) packing.where = -1;
     Chunk held;
     const auto fetch = [&](int image, int chunk) {
         if (image < n) held.load(x + (static_cast<long long>(image) * chunks + first + chunk) * 64 * plane, plane, wide);
@@ -102,8 +185,10 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
                 __syncthreads();
             }  // and everybody has multiplied the pixels before, and read dy
             if (chunk == 0) fetch_gradient(image + gridDim.x);
+            packing.leave_sums(dx_sums);
             held.store<FORMAT>(pixels, by_x);
-            held.store_signs(signs, rectified ? 0 : 15);
+            if constexpr (PACKS) held.store_signs_by_pixel(signs, rectified ? 0 : 255);
+            else held.store_signs(signs, rectified ? 0 : 15);
             tiles_written();
             const bool more = chunk + 1 < ours;
             fetch(more ? image : image + gridDim.x, more ? chunk + 1 : 0);
@@ -111,12 +196,15 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
 
             float sum[32];
             wgmma_begin();
-            multiply_piece<FORMAT, false, false>(sum, all_weights + chunk * OF_WEIGHTS, PIECE, gradient + group * PIECE, LOW, false);
+            const char* const of_chunk = all_weights + chunk * OF_WEIGHTS;
+            if constexpr (PACKS) multiply_piece<FORMAT, false, false, true>(sum, gradient + group * PIECE, LOW, of_chunk, PIECE, false);
+            else multiply_piece<FORMAT, false, false>(sum, of_chunk, PIECE, gradient + group * PIECE, LOW, false);
             wgmma_commit();
             wgmma_wait<0>();
+            if constexpr (PACKS) packing.store(sum, signs, w_undo, back, high, low, undo, image, c, first + chunk, plane, apart);
             // A lane has pairs of neighbouring pixels of two channels.
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
+            for (int i = 0; i < (PACKS ? 0 : 2); ++i) {
                 const int row = 16 * warp + g + 8 * i, channel = 64 * (first + chunk) + row;
                 const uint4 bytes = *reinterpret_cast<const uint4*>(signs + row * 64 + group * 16);
                 const unsigned above[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
@@ -161,6 +249,8 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
         }
     }
 
+    __syncthreads();
+    packing.leave_sums(dx_sums);
     if (group < ours)
 #pragma unroll
         for (int i = 0; i < 2; ++i)
@@ -171,6 +261,5 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
                     make_float2(kept[4 * j + 2 * i], kept[4 * j + 2 * i + 1]);
             }
     if (blockIdx.y > 0) return;
-    __syncthreads();
     if (threadIdx.x < o) db_part[blockIdx.x * o + threadIdx.x] = (sums[threadIdx.x][0] + sums[threadIdx.x][1]) + (sums[threadIdx.x][2] + sums[threadIdx.x][3]);
 }

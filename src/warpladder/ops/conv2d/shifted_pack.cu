@@ -17,12 +17,14 @@ __device__ __forceinline__ float weight(const float* __restrict__ w, int output,
     return output < o ? folded(w + (static_cast<long long>(output) * c + channel) * 9, number / 4, number % 4, 4, 2) : 0.0f;
 }
 
-// forward, backward: (c / 64, 1 or in SPLIT 2) pieces; backward null where it is not wanted or, as in bf16, forward. undo: (4,) and (c,), times 2^14, null in bf16.
+// forward, backward: (c / 64, 1 or in SPLIT 2) pieces; backward null where it is not wanted, or is the same as forward. undo: (4,) and (c,), times 2^14, null in bf16.
+// dealt: whether rows backward are in the order in which a lane that sums over columns ends with eight neighbouring channels, twice: row 32 f + 8 j + 2 t + b has
+// channel 32 f + 8 t + 2 j + b.
 // A block has 64 channels; each finds the scales of the outputs for itself.
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS) pack_shifted(
     const float* __restrict__ w, unsigned* __restrict__ forward, float* __restrict__ undo, unsigned* __restrict__ backward, float* __restrict__ back_undo, int o,
-    int c
+    int c, int dealt
 ) {
     constexpr int COPIES = FORMAT == SPLIT ? 2 : 1;
     __shared__ unsigned warps[WARPS];
@@ -47,24 +49,25 @@ __global__ void __launch_bounds__(THREADS) pack_shifted(
         }
         __syncthreads();
     }
-    for (int i = threadIdx.x; i < WORDS; i += THREADS) {  // two outputs of a number and a channel
-        const int row = i / 32, word = i % 32, output = word % 2 * 2;
-        const float one = weight(w, output, first + row, word / 2, o, c), other = weight(w, output + 1, first + row, word / 2, o, c);
-        const int at = blockIdx.x * COPIES * WORDS + row * 32 + (word / 4 ^ row % 8) * 4 + word % 4;
+    const auto store = [&](unsigned* to, int i, float one, float other) {
+        const int row = i / 32, word = i % 32, at = blockIdx.x * COPIES * WORDS + row * 32 + (word / 4 ^ row % 8) * 4 + word % 4;
         unsigned high, low;
-        const auto store = [&](unsigned* to) {
-            to[at] = high;
-            if constexpr (FORMAT == SPLIT) to[at + WORDS] = low;
-        };
-        if constexpr (SCALED<FORMAT>) {
-            two_numbers<FORMAT>(one * of_output[output], other * of_output[output + 1], high, low);
-            store(forward);
-            if (backward == nullptr) continue;
-            two_numbers<FORMAT>(one * of_channel[row], other * of_channel[row], high, low);
-            store(backward);
-        } else {
-            two_numbers<FORMAT>(one, other, high, low);
-            store(forward);
-        }
+        two_numbers<FORMAT>(one, other, high, low);
+        to[at] = high;
+        if constexpr (FORMAT == SPLIT) to[at + WORDS] = low;
+    };
+    for (int i = threadIdx.x; i < WORDS; i += THREADS) {  // two outputs of a number and a channel
+        const int channel = i / 32, number = i % 32 / 2, output = i % 2 * 2;
+        const float one = weight(w, output, first + channel, number, o, c), other = weight(w, output + 1, first + channel, number, o, c);
+        if constexpr (SCALED<FORMAT>) store(forward, i, one * of_output[output], other * of_output[output + 1]);
+        else store(forward, i, one, other);
+    }
+    if (backward == nullptr) return;
+    for (int i = threadIdx.x; i < WORDS; i += THREADS) {
+        const int row = i / 32, number = i % 32 / 2, output = i % 2 * 2;
+        const int channel = dealt ? row / 32 * 32 + row % 8 / 2 * 8 + row / 8 % 4 * 2 + row % 2 : row;
+        float one = weight(w, output, first + channel, number, o, c), other = weight(w, output + 1, first + channel, number, o, c);
+        if constexpr (SCALED<FORMAT>) one *= of_channel[channel], other *= of_channel[channel];
+        store(backward, i, one, other);
     }
 }

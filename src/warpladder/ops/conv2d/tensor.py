@@ -14,7 +14,7 @@ from .few import FewConvolution, FewGradient, WinnersGradient
 from .gemm import GemmConv2d
 from .gradients import IncomingGradient
 from .products import Geometry
-from .shifted import ShiftedConvolution
+from .shifted import GradientBelow, ShiftedConvolution
 from .tensor_products import FORMATS, TensorConvolution, TensorWeightGradient, pack
 from .warpgroups import PackedImages, WarpgroupConvolution, fits
 
@@ -51,6 +51,7 @@ class TensorConv2d(Segment):
         window = (k + fold - 1, fold, k - 1 - conv.padding) if folded else (k, conv.stride, conv.padding)
         self.winner: Array | None = None
         self.packed: Array | None = None  # y once more, for the segment behind
+        self.given: GradientBelow | None = None  # dy, by the segment behind
         self.few: FewGradient | WinnersGradient | None = None
         self.backward_pass: TensorConvolution | None = None
         self.forward_pass: TensorConvolution | FewConvolution | WarpgroupConvolution | ShiftedConvolution
@@ -66,7 +67,9 @@ class TensorConv2d(Segment):
             and len(layers) == 2
             and ShiftedConvolution.takes(device, small, written, (k, conv.stride, conv.padding), capacity, precision)
         ):
-            self.forward_pass = ShiftedConvolution(self, small, written, capacity, precision, trains)
+            before = operands.before if buffers.dx is not None else None
+            below = before.fed_back() if isinstance(before, TensorConv2d) else None
+            self.forward_pass = ShiftedConvolution(self, small, written, capacity, precision, trains, below)
         else:
             forward = Geometry(small, written, *window, transposed=folded, fold=fold, pool=self.pool)
             self.forward_pass = TensorConvolution(self, forward, capacity, precision)
@@ -100,6 +103,17 @@ class TensorConv2d(Segment):
         self.packed = images.halves.high
         return True
 
+    def fed_back(self) -> GradientBelow | None:
+        """Where the segment behind leaves the gradient of y from now on, packed and summed up for the bias; None where it shall fill dy."""
+        if self.buffers.dy is None or self.pool or not isinstance(self.forward_pass, WarpgroupConvolution):
+            return None
+        if self.rectify and not self.operands.dy_rectified:
+            return None
+        images = self.forward_pass.gradient
+        images.given = True
+        self.given = GradientBelow(images, self.scratch(self.buffers.y.shape[:2]))
+        return self.given
+
     def prepare(self, part: Slice) -> Launches:
         if isinstance(self.forward_pass, FewConvolution):
             return []
@@ -130,6 +144,9 @@ class TensorConv2d(Segment):
         if isinstance(self.few, WinnersGradient):
             assert self.winner is not None
             return self.few.launches(n, t.x, t.dy, self.winner, t.dw, t.db)
+        if self.given is not None:
+            assert isinstance(self.forward_pass, WarpgroupConvolution)
+            return self.forward_pass.backward(n, t.dy, t.dw, self.given.sums, n, t.db, t.dx, t.x if self.operands.x_rectified else None)
         found, gradient, slabs = self.incoming.launches(n, t.dy, y, self.winner)
         below = t.x if self.operands.x_rectified else None
         if isinstance(self.forward_pass, WarpgroupConvolution):

@@ -9,12 +9,6 @@
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 
-// Where a pixel of an image of `plane` pixels and `columns` columns, both even numbers of rows and columns, stands among all when they are put by their class.
-__device__ __forceinline__ int by_class(int pixel, int plane, int columns) {
-    const int row = pixel / columns, column = pixel % columns;
-    return (row % 2 * 2 + column % 2) * (plane / 4) + row / 2 * (columns / 2) + column / 2;
-}
-
 // x: (n, c, plane). high, low: (n, plane, c), two channels a word. undo: (n, c / 64), what undoes a scale. undo: null in bf16. low: null but in SPLIT.
 // apart: 0, or the columns of an image whose pixels are wanted by the four classes of taps.cuh, each as an image of a quarter of the pixels.
 // A block has 64 channels of an image, 32 pixels at a time: rows of pixels come in, rows of channels go out.
