@@ -214,6 +214,20 @@ def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
             prove(edited, asked(shape, precision, kind))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("precision", "before", "after", "what"),
+    [
+        ("bf16", "from[4] * by, from[5] * by", "from[5] * by, from[4] * by", "dx packed"),
+        ("bf16", " + sum[m / 2 * 4 + 2 + m % 2]", "", "sums of dx"),
+        pytest.param("fp32", "undo[image * (c / 64) + chunk] = power_of_two(254u", "undo[image * (c / 64) + chunk] = power_of_two(253u", "dx packed", marks=slow),
+        pytest.param("bf16", "row % 8 / 2 * 8 + row / 8 % 4 * 2", "row % 8 / 2 * 2 + row / 8 % 4 * 8", "dx packed", marks=slow),
+    ],
+)  # fmt: skip
+def test_liars_about_dx_packed_are_refused(device: EmulatedDevice, precision: str, before: str, after: str, what: str) -> None:
+    with pytest.raises(AssertionError, match=f"{what} (is|are) wrong"):
+        prove_packed(EditedShifts(device, (before, after)), asked(FULL, precision), classes=4)  # type: ignore[arg-type]
+
+
 def test_dx_without_what_lies_below_is_refused(device: EmulatedDevice) -> None:
     of = asked(ODD, "bf16")
     numbers = drawn(of)

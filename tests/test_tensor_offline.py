@@ -193,8 +193,11 @@ def test_convolutions_by_warpgroup_products_fit(assembled: list[str]) -> None:
 def test_convolutions_of_few_outputs_fit(assembled: list[str]) -> None:
     """Products come before shifts: no register is spilled, no product waits for the one before it, and as many as a chunk of channels takes are wgmma."""
     device = OfflineDevice("sm_90")
-    for path, kernel, way in ((shifted.SOURCE, "convolve_shifted", 1), (shifted.GRADIENT, "differentiate_shifted", 5)):
-        names = tuple(f"{kernel}<{kind}>" for kind in ("SPLIT", "BF16", "HALF"))
+    for path, kernel, way, forms in (
+        (shifted.SOURCE, "convolve_shifted", 1, ("",)),
+        (shifted.GRADIENT, "differentiate_shifted", 5, (", false", ", true")),
+    ):
+        names = tuple(f"{kernel}<{kind}{form}>" for kind in ("SPLIT", "BF16", "HALF") for form in forms)
         found = compiler.compile(sources.read(path), names, "sm_90a")
         for name in names:
             taken = found.resources[name]

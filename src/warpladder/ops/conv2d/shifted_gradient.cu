@@ -87,7 +87,7 @@ struct Packing {
         warp_sums<16, 4>(value, share);
 #pragma unroll
         for (int k = 0; k < left_of(16, 4); ++k) of_channels[warp][(share.first + k) / 8 * 32 + 8 * t + (share.first + k) % 8] = value[k];
-        if (threadIdx.x == 0) where = image * c + 64 * chunk;
+        if (threadIdx.x == 0) where = (image * (c / 64) + chunk) * 64;
     }
 };
 
