@@ -296,9 +296,10 @@ OTHER_KERNELS = {
     "gather_rows", "rectify_gradient", "sum_gradient", "spread_gradient", "add_parts", "add_gradient_parts", "finish_weights", "pack_weights",
     "cross_entropy_by_warps", "mse_by_warps", "relu_gradient", "relu_forward", "sgd_step", "sgd_step_by_four", "maxpool2d_forward",
     "maxpool2d_backward", "maxpool2d_gradient", "upsample2d_forward", "upsample2d_backward", "pack", "pack_pixels",
+    "pack_shifted",
 }  # fmt: skip
 #: Files of kernels that multiply on tensor cores.
-MULTIPLYING = ("tensor.cu", "tensor_weights.cu", "warpgroups.cu", "warpgroup_weights.cu")
+MULTIPLYING = ("tensor.cu", "tensor_weights.cu", "warpgroups.cu", "warpgroup_weights.cu", "shifted.cu", "shifted_gradient.cu")
 #: Of a first layer with sums of 32 terms at most, and few FLOPs beside the others': which of y and dw they compute.
 FEW = {"convolve_few", "correlate_few", "correlate_winners"}
 #: Nets, how many products multiply-adds compute for their first layer, and for a last one together with the loss.
@@ -319,8 +320,9 @@ def test_every_product_of_a_step_but_those_of_small_layers_is_on_tensor_cores(ne
                 calls = [call for call in trainer.program(part) if isinstance(call, Launch)]
                 names = [(call.kernel.source.path.name, call.name) for call in calls]
                 products = [name for file, name in names if file in MULTIPLYING]
+                both = sum(file == "shifted_gradient.cu" for file, _ in names)  # dx and dw in one
                 layers = sum(isinstance(layer, Conv2d | Linear) for layer in net.layers)
-                assert len(products) == 3 * layers - 1 - few - head and all("<SPLIT" in name for name in products)
+                assert len(products) + both == 3 * layers - 1 - few - head and all("<SPLIT" in name for name in products)
                 others = {name.partition("<")[0] for file, name in names if file not in MULTIPLYING}
                 heads = {call.name.partition("<")[0] for call in calls if call.kernel.source.path.parent.name == "thin_chain"}
                 assert others - heads - OTHER_KERNELS <= FEW and len(others & FEW) == few and bool(heads) == bool(head)

@@ -23,8 +23,9 @@ from warpladder.gemm.tensor_level import TensorLevel
 from warpladder.gpu import compile as compiler
 from warpladder.gpu.offline import OfflineDevice
 from warpladder.gpu.ptxas import resources
+from warpladder.ops.conv2d import shifted, warpgroups
 from warpladder.ops.conv2d import tensor_products as of_convolutions
-from warpladder.ops.conv2d import warpgroups
+from warpladder.ops.kernels import OnDevice
 from warpladder.ops.linear import tensor_packed as packed
 from warpladder.ops.linear import tensor_products
 from warpladder.ops.linear.tensor_tiles import TILES
@@ -187,3 +188,24 @@ def test_convolutions_by_warpgroup_products_fit(assembled: list[str]) -> None:
             products, additions = text.count("wgmma.mma_async"), text.count("fma.rn.f32")  # of a loop that may be unrolled
             assert products > 0 and products % (12 if "SPLIT" in name else 4 * pieces) == 0 and ".m16n8k" not in text, name
             assert additions == 0 if "BF16" in name else additions >= 64, (name, additions)
+
+
+def test_convolutions_of_few_outputs_fit(assembled: list[str]) -> None:
+    """Products come before shifts: no register is spilled, no product waits for the one before it, and as many as a chunk of channels takes are wgmma."""
+    device = OfflineDevice("sm_90")
+    for path, kernel, way, forms in (
+        (shifted.SOURCE, "convolve_shifted", 1, ("",)),
+        (shifted.GRADIENT, "differentiate_shifted", 5, (", false", ", true")),
+    ):
+        names = tuple(f"{kernel}<{kind}{form}>" for kind in ("SPLIT", "BF16", "HALF") for form in forms)
+        found = compiler.compile(sources.read(path), names, "sm_90a")
+        for name in names:
+            taken = found.resources[name]
+            assert (taken.spill_stores, taken.spill_loads, taken.local) == (0, 0, 0), name
+            text = assembled[-1].partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
+            products = text.count("wgmma.mma_async")  # of 64 terms four, thrice in halves; dw's four pieces may be a loop in SPLIT
+            assert products in ((12 * way, 12 * min(way, 2)) if "SPLIT" in name else (4 * way,)), (name, products)
+    layer = shifted.ShiftedConvolution(OnDevice(device, 256), (256, 16, 16), (4, 32, 32), 256, "fp32", trains=True)
+    x, y, w, b = (device.empty(shape) for shape in ((256, 256, 16, 16), (256, 4, 32, 32), (4, 256, 3, 3), (4,)))
+    for launch in (*layer.forward(256, x, b, y), *layer.backward(256, x, y, w, b, x, True)):
+        assert blocks_per_multiprocessor(launch.block, launch.shared, launch.kernel.resources, device.limits) >= 1  # type: ignore[attr-defined]

@@ -111,10 +111,10 @@ def test_who_takes_them(capability: tuple[int, int] | None, found: bool) -> None
 @pytest.mark.parametrize(
     ("capability", "precision", "count", "packing"),
     [
-        ((9, 0), "fp32", 9, 9),
-        ((9, 0), "tf32", 9, 9),
-        ((9, 0), "bf16", 9, 6),
-        ((9, 0), "fp16", 9, 9),
+        ((9, 0), "fp32", 9, 8),
+        ((9, 0), "tf32", 9, 8),
+        ((9, 0), "bf16", 9, 5),
+        ((9, 0), "fp16", 9, 8),
         ((8, 0), "fp32", 0, 0),
         ((10, 0), "bf16", 0, 0),
     ],
@@ -122,7 +122,7 @@ def test_who_takes_them(capability: tuple[int, int] | None, found: bool) -> None
 def test_the_autoencoders_layers_3_6_and_9_take_them_on_hopper_alone(
     capability: tuple[int, int], precision: str, count: int, packing: int
 ) -> None:
-    """y, dx and dw of each, in a step of 256 images, by the names that a profile shows; in bf16 the layers before them pack their images."""
+    """y, dx and dw of each, in a step of 256 images; in bf16 the layers before them pack their images, and in all precisions layer 12 packs layer 9's gradient."""
     trained = case(nets.autoencoder(), TrainConfig(batch_size=256), seed=1, samples=256)
     device = Clockwork(lambda launch: 1e-5, hardware=None, multiprocessors=132)
     device.capability = capability
@@ -137,7 +137,7 @@ def test_the_autoencoders_layers_3_6_and_9_take_them_on_hopper_alone(
         )
     assert sum(file in ("warpgroups.cu", "warpgroup_weights.cu") for file in files) == count
     assert files.count("warpgroup_pack.cu") == packing
-    assert files.count("few_packed.cu") == (packing < count)
+    assert files.count("few_packed.cu") == (precision == "bf16" and count > 0)
 
 
 @pytest.mark.parametrize("precision", REPEATED)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -50,7 +51,7 @@ class EditedWarpgroups(Edited):
     """The emulator, where the kernels of convolutions by warpgroup products, or their headers, read otherwise."""
 
     paths = (warpgroups.SOURCE, warpgroups.PACK, warpgroups.WEIGHTS)
-    headers = ("squares.cuh", "tensor_panels.cuh")
+    headers = ("squares.cuh", "halves.cuh", "tensor_panels.cuh")
 
 
 class Unwritten(OnDevice):
@@ -65,6 +66,13 @@ class Unwritten(OnDevice):
 def in_bf16(y: np.ndarray) -> np.ndarray:
     """Images (n, channels, rows, columns) as a layer of warpgroup products reads them in bf16: (n, rows, columns, channels) uint16."""
     return (held(y, named("bf16")).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).transpose(0, 2, 3, 1)
+
+
+class Sent(Protocol):
+    """Launches of one layer that can be sent."""
+
+    def send(self) -> dict[str, np.ndarray]:
+        """y, dx and dw."""
 
 
 class Bound:
@@ -106,10 +114,13 @@ class Bound:
         return {"y": self.y.download(), "dx": self.dx.download(), "dw": self.dw.download()}
 
 
-def prove(device: Device, asked: Asked, seed: int = 0) -> float:
-    """The largest error of the three; raises where one is beyond its precision's bound, or sums are not kept in fp32."""
+def prove(device: Device, asked: Asked, seed: int = 0, bound_to: Callable[[Device, Asked, Numbers], Sent] | None = None) -> float:
+    """The largest error of the three; raises where one is beyond its precision's bound, or sums are not kept in fp32.
+
+    bound_to : what makes the launches; `Bound` if not given.
+    """
     numbers = drawn(asked, seed)
-    found, wanted, sizes = Bound(device, asked, numbers).send(), truth(asked, numbers), truth(asked, tuple(map(abs, numbers)))  # type: ignore[arg-type]
+    found, wanted, sizes = (bound_to or Bound)(device, asked, numbers).send(), truth(asked, numbers), truth(asked, tuple(map(abs, numbers)))  # type: ignore[arg-type]
     lengths = {"y": asked.terms[0], "dx": asked.terms[1], "dw": numbers[2].size // len(numbers[1])}
     kind, worst = named(asked.precision), 0.0
     of_rounded = rounded(replace(asked, precision=MULTIPLIED.get(asked.precision, asked.precision)), numbers) if kind.coarse else None

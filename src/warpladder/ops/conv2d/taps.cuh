@@ -23,3 +23,9 @@ struct Taps {
     // Which of the images that are read tap (i, j) reads for the written image `image`: dy's row 2 r - 1 + i is odd where i is even.
     __device__ __forceinline__ int image(int image, int i, int j) const { return way == GATHERED ? 4 * image + (i + 1) % 2 * 2 + (j + 1) % 2 : image; }
 };
+
+// Where a pixel of an image of `plane` pixels and `columns` columns, both even numbers of rows and columns, stands among all when they are put by their class.
+__device__ __forceinline__ int by_class(int pixel, int plane, int columns) {
+    const int row = pixel / columns, column = pixel % columns;
+    return (row % 2 * 2 + column % 2) * (plane / 4) + row / 2 * (columns / 2) + column / 2;
+}

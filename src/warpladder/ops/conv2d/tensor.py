@@ -35,10 +35,9 @@ class TensorConv2d(Segment):
             trains=buffers.dy is not None, both=buffers.dx is not None,
             slight=fold == 1 and buffers.dx is None and is_small(subgraph, FIRST, products=2),
         )  # fmt: skip
-        self.way = next(way for way in WAYS if way.takes(asked))(self, asked)
+        before = operands.before.way if isinstance(operands.before, TensorConv2d) else None
+        self.way = next(way for way in WAYS if way.takes(asked))(self, asked, before)
         self.factors = self.way.factors
-        if (images := self.way.images) is not None:
-            images.given = isinstance(operands.before, TensorConv2d) and operands.before.way.feed(images)
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:

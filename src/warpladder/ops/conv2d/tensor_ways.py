@@ -14,6 +14,7 @@ from ..segments import Segment
 from .few import FewConvolution, FewGradient, WinnersGradient
 from .gradients import IncomingGradient
 from .products import Geometry, Image
+from .shifted import GradientBelow, ShiftedConvolution
 from .tensor_products import TensorConvolution, TensorWeightGradient, pack
 from .warpgroups import PackedImages, WarpgroupConvolution, fits
 
@@ -76,6 +77,8 @@ class Way(ABC):
         Whose arrays are read and written, and whose scratch memory is taken. A way does not refer to it afterwards.
     asked : Asked
         What `takes` has agreed to.
+    before : Way or None
+        Of the convolution whose y is x, and whose dy is dx, where such a one stands in front. The two may agree on other forms of these than arrays of floats.
 
     Attributes
     ----------
@@ -93,7 +96,7 @@ class Way(ABC):
 
     packs: ClassVar[bool] = False
 
-    def __init__(self, owner: Segment, asked: Asked) -> None:
+    def __init__(self, owner: Segment, asked: Asked, before: Way | None) -> None:
         self.asked, self.buffers = asked, owner.buffers
         self.factors: str | None = None
         self.packed: Array | None = None
@@ -115,11 +118,6 @@ class Way(ABC):
     def forward(self, n: int) -> Launches:
         """y[:n]."""
 
-    @property
-    def images(self) -> PackedImages | None:
-        """x as it is packed for these products, where it is: whoever writes x may do so."""
-        return None
-
     @abstractmethod
     def backward(self, n: int) -> Launches:
         """dw, db and, where it is wanted, dx[:n]."""
@@ -131,6 +129,10 @@ class Way(ABC):
         self.packed = images.halves.high
         return True
 
+    def fed_back(self) -> GradientBelow | None:
+        """Where the layer behind leaves the gradient of y from now on, packed and summed up for the bias; None where it shall fill dy."""
+        return None
+
 
 class General(Way):
     """Any convolution, by mma.sync (tensor.cu, tensor_weights.cu)."""
@@ -139,8 +141,8 @@ class General(Way):
     def takes(cls, asked: Asked) -> bool:
         return True
 
-    def __init__(self, owner: Segment, asked: Asked) -> None:
-        super().__init__(owner, asked)
+    def __init__(self, owner: Segment, asked: Asked, before: Way | None) -> None:
+        super().__init__(owner, asked, before)
         self.y_pass = self._y_pass(owner, asked)
         self.dx_pass: TensorConvolution | None = None
         if asked.trains:
@@ -231,16 +233,22 @@ class Warpgroups(Way):
     def takes(cls, asked: Asked) -> bool:
         return fits(asked.device, asked.small, asked.written, asked.window, asked.capacity, asked.precision, asked.fold)
 
-    def __init__(self, owner: Segment, asked: Asked) -> None:
-        super().__init__(owner, asked)
+    def __init__(self, owner: Segment, asked: Asked, before: Way | None) -> None:
+        super().__init__(owner, asked, before)
         self.factors = "fp16" if asked.precision == "tf32" else None
         self.passes = WarpgroupConvolution(owner, asked.small, asked.written, asked.capacity, asked.precision, asked.trains, asked.both)
+        self.passes.images.given = before is not None and before.feed(self.passes.images)
+        self.given: GradientBelow | None = None
         if asked.trains:
             self.incoming = IncomingGradient(owner, asked.written, asked.capacity, asked.pool)
+            self.sums = owner.scratch(owner.buffers.y.shape[:2])
 
-    @property
-    def images(self) -> PackedImages:
-        return self.passes.images
+    def fed_back(self) -> GradientBelow | None:
+        if not self.asked.trains or self.asked.pool or self.rectified is not None:
+            return None
+        self.passes.gradient.given = True
+        self.given = GradientBelow(self.passes.gradient, self.sums)
+        return self.given
 
     def prepare(self) -> Launches:
         return [self.passes.weights.pack(self.buffers.w)]
@@ -251,9 +259,38 @@ class Warpgroups(Way):
 
     def backward(self, n: int) -> Launches:
         t = self.buffers
+        if self.given is not None:
+            return self.passes.backward(n, t.dy, t.dw, self.given.sums, n, t.db, t.dx, self.below)
         found, gradient, slabs = self.incoming.launches(n, t.dy, self.rectified, self.winner)
         return found + self.passes.backward(n, gradient, t.dw, self.incoming.sums, slabs, t.db, t.dx, self.below)
 
 
+class Shifted(Way):
+    """Few outputs behind an enlargement by 2, the last layer of an autoencoder: wgmma first, shifts afterwards (shifted.py). In tf32 factors are halves."""
+
+    @classmethod
+    def takes(cls, asked: Asked) -> bool:
+        if asked.fold != 2 or asked.rectify or asked.pool:
+            return False
+        return ShiftedConvolution.takes(asked.device, asked.small, asked.written, asked.window, asked.capacity, asked.precision)
+
+    def __init__(self, owner: Segment, asked: Asked, before: Way | None) -> None:
+        super().__init__(owner, asked, before)
+        self.factors = "fp16" if asked.precision == "tf32" else None
+        below = before.fed_back() if before is not None and asked.both else None
+        self.passes = ShiftedConvolution(owner, asked.small, asked.written, asked.capacity, asked.precision, asked.trains, below)
+
+    def prepare(self) -> Launches:
+        return [self.passes.pack(self.buffers.w)]
+
+    def forward(self, n: int) -> Launches:
+        t = self.buffers
+        return self.passes.forward(n, t.x, t.b, t.y)
+
+    def backward(self, n: int) -> Launches:
+        t = self.buffers
+        return self.passes.backward(n, t.x, t.dy, t.dw, t.db, t.dx, rectified=self.below is not None)
+
+
 #: In the order in which they are asked: the first that takes a convolution computes it.
-WAYS: tuple[type[Way], ...] = (Few, Warpgroups, General)
+WAYS: tuple[type[Way], ...] = (Few, Warpgroups, Shifted, General)

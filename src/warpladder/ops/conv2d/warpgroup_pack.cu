@@ -4,41 +4,10 @@
 // of 64 channels of an image, so that one scale serves all taps and sums over pixels too; of weights, of all terms of an output.
 // arch: sm_80, sm_90, sm_100
 #include "folded.cuh"
+#include "halves.cuh"
 #include "taps.cuh"
-#include "tensor_panels.cuh"
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
-
-// The largest of all threads' bits, for all of them.
-__device__ __forceinline__ unsigned largest_of_block(unsigned largest) {
-    __shared__ unsigned warps[WARPS];
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
-    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = largest;
-    __syncthreads();
-    for (int warp = 0; warp < WARPS; ++warp) largest = max(largest, warps[warp]);
-    return largest;
-}
-
-__device__ __forceinline__ unsigned bits_of_size(float x) { return __float_as_uint(x) & 0x7fffffffu; }
-
-// Two neighbours as they are multiplied: `low` is what `high` lacks, in SPLIT alone.
-template <int FORMAT>
-__device__ __forceinline__ void two_numbers(float x, float y, unsigned& high, unsigned& low) {
-    low = 0;
-    if constexpr (FORMAT == BF16) {
-        high = two_bf16(x, y);
-    } else {
-        high = two_halves(x, y);
-        if constexpr (FORMAT == SPLIT) low = two_halves(x - low_half(high), y - high_half(high));
-    }
-}
-
-// Where a pixel of an image of `plane` pixels and `columns` columns, both even numbers of rows and columns, stands among all when they are put by their class.
-__device__ __forceinline__ int by_class(int pixel, int plane, int columns) {
-    const int row = pixel / columns, column = pixel % columns;
-    return (row % 2 * 2 + column % 2) * (plane / 4) + row / 2 * (columns / 2) + column / 2;
-}
 
 // x: (n, c, plane). high, low: (n, plane, c), two channels a word. undo: (n, c / 64), what undoes a scale. undo: null in bf16. low: null but in SPLIT.
 // apart: 0, or the columns of an image whose pixels are wanted by the four classes of taps.cuh, each as an image of a quarter of the pixels.
@@ -48,13 +17,14 @@ __global__ void __launch_bounds__(THREADS) pack_pixels(
     const float* __restrict__ x, unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ undo, int c, int plane, int apart
 ) {
     __shared__ float tile[64][33];
+    __shared__ unsigned warps[WARPS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, blocks = c / 64, image = blockIdx.x / blocks, block = blockIdx.x % blocks;
     const float* from = x + static_cast<long long>(blockIdx.x) * 64 * plane;
     float by = 1.0f;
     if constexpr (SCALED<FORMAT>) {
         unsigned largest = 0;
         for (int i = threadIdx.x; i < 64 * plane; i += THREADS) largest = max(largest, bits_of_size(from[i]));
-        const unsigned exponent = scale_exponent(largest_of_block(largest));
+        const unsigned exponent = scale_exponent(largest_of_block(largest, warps));
         by = power_of_two(exponent);
         if (threadIdx.x == 0) undo[blockIdx.x] = power_of_two(254u - exponent);
     }
@@ -89,6 +59,7 @@ __global__ void __launch_bounds__(THREADS) pack_weights(
     const float* __restrict__ w, unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ undo, unsigned* __restrict__ back_high,
     unsigned* __restrict__ back_low, float* __restrict__ back_undo, int o, int c, int enlarged
 ) {
+    __shared__ unsigned warps[WARPS];
     const bool back = static_cast<int>(blockIdx.x) >= o / 2;
     const Taps taps{!enlarged ? WINDOW : back ? GATHERED : ENLARGED};
     const int columns = back ? c : o, each = taps.count() * (back ? o : c), terms = taps.classes() * each;
@@ -104,7 +75,7 @@ __global__ void __launch_bounds__(THREADS) pack_weights(
         for (int i = 0; i < 2; ++i) {
             unsigned largest = 0;
             for (int term = threadIdx.x; term < terms; term += THREADS) largest = max(largest, bits_of_size(number(term, column + i)));
-            const unsigned exponent = scale_exponent(largest_of_block(largest));
+            const unsigned exponent = scale_exponent(largest_of_block(largest, warps));
             __syncthreads();  // everybody has read the warps' largest ones
             by[i] = power_of_two(exponent);
             if (threadIdx.x == 0) (back ? back_undo : undo)[column + i] = power_of_two(254u - exponent) * 16384.0f;

@@ -277,7 +277,8 @@ class WarpgroupConvolution:
         """dw and db, from the gradient of the convolution's own output and the first `slabs` rows of its sums; and dx, 0 where below is not above 0."""
         rows, columns = self.factors
         cut, window = correlation(n, rows, columns), (4, 2) if self.enlarges else (3, 1)  # the kernel's side, and by how much it is folded
-        found = [self.gradient.pack(n, gradient), *correlate(n, rows, columns, self.parts)]
+        found: Launches = [] if self.gradient.given else [self.gradient.pack(n, gradient)]
+        found += correlate(n, rows, columns, self.parts)
         shape = rows.image[0], columns.image[0], *window
         found.append(finish(self.gradient.device, self.parts, dw, cut.parts, sums, db, slabs, shape))
         if dx is not None:

@@ -1,0 +1,28 @@
+// Numbers as warpgroup products take them, 16 bits each: the scale that many of them share, and two neighbours in a word.
+#pragma once
+#include "tensor_panels.cuh"
+
+__device__ __forceinline__ unsigned bits_of_size(float x) { return __float_as_uint(x) & 0x7fffffffu; }
+
+// The largest of all threads' bits, for all of them. warps: the block's shared memory, which nobody may still read from a call before.
+template <int WARPS>
+__device__ __forceinline__ unsigned largest_of_block(unsigned largest, unsigned (&warps)[WARPS]) {
+#pragma unroll
+    for (int offset = 1; offset < 32; offset *= 2) largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = largest;
+    __syncthreads();
+    for (int warp = 0; warp < WARPS; ++warp) largest = max(largest, warps[warp]);
+    return largest;
+}
+
+// Two neighbours as they are multiplied: `low` is what `high` lacks, in SPLIT alone.
+template <int FORMAT>
+__device__ __forceinline__ void two_numbers(float x, float y, unsigned& high, unsigned& low) {
+    low = 0;
+    if constexpr (FORMAT == BF16) {
+        high = two_bf16(x, y);
+    } else {
+        high = two_halves(x, y);
+        if constexpr (FORMAT == SPLIT) low = two_halves(x - low_half(high), y - high_half(high));
+    }
+}

@@ -1,0 +1,62 @@
+"""Convolutions of few outputs whose products come first and shifts afterwards, on a GPU: right by float64, and the emulator's bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cuda.bindings", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
+pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
+
+from shifted_convolutions import NARROW, PRECISIONS, Bound, prove
+from tensor_convolutions import Asked, conv, drawn
+from warpladder import emulator, gpu
+from warpladder.config import TrainConfig
+from warpladder.emulator import EmulatedDevice
+from warpladder.gpu.device import GpuDevice
+from warpladder.ladder import find
+from warpladder.ops.conv2d.warpgroups import HOPPER
+from warpladder.verify import verify
+
+pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[GpuDevice]:
+    with_gpu = GpuDevice()
+    if with_gpu.capability != HOPPER:
+        pytest.skip(f"{with_gpu.name} has no wgmma")
+    yield with_gpu
+    with_gpu.close()
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("kind", ["normal", "positive", "huge", "tiny", "far apart"])
+def test_y_dx_dw_and_db(device: GpuDevice, kind: str, precision: str) -> None:
+    """Blocks have one image each, then several: a GPU has fewer multiprocessors than the last shape images."""
+    for o, image, n in ((3, (64, 5, 3), 3), (4, (128, 16, 16), 3), (1, (64, 4, 4), 1), (2, (320, 3, 6), 2), (3, (256, 16, 16), 300)):
+        prove(device, Asked(conv(o, 3, padding=1), image, n, precision, kind, enlarged=True))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_net_of_them_is_proven(precision: str) -> None:
+    """By the precision's bounds; a batch has images enough for an H200, and the last one is a partial one."""
+    rung = find("tensor", precision=precision)
+    verdict = verify(rung.build, NARROW, TrainConfig(batch_size=264, momentum=0.9), precision=rung.precision)
+    if precision != "fp32" and not verdict.judged:
+        pytest.skip(verdict.reason)
+    assert verdict.passed, verdict.reason
+
+
+@pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_the_bits_are_the_emulators(device: GpuDevice, precision: str) -> None:
+    emulated = EmulatedDevice()
+    emulated.limits = device.limits  # so that sums are cut alike
+    for o, image, n in ((3, (128, 5, 3), 3), (4, (64, 16, 16), 2)):
+        asked = Asked(conv(o, 3, padding=1), image, n, precision, enlarged=True)
+        found, wanted = (Bound(each, asked, drawn(asked), below=True).send() for each in (device, emulated))
+        for name, got in found.items():
+            np.testing.assert_array_equal(got.view(np.uint32), wanted[name].view(np.uint32), err_msg=f"{name} of {asked}")
