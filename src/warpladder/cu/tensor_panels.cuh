@@ -40,3 +40,30 @@ __device__ __forceinline__ void mma_step(float (&d)[4], const unsigned (&a)[4], 
     else if constexpr (FORMAT == TF32) mma_tf32(d, a, b);
     else mma_bf16(d, a, b);
 }
+
+// The bits of a number without its sign: they have the order of sizes.
+__device__ __forceinline__ unsigned bits_of_size(float x) { return __float_as_uint(x) & 0x7fffffffu; }
+
+// The largest of all bits that the threads of a block of WARPS warps hand in, for all of them. It may be called again behind another barrier.
+template <int WARPS>
+__device__ __forceinline__ unsigned largest_of_block(unsigned largest) {
+    __shared__ unsigned warps[WARPS];
+#pragma unroll
+    for (int offset = 1; offset < 32; offset *= 2) largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = largest;
+    __syncthreads();
+    for (int warp = 0; warp < WARPS; ++warp) largest = max(largest, warps[warp]);
+    return largest;
+}
+
+// Two neighbours of 16 bits each as they are multiplied: `low` is what `high` lacks, in SPLIT alone.
+template <int FORMAT>
+__device__ __forceinline__ void two_numbers(float x, float y, unsigned& high, unsigned& low) {
+    low = 0;
+    if constexpr (FORMAT == BF16) {
+        high = two_bf16(x, y);
+    } else {
+        high = two_halves(x, y);
+        if constexpr (FORMAT == SPLIT) low = two_halves(x - low_half(high), y - high_half(high));
+    }
+}

@@ -10,7 +10,9 @@ from ..chain import Slice, Subgraph
 from ..kernels import Launches
 from ..outside import FIRST, is_small
 from ..segments import Operands, Segment
+from . import first as first_layer
 from .few import FewConvolution, FewGradient, WinnersGradient
+from .first import FirstConvolution, FirstGradient
 from .gemm import GemmConv2d
 from .gradients import IncomingGradient
 from .products import Geometry
@@ -50,12 +52,16 @@ class TensorConv2d(Segment):
         window = (k + fold - 1, fold, k - 1 - conv.padding) if folded else (k, conv.stride, conv.padding)
         self.winner: Array | None = None
         self.packed: Array | None = None  # y once more, for the segment behind
-        self.few: FewGradient | WinnersGradient | None = None
+        self.few: FewGradient | WinnersGradient | FirstGradient | None = None
         self.backward_pass: TensorConvolution | None = None
-        self.forward_pass: TensorConvolution | FewConvolution | WarpgroupConvolution
+        self.forward_pass: TensorConvolution | FewConvolution | FirstConvolution | WarpgroupConvolution
         trains = buffers.dy is not None
-        first = not folded and buffers.dx is None and is_small(subgraph, FIRST, products=2)
-        if first and FewConvolution.takes(small, k, conv.stride):
+        begins = not folded and buffers.dx is None
+        pictures = begins and self.pool and first_layer.fits(small, written, window, precision, device.limits)
+        first = begins and not pictures and is_small(subgraph, FIRST, products=2)
+        if pictures:
+            self.forward_pass = FirstConvolution(self, small, written, k, conv.padding, precision)
+        elif first and FewConvolution.takes(small, k, conv.stride):
             self.forward_pass = FewConvolution(self, small, written, k, conv.padding)
         elif fits(device, small, written, (k, conv.stride, conv.padding), capacity, precision, fold):
             self.forward_pass = WarpgroupConvolution(self, small, written, capacity, precision, trains, buffers.dx is not None)
@@ -67,7 +73,9 @@ class TensorConv2d(Segment):
             return
         if self.pool:
             self.winner = self.scratch((capacity, *buffers.y.shape[1:]), np.uint8)
-        if first and self.pool and WinnersGradient.takes(small, *window, device.limits):
+        if pictures:
+            self.few = FirstGradient(self, small, written, k, conv.padding, capacity, precision)
+        elif first and self.pool and WinnersGradient.takes(small, *window, device.limits):
             self.few = WinnersGradient(self, small, written, k, conv.padding, capacity)
         elif first and not self.pool and FewGradient.takes(small, k):
             self.few = FewGradient(self, small, written, *window, capacity)
@@ -88,13 +96,13 @@ class TensorConv2d(Segment):
 
     def feed(self, images: PackedImages) -> bool:
         """Whether y is packed for the segment behind from now on; what is kept of that one is an array."""
-        if images.scaled or not isinstance(self.forward_pass, FewConvolution | WarpgroupConvolution):
+        if images.scaled or not isinstance(self.forward_pass, FewConvolution | FirstConvolution | WarpgroupConvolution):
             return False
         self.packed = images.halves.high
         return True
 
     def prepare(self, part: Slice) -> Launches:
-        if isinstance(self.forward_pass, FewConvolution):
+        if isinstance(self.forward_pass, FewConvolution | FirstConvolution):
             return []
         if isinstance(self.forward_pass, WarpgroupConvolution):
             return [self.forward_pass.weights.pack(self.buffers.w)]
@@ -102,6 +110,8 @@ class TensorConv2d(Segment):
 
     def forward(self, part: Slice) -> Launches:
         t = self.buffers
+        if isinstance(self.forward_pass, FirstConvolution):
+            return self.forward_pass.launches(part.n, t.x, t.w, t.b, t.y, self.winner, self.packed)
         if isinstance(self.forward_pass, FewConvolution):
             return self.forward_pass.launches(part.n, t.x, t.w, t.b, t.y, self.rectify, self.pool, self.winner, self.packed)
         if isinstance(self.forward_pass, WarpgroupConvolution):
@@ -114,7 +124,7 @@ class TensorConv2d(Segment):
         y = t.y if self.rectify and not self.operands.dy_rectified else None
         if isinstance(self.few, FewGradient):
             return self.few.launches(n, t.x, t.dy, y, t.dw, t.db)
-        if isinstance(self.few, WinnersGradient):
+        if isinstance(self.few, WinnersGradient | FirstGradient):
             assert self.winner is not None
             return self.few.launches(n, t.x, t.dy, self.winner, t.dw, t.db)
         found, gradient, slabs = self.incoming.launches(n, t.dy, y, self.winner)

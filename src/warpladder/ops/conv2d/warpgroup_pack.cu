@@ -9,31 +9,6 @@
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 
-// The largest of all threads' bits, for all of them.
-__device__ __forceinline__ unsigned largest_of_block(unsigned largest) {
-    __shared__ unsigned warps[WARPS];
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
-    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = largest;
-    __syncthreads();
-    for (int warp = 0; warp < WARPS; ++warp) largest = max(largest, warps[warp]);
-    return largest;
-}
-
-__device__ __forceinline__ unsigned bits_of_size(float x) { return __float_as_uint(x) & 0x7fffffffu; }
-
-// Two neighbours as they are multiplied: `low` is what `high` lacks, in SPLIT alone.
-template <int FORMAT>
-__device__ __forceinline__ void two_numbers(float x, float y, unsigned& high, unsigned& low) {
-    low = 0;
-    if constexpr (FORMAT == BF16) {
-        high = two_bf16(x, y);
-    } else {
-        high = two_halves(x, y);
-        if constexpr (FORMAT == SPLIT) low = two_halves(x - low_half(high), y - high_half(high));
-    }
-}
-
 // Where a pixel of an image of `plane` pixels and `columns` columns, both even numbers of rows and columns, stands among all when they are put by their class.
 __device__ __forceinline__ int by_class(int pixel, int plane, int columns) {
     const int row = pixel / columns, column = pixel % columns;
@@ -54,7 +29,7 @@ __global__ void __launch_bounds__(THREADS) pack_pixels(
     if constexpr (SCALED<FORMAT>) {
         unsigned largest = 0;
         for (int i = threadIdx.x; i < 64 * plane; i += THREADS) largest = max(largest, bits_of_size(from[i]));
-        const unsigned exponent = scale_exponent(largest_of_block(largest));
+        const unsigned exponent = scale_exponent(largest_of_block<WARPS>(largest));
         by = power_of_two(exponent);
         if (threadIdx.x == 0) undo[blockIdx.x] = power_of_two(254u - exponent);
     }
@@ -104,7 +79,7 @@ __global__ void __launch_bounds__(THREADS) pack_weights(
         for (int i = 0; i < 2; ++i) {
             unsigned largest = 0;
             for (int term = threadIdx.x; term < terms; term += THREADS) largest = max(largest, bits_of_size(number(term, column + i)));
-            const unsigned exponent = scale_exponent(largest_of_block(largest));
+            const unsigned exponent = scale_exponent(largest_of_block<WARPS>(largest));
             __syncthreads();  // everybody has read the warps' largest ones
             by[i] = power_of_two(exponent);
             if (threadIdx.x == 0) (back ? back_undo : undo)[column + i] = power_of_two(254u - exponent) * 16384.0f;

@@ -1,0 +1,243 @@
+// The weight gradient of a net's first convolution on tensor cores, straight through the ReLU and the 2 x 2 pool after it.
+//
+// dw[o, term] = sum over windows, and the four pixels of each, of dy[o, window] at the pixel that won, and 0 at the other three, times what the window of the
+// term sees there. A lane has a pool's window along the sums of a fragment, so its two registers of a row are {pixel 0, pixel 1} and {pixel 2, pixel 3}: the
+// gradient goes to one of four places, and the large gradient is never written down. The picture lies in shared memory as pairs of neighbours, each number twice,
+// so that a pixel and the next one are one word for every tap.
+// Formats as in first.cu. Scales: of an output's gradients by 16 windows, and of what a block sees of a picture. Sums leave the tensor cores after 16 windows.
+// arch: sm_80, sm_90, sm_100
+// instance: correlate_first<SPLIT, 3>, correlate_first<BF16, 3>, correlate_first<HALF, 3>, correlate_first<SPLIT, 2>
+#include "async.cuh"
+#include "gemm_pixels.cuh"
+#include "tensor_panels.cuh"
+
+constexpr int THREADS = 256, WARPS = THREADS / 32;
+constexpr int SIXTEENS = 4;  // of outputs, that a warp has
+constexpr float DOWN = 1.0f / 16384, UP = 16384;  // x's scale is undone times DOWN, dy's times UP, as tensor.cu does and says why
+
+// x: (n, c, h, w), c k k at most 32. dy, winner: (n, o, oh / 2, ow / 2), the pool's; winner as pooled.cuh has it. Stride 1.
+// part: (parts, o, columns), as correlate's (gemm_weights.cu): columns (tap, channel). db_part: (parts, o).
+// Part blockIdx.x: the images from blockIdx.x / ranges * slab on, and of the windows of each the range blockIdx.x % ranges, which sees at most `lines` lines of
+// the padded picture. A warp has 64 outputs, the block `groups` times as many (1, 2 or 4) from blockIdx.y on, and warps of the same outputs take turns at
+// 16 windows. pitch, plane: words of a line and of a channel in shared memory.
+template <int FORMAT, int STAGES>
+__global__ void __launch_bounds__(THREADS, 1) correlate_first(
+    const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ winner, float* __restrict__ part,
+    float* __restrict__ db_part, int n, int c, int h, int w, int o, int oh, int ow, int k, int padding, int slab, int ranges, int range, int lines,
+    int pitch, int plane, int groups
+) {
+    constexpr int COPIES = FORMAT == SPLIT ? 2 : 1, ROWS = 2 * SIXTEENS;  // of outputs, that a lane has gradients of
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int o0 = (blockIdx.y * groups + warp % groups) * 16 * SIXTEENS, turn = warp / groups, turns = WARPS / groups;
+    const int across = ow / 2, windows = oh / 2 * across, wide = w + 2 * padding, terms = c * k * k;
+    const int begin = blockIdx.x % ranges * range, end = min(windows, begin + range), top = begin / across * 2;
+    const int first = blockIdx.x / ranges * slab, last = min(n, first + slab);
+    const int chunks = (end - begin + 15) / 16, steps = max(0, (chunks - turn + turns - 1) / turns);  // of the range, and of this warp
+
+    // Shared memory: a ring of stages of gradients, each word of which one lane copies and reads, and of winners; pairs; a picture; where windows begin.
+    extern __shared__ uint4 shared[];
+    uint4* gradients = shared + warp * ROWS * 32 + lane;
+    unsigned* places = reinterpret_cast<unsigned*>(shared + STAGES * WARPS * ROWS * 32);
+    unsigned* pairs = places + STAGES * WARPS * ROWS * 32;
+    float* picture = reinterpret_cast<float*>(pairs + COPIES * c * plane);
+    int* corners = reinterpret_cast<int*>(picture + c * lines * wide);
+    places += warp * ROWS * 32 + lane;
+    for (int window = threadIdx.x; window < 16 * chunks; window += THREADS)
+        corners[window] = begin + window < end ? ((begin + window) / across * 2 - top) * pitch + (begin + window) % across * 2 : 0;
+
+    const auto bring = [&](int sample) {
+        for (int line = warp; line < c * lines; line += WARPS) {
+            const int row = top + line % lines - padding;
+            const float* from = x + (static_cast<long long>(sample) * c + line / lines) * (h * w) + row * w - padding;
+            for (int column = lane; column < wide; column += 32)
+                copy_float(picture + line * wide + column, from + column, sample < last && row >= 0 && row < h && column >= padding && column < w + padding);
+        }
+    };
+    // Four windows of eight outputs each, at a time; the windows of a picture, then those of the next one.
+    const bool aligned = windows % 4 == 0 && reinterpret_cast<unsigned long long>(dy) % 16 == 0 && reinterpret_cast<unsigned long long>(winner) % 4 == 0;
+    int sample = steps > 0 ? first : last, chunk = turn, fetched = 0;
+    const auto fetch = [&]() {
+        if (sample < last) {
+            const int start = begin + 16 * chunk + 4 * t, left = max(0, min(4, end - start));
+            const int stage = fetched % STAGES * WARPS * ROWS * 32;
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r) {
+                const int output = o0 + 8 * r + g, count = output < o ? left : 0;
+                const long long from = (static_cast<long long>(sample) * o + output) * windows + start;
+                float* to = reinterpret_cast<float*>(gradients + stage + 32 * r);
+                unsigned* won = places + stage + 32 * r;
+                if (aligned) {
+                    copy_sixteen(to, dy + from, count);
+                    copy_float(reinterpret_cast<float*>(won), reinterpret_cast<const float*>(winner + from), count > 0);
+                } else {
+                    unsigned four = 0;
+#pragma unroll
+                    for (int s = 0; s < 4; ++s) {
+                        to[s] = s < count ? dy[from + s] : 0.0f;
+                        if (s < count) four |= static_cast<unsigned>(winner[from + s]) << 8 * s;
+                    }
+                    *won = four;
+                }
+            }
+            chunk += turns, ++fetched;
+            if (chunk >= chunks) chunk = turn, ++sample;
+        }
+        commit_copies();
+    };
+    bring(first);
+    commit_copies();
+#pragma unroll
+    for (int ahead = 0; ahead < STAGES - 1; ++ahead) fetch();
+
+    int offset[4];  // of column g of a fragment, a term, among pairs; columns without a term read those of term 0, and nobody writes their sums
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+        const int term = 8 * j + g < terms ? 8 * j + g : 0, tap = term % (k * k);
+        offset[j] = term / (k * k) * plane + tap / k * pitch + tap % k;
+    }
+    float sum[SIXTEENS][4][4] = {}, bias[ROWS] = {};
+    int step = 0;
+    for (int image = first; image < last; ++image) {
+        if (image == first) wait_for_copies<STAGES - 1>();  // the picture is in the group before the stages
+        else if (steps >= STAGES) wait_for_copies<STAGES - 2>();
+        else commit_copies(), wait_for_copies<0>();
+        __syncthreads();  // the picture is there, and everybody has read the pairs of the one before
+        float by = 1.0f, back_x = 1.0f;
+        if constexpr (SCALED<FORMAT>) {
+            unsigned largest = 0;
+            for (int i = threadIdx.x; i < c * lines * wide; i += THREADS) largest = max(largest, bits_of_size(picture[i]));
+            const unsigned exponent = scale_exponent(largest_of_block<WARPS>(largest));
+            by = power_of_two(exponent), back_x = power_of_two(254u - exponent) * DOWN;
+        }
+        for (int line = warp; line < c * lines; line += WARPS) {
+            unsigned* to = pairs + line / lines * plane + line % lines * pitch;
+            for (int column = lane; column < wide; column += 32) {
+                const float* from = picture + line * wide + column;
+                unsigned low;
+                two_numbers<FORMAT>(from[0] * by, (column + 1 < wide ? from[1] : 0.0f) * by, to[column], low);
+                if constexpr (FORMAT == SPLIT) to[c * plane + column] = low;
+            }
+        }
+        __syncthreads();  // everybody has read the picture
+        if (image + 1 < last) bring(image + 1);
+        for (int mine = 0; mine < steps; ++mine, ++step) {
+            fetch();
+            wait_for_copies<STAGES - 1>();  // this lane's own gradients: no barrier
+            const int stage = step % STAGES * WARPS * ROWS * 32, window = 16 * (turn + mine * turns) + 4 * t;
+            unsigned b[COPIES][4][4][2];  // by window and eight terms
+#pragma unroll
+            for (int s = 0; s < 4; ++s) {
+                const unsigned* corner = pairs + corners[window + s];
+#pragma unroll
+                for (int copy = 0; copy < COPIES; ++copy)
+#pragma unroll
+                    for (int j = 0; j < 4; ++j)
+#pragma unroll
+                        for (int line = 0; line < 2; ++line) b[copy][s][j][line] = corner[copy * c * plane + offset[j] + line * pitch];
+            }
+#pragma unroll
+            for (int i = 0; i < SIXTEENS; ++i) {
+                if (o0 + 16 * i >= o) continue;  // for the whole warp
+                unsigned a[COPIES][4][4];  // by window
+                float back[2];
+#pragma unroll
+                for (int r = 0; r < 2; ++r) {
+                    const float4 four = *reinterpret_cast<const float4*>(gradients + stage + 32 * (2 * i + r));
+                    const unsigned won = places[stage + 32 * (2 * i + r)];
+                    float held[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+                    for (int s = 0; s < 4; ++s) {
+                        if ((won >> 8 * s & 4) != 0) held[s] = 0.0f;  // nobody won
+                        bias[2 * i + r] += held[s];
+                    }
+                    if constexpr (SCALED<FORMAT>) {
+                        unsigned largest = 0;
+#pragma unroll
+                        for (int s = 0; s < 4; ++s) largest = max(largest, bits_of_size(held[s]));
+                        largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 1));
+                        largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 2));
+                        const unsigned exponent = scale_exponent(largest);
+#pragma unroll
+                        for (int s = 0; s < 4; ++s) held[s] *= power_of_two(exponent);
+                        back[r] = power_of_two(254u - exponent) * UP;
+                    }
+#pragma unroll
+                    for (int s = 0; s < 4; ++s) {
+                        unsigned number[2];
+                        two_numbers<FORMAT>(held[s], 0.0f, number[0], number[1]);
+                        const bool odd = won >> 8 * s & 1, below = won >> 8 * s & 2;
+#pragma unroll
+                        for (int copy = 0; copy < COPIES; ++copy) {
+                            const unsigned word = odd ? number[copy] << 16 : number[copy];
+                            a[copy][s][r] = below ? 0 : word, a[copy][s][r + 2] = below ? word : 0;
+                        }
+                    }
+                }
+                float of_part[4][4] = {};
+#pragma unroll
+                for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // gl xh, gh xl, gh xh: the small ones first
+#pragma unroll
+                    for (int s = 0; s < 4; ++s)
+#pragma unroll
+                        for (int j = 0; j < 4; ++j)
+                            mma_step<FORMAT>(of_part[j], a[product == 0 ? COPIES - 1 : 0][s], b[product == 1 ? COPIES - 1 : 0][s][j]);
+#pragma unroll
+                for (int j = 0; j < 4; ++j)
+#pragma unroll
+                    for (int l = 0; l < 4; ++l) {
+                        if constexpr (SCALED<FORMAT>) sum[i][j][l] = fmaf(of_part[j][l] * back_x, back[l / 2], sum[i][j][l]);
+                        else sum[i][j][l] += of_part[j][l];
+                    }
+            }
+        }
+    }
+    wait_for_copies<0>();
+
+    // Lanes of the same outputs, then warps of the same outputs, in order.
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r)
+#pragma unroll
+        for (int apart = 1; apart < 4; apart *= 2) bias[r] += __shfl_xor_sync(EVERY_LANE, bias[r], apart);
+    constexpr int SUMS = SIXTEENS * 16 + ROWS;
+    float* left = reinterpret_cast<float*>(shared);  // (warps but those of the first turn, SUMS, lane)
+    __syncthreads();                                 // everybody has read the stages
+    const int spot = ((turn - 1) * groups + warp % groups) * SUMS * 32 + lane;
+    if (turn > 0) {
+#pragma unroll
+        for (int s = 0; s < SIXTEENS * 16; ++s) left[spot + 32 * s] = sum[s / 16][s / 4 % 4][s % 4];
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) left[spot + 32 * (SIXTEENS * 16 + r)] = bias[r];
+    }
+    __syncthreads();
+    if (turn > 0) return;
+    for (int other = 1; other < turns; ++other) {
+        const float* from = left + ((other - 1) * groups + warp % groups) * SUMS * 32 + lane;
+#pragma unroll
+        for (int s = 0; s < SIXTEENS * 16; ++s) sum[s / 16][s / 4 % 4][s % 4] += from[32 * s];
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) bias[r] += from[32 * (SIXTEENS * 16 + r)];
+    }
+
+    // Each channel to its column, and the last ones to those of the group that repeats them; beyond the last one of less than four there are zeros.
+    const int padded = padded_channels(c);
+    part += static_cast<long long>(blockIdx.x) * o * (k * k * padded);
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+        const int output = o0 + 8 * r + g;
+        if (output >= o) continue;
+        if (t == 0) db_part[static_cast<long long>(blockIdx.x) * o + output] = bias[r];
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+#pragma unroll
+            for (int l = 0; l < 2; ++l) {
+                const int term = 8 * j + 2 * t + l, channel = term / (k * k);
+                if (term >= terms) continue;
+                float* to = part + (static_cast<long long>(output) * (k * k) + term % (k * k)) * padded;
+                const float value = sum[r / 2][j][r % 2 * 2 + l];
+                if (c < 4 || channel < c / 4 * 4) to[channel] = value;
+                if (c >= 4 && c % 4 > 0 && channel >= c - 4) to[channel + padded - c] = value;
+                if (c < 4 && channel == c - 1)
+                    for (int beyond = c; beyond < padded; ++beyond) to[beyond] = 0.0f;
+            }
+    }
+}
