@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from first_convolutions import kernel_runs as first_runs
 from kernel_chains import head_cases, stem_cases, whole_cases
 from kernel_layers import layer_cases
 from kernel_losses import LOSSES
@@ -67,6 +68,7 @@ def every_case() -> list[KernelCase]:
     for level in LEVELS:
         out[level.name] = [KernelCase(f"gemm {level.name} {what}", run) for what, run in product_cases(level)]
     out["warpgroups"] = [KernelCase(f"warpgroups {what}", run) for what, run in kernel_runs()]
+    out["first"] = [KernelCase(f"first convolution of {what}", run) for what, run in first_runs()]
     return [case for found in out.values() for case in found]
 
 

@@ -185,8 +185,11 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
                 for (int j = 0; j < 4; ++j)
 #pragma unroll
                     for (int l = 0; l < 4; ++l) {
-                        if constexpr (SCALED<FORMAT>) sum[i][j][l] = fmaf(of_part[j][l] * back_x, back[l / 2], sum[i][j][l]);
-                        else sum[i][j][l] += of_part[j][l];
+                        if constexpr (SCALED<FORMAT>) {
+                            sum[i][j][l] = fmaf(of_part[j][l] * back_x, back[l / 2], sum[i][j][l]);
+                        } else {
+                            sum[i][j][l] += of_part[j][l];
+                        }
                     }
             }
         }
