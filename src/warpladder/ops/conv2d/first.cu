@@ -110,13 +110,12 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
             }
     }
 
-    // Whether a lane's windows lie side by side, and are there together.
+    // Where the lane's windows of output `first` are: side by side, but those behind the last window of a picture, which are the next one's first ones.
+    const int rest = windows - (window0 + mine) % windows;
+    const long long target = (static_cast<long long>(image0 + mine / windows) * o + first + 1) * windows - rest, skip = static_cast<long long>(o - 1) * windows;
     const bool together = windows % OF_LANE == 0 && reinterpret_cast<unsigned long long>(y) % (4 * OF_LANE) == 0 &&
                           reinterpret_cast<unsigned long long>(winner) % OF_LANE == 0;
-    // Where output `first` of the lane's window q is: the image's number times o, and the window.
-    const auto plane_of = [&](int q) { return static_cast<long long>(image0 + (mine + q) / windows) * o + first; };
-    const auto window_of = [&](int q) { return window0 + (mine + q) % windows; };
-    const long long target = plane_of(0) * windows + window_of(0);
+    unsigned short* channels = packed + (static_cast<long long>(image0) * windows + window0 + mine) * o + first + 4 * t;
     for (int sixteen = 0; sixteen < outputs; sixteen += 16) {
         unsigned pairs[OF_LANE][2];
 #pragma unroll
@@ -155,9 +154,16 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
                 if constexpr (FORMAT == BF16) pairs[q][j] = two_bf16(value[0][q], value[1][q]);
 #pragma unroll
             for (int l = 0; l < 2; ++l) {
-                if (together) {
-                    if (mine >= there) continue;
-                    const long long to = target + static_cast<long long>(output + l) * windows;
+                const long long to = target + static_cast<long long>(output + l) * windows;
+                if (!together) {
+#pragma unroll
+                    for (int q = 0; q < OF_LANE; ++q) {
+                        if (mine + q >= there) continue;
+                        const long long at = to + q + (q < rest ? 0 : skip);
+                        y[at] = value[l][q];
+                        if (winner != nullptr) winner[at] = static_cast<unsigned char>(places[l] >> 8 * q);
+                    }
+                } else if (mine < there) {
                     if constexpr (OF_LANE == 4) {
                         *reinterpret_cast<float4*>(y + to) = make_float4(value[l][0], value[l][1], value[l][2], value[l][3]);
                         if (winner != nullptr) *reinterpret_cast<unsigned*>(winner + to) = places[l];
@@ -165,23 +171,12 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
                         *reinterpret_cast<float2*>(y + to) = make_float2(value[l][0], value[l][1]);
                         if (winner != nullptr) *reinterpret_cast<unsigned short*>(winner + to) = static_cast<unsigned short>(places[l]);
                     }
-                } else {
-#pragma unroll
-                    for (int q = 0; q < OF_LANE; ++q) {
-                        if (mine + q >= there) continue;
-                        const long long to = (plane_of(q) + output + l) * windows + window_of(q);
-                        y[to] = value[l][q];
-                        if (winner != nullptr) winner[to] = static_cast<unsigned char>(places[l] >> 8 * q);
-                    }
                 }
             }
         }
         if (FORMAT != BF16 || packed == nullptr) continue;
 #pragma unroll
-        for (int q = 0; q < OF_LANE; ++q) {
-            if (mine + q >= there) continue;
-            const long long image = image0 + (mine + q) / windows;
-            *reinterpret_cast<uint2*>(packed + (image * windows + window_of(q)) * o + first + sixteen + 4 * t) = make_uint2(pairs[q][0], pairs[q][1]);
-        }
+        for (int q = 0; q < OF_LANE; ++q)
+            if (mine + q < there) *reinterpret_cast<uint2*>(channels + static_cast<long long>(q) * o + sixteen) = make_uint2(pairs[q][0], pairs[q][1]);
     }
 }

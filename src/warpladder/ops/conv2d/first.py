@@ -51,7 +51,9 @@ def fits(read: Image, written: Image, window: tuple[int, int, int], precision: s
     window : kernel size, stride and padding.
     """
     k, stride, padding = window
-    if stride != 1 or read[0] * k * k > MOST or written[0] % SIXTEEN or written[0] < LEAST or min(written[1:]) < 2:
+    if stride != 1 or read[0] * k * k > MOST or written[0] % SIXTEEN or written[0] < LEAST:
+        return False
+    if (written[1] // 2) * (written[2] // 2) < 4:  # a lane of convolve_first has up to four windows, of two pictures at most
         return False
     kind, lines = FORMATS[precision], written[1] // 2 * 2 + k - 1
     shared = max(_shared_forward(read, padding, lines, 1, SIXTEEN, kind), _shared_weights(read, padding, k, lines, written, kind, 2))

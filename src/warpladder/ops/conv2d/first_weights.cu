@@ -60,23 +60,27 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
         if (sample < last) {
             const int start = begin + 16 * chunk + 4 * t, left = max(0, min(4, end - start));
             const int stage = fetched % STAGES * WARPS * ROWS * 32;
+            const long long from = (static_cast<long long>(sample) * o + o0 + g) * windows + start;
+            if (aligned) {
 #pragma unroll
-            for (int r = 0; r < ROWS; ++r) {
-                const int output = o0 + 8 * r + g, count = output < o ? left : 0;
-                const long long from = (static_cast<long long>(sample) * o + output) * windows + start;
-                float* to = reinterpret_cast<float*>(gradients + stage + 32 * r);
-                unsigned* won = places + stage + 32 * r;
-                if (aligned) {
-                    copy_sixteen(to, dy + from, count);
-                    copy_float(reinterpret_cast<float*>(won), reinterpret_cast<const float*>(winner + from), count > 0);
-                } else {
-                    unsigned four = 0;
+                for (int r = 0; r < ROWS; ++r) {
+                    const long long at = from + static_cast<long long>(8 * r) * windows;
+                    const int count = o0 + 8 * r + g < o ? left : 0;
+                    copy_sixteen(reinterpret_cast<float*>(gradients + stage + 32 * r), dy + at, count);
+                    copy_float(reinterpret_cast<float*>(places + stage + 32 * r), reinterpret_cast<const float*>(winner + at), count > 0);
+                }
+            } else {
+#pragma unroll 1
+                for (int r = 0; r < ROWS; ++r) {
+                    const long long at = from + static_cast<long long>(8 * r) * windows;
+                    const int count = o0 + 8 * r + g < o ? left : 0;
+                    unsigned won = 0;
 #pragma unroll
                     for (int s = 0; s < 4; ++s) {
-                        to[s] = s < count ? dy[from + s] : 0.0f;
-                        if (s < count) four |= static_cast<unsigned>(winner[from + s]) << 8 * s;
+                        reinterpret_cast<float*>(gradients + stage + 32 * r)[s] = s < count ? dy[at + s] : 0.0f;
+                        if (s < count) won |= static_cast<unsigned>(winner[at + s]) << 8 * s;
                     }
-                    *won = four;
+                    places[stage + 32 * r] = won;
                 }
             }
             chunk += turns, ++fetched;
@@ -165,11 +169,11 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
                     for (int s = 0; s < 4; ++s) {
                         unsigned number[2];
                         two_numbers<FORMAT>(held[s], 0.0f, number[0], number[1]);
-                        const bool odd = won >> 8 * s & 1, below = won >> 8 * s & 2;
+                        const unsigned place = won * 16 >> 8 * s & 48;  // in bits; nobody's 0 goes to the first
 #pragma unroll
                         for (int copy = 0; copy < COPIES; ++copy) {
-                            const unsigned word = odd ? number[copy] << 16 : number[copy];
-                            a[copy][s][r] = below ? 0 : word, a[copy][s][r + 2] = below ? word : 0;
+                            const unsigned long long pixels = static_cast<unsigned long long>(number[copy]) << place;
+                            a[copy][s][r] = static_cast<unsigned>(pixels), a[copy][s][r + 2] = static_cast<unsigned>(pixels >> 32);
                         }
                     }
                 }
@@ -196,51 +200,33 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
     }
     wait_for_copies<0>();
 
-    // Lanes of the same outputs, then warps of the same outputs, in order.
+    // Warps leave their sums in shared memory, (turn, output, PITCH), the bias's behind the 32 terms; then all threads add them up in order and write columns.
+    constexpr int PITCH = 33;
+    float* left = reinterpret_cast<float*>(shared);
+    __syncthreads();  // everybody has read the stages
+    float* mine = left + (warp * 16 * SIXTEENS + g) * PITCH;
 #pragma unroll
-    for (int r = 0; r < ROWS; ++r)
-#pragma unroll
-        for (int apart = 1; apart < 4; apart *= 2) bias[r] += __shfl_xor_sync(EVERY_LANE, bias[r], apart);
-    constexpr int SUMS = SIXTEENS * 16 + ROWS;
-    float* left = reinterpret_cast<float*>(shared);  // (warps but those of the first turn, SUMS, lane)
-    __syncthreads();                                 // everybody has read the stages
-    const int spot = ((turn - 1) * groups + warp % groups) * SUMS * 32 + lane;
-    if (turn > 0) {
-#pragma unroll
-        for (int s = 0; s < SIXTEENS * 16; ++s) left[spot + 32 * s] = sum[s / 16][s / 4 % 4][s % 4];
-#pragma unroll
-        for (int r = 0; r < ROWS; ++r) left[spot + 32 * (SIXTEENS * 16 + r)] = bias[r];
-    }
-    __syncthreads();
-    if (turn > 0) return;
-    for (int other = 1; other < turns; ++other) {
-        const float* from = left + ((other - 1) * groups + warp % groups) * SUMS * 32 + lane;
-#pragma unroll
-        for (int s = 0; s < SIXTEENS * 16; ++s) sum[s / 16][s / 4 % 4][s % 4] += from[32 * s];
-#pragma unroll
-        for (int r = 0; r < ROWS; ++r) bias[r] += from[32 * (SIXTEENS * 16 + r)];
-    }
-
-    // Each channel to its column, and the last ones to those of the group that repeats them; beyond the last one of less than four there are zeros.
-    const int padded = padded_channels(c);
-    part += static_cast<long long>(blockIdx.x) * o * (k * k * padded);
-#pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-        const int output = o0 + 8 * r + g;
-        if (output >= o) continue;
-        if (t == 0) db_part[static_cast<long long>(blockIdx.x) * o + output] = bias[r];
+    for (int i = 0; i < SIXTEENS; ++i)
 #pragma unroll
         for (int j = 0; j < 4; ++j)
 #pragma unroll
-            for (int l = 0; l < 2; ++l) {
-                const int term = 8 * j + 2 * t + l, channel = term / (k * k);
-                if (term >= terms) continue;
-                float* to = part + (static_cast<long long>(output) * (k * k) + term % (k * k)) * padded;
-                const float value = sum[r / 2][j][r % 2 * 2 + l];
-                if (c < 4 || channel < c / 4 * 4) to[channel] = value;
-                if (c >= 4 && c % 4 > 0 && channel >= c - 4) to[channel + padded - c] = value;
-                if (c < 4 && channel == c - 1)
-                    for (int beyond = c; beyond < padded; ++beyond) to[beyond] = 0.0f;
-            }
+            for (int l = 0; l < 4; ++l) mine[(16 * i + l / 2 * 8) * PITCH + 8 * j + 2 * t + l % 2] = sum[i][j][l];
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+#pragma unroll
+        for (int apart = 1; apart < 4; apart *= 2) bias[r] += __shfl_xor_sync(EVERY_LANE, bias[r], apart);
+        if (t == 0) mine[8 * r * PITCH + 32] = bias[r];
+    }
+    __syncthreads();
+    const int padded = padded_channels(c), all = k * k * padded, of_block = 16 * SIXTEENS * groups, output0 = blockIdx.y * of_block;
+    for (int i = threadIdx.x; i < min(of_block, o - output0) * (all + 1); i += THREADS) {
+        const int output = i / (all + 1), column = i % (all + 1), channel = channel_of(column % padded, c);
+        const float* from = left + output * PITCH + (column == all ? 32 : channel * k * k + column / padded);
+        float total = 0.0f;
+        if (column == all || channel < c)  // of less than four channels, columns beyond the last one are zeros
+            for (int other = 0; other < turns; ++other) total += from[other * of_block * PITCH];
+        const long long row = static_cast<long long>(blockIdx.x) * o + output0 + output;
+        if (column == all) db_part[row] = total;
+        else part[row * all + column] = total;
     }
 }
