@@ -5,7 +5,9 @@
 // BF16: rounded. SPLIT, fp32: two halves of each number. HALF, tf32 and fp16, which both keep 11 bits: one. Numbers that are halves are scaled: those that a pool's
 // window sees by one power of two, an output's weights by another; neither changes which pixel of the window is the largest.
 // arch: sm_80, sm_90, sm_100
-// instance: convolve_first<SPLIT>, convolve_first<BF16>, convolve_first<HALF>
+// instance: convolve_first<SPLIT>
+// instance: convolve_first<BF16>
+// instance: convolve_first<HALF>
 #include "async.cuh"
 #include "pooled.cuh"
 #include "tensor_pixels.cuh"
@@ -21,7 +23,7 @@ constexpr int EACH = FORMAT == SPLIT ? 2 : 4;
 // packed: null, or of BF16 y once more as warpgroup products read it: channels last and rounded.
 // Block (tile of windows, `chunk` outputs, a multiple of 16 as o is): a tile has `images` whole images, or one of `ranges` ranges of an image's windows, which
 // see at most `lines` lines of the padded picture.
-// local memory: convolve_first: with four windows to a lane up to two words are spilled, no sums; the second block to a multiprocessor is worth it
+// local memory: convolve_first: with four windows to a lane up to six words are spilled, no sums, and none for sm_90; the second block to a multiprocessor is worth it
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS, 2) convolve_first(
     const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y, unsigned char* __restrict__ winner,

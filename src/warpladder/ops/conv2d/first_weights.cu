@@ -6,7 +6,10 @@
 // so that a pixel and the next one are one word for every tap.
 // Formats as in first.cu. Scales: of an output's gradients by 16 windows, and of what a block sees of a picture. Sums leave the tensor cores after 16 windows.
 // arch: sm_80, sm_90, sm_100
-// instance: correlate_first<SPLIT, 3>, correlate_first<BF16, 3>, correlate_first<HALF, 3>, correlate_first<SPLIT, 2>
+// instance: correlate_first<SPLIT, 3>
+// instance: correlate_first<SPLIT, 2>
+// instance: correlate_first<BF16, 3>
+// instance: correlate_first<HALF, 3>
 #include "async.cuh"
 #include "gemm_pixels.cuh"
 #include "tensor_panels.cuh"
@@ -14,6 +17,13 @@
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr int SIXTEENS = 4;  // of outputs, that a warp has
 constexpr float DOWN = 1.0f / 16384, UP = 16384;  // x's scale is undone times DOWN, dy's times UP, as tensor.cu does and says why
+
+// A number in the lower half of a word as it is multiplied: `low` is what `high` lacks, in SPLIT alone.
+template <int FORMAT>
+__device__ __forceinline__ void one_number(float x, unsigned& high, unsigned& low) {
+    high = FORMAT == BF16 ? two_bf16(x, 0.0f) : two_halves(x, 0.0f);
+    low = FORMAT == SPLIT ? two_halves(x - low_half(high), 0.0f) : 0;
+}
 
 // x: (n, c, h, w), c k k at most 32. dy, winner: (n, o, oh / 2, ow / 2), the pool's; winner as pooled.cuh has it. Stride 1.
 // part: (parts, o, columns), as correlate's (gemm_weights.cu): columns (tap, channel). db_part: (parts, o).
@@ -168,7 +178,7 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
 #pragma unroll
                     for (int s = 0; s < 4; ++s) {
                         unsigned number[2];
-                        two_numbers<FORMAT>(held[s], 0.0f, number[0], number[1]);
+                        one_number<FORMAT>(held[s], number[0], number[1]);
                         const unsigned place = won * 16 >> 8 * s & 48;  // in bits; nobody's 0 goes to the first
 #pragma unroll
                         for (int copy = 0; copy < COPIES; ++copy) {

@@ -25,9 +25,9 @@ class TensorConv2d(Segment):
 
     An enlargement is folded into the weights, as `GemmConv2d` does and says. Where there is a ReLU, `backward` overwrites dy.
 
-    A net's first layer has no dx. If its sums have at most 32 terms, a picture's colours by 3 x 3, and its products are a small share of the net's
-    (ops/outside.py), y and dw are those of few.py: multiply-adds in fp32 from registers, in every precision. There is less arithmetic than tensor cores need to
-    be worth the splitting: docs/rungs/tensor.md has both times.
+    A net's first layer has no dx. If its sums have at most 32 terms, a picture's colours by 3 x 3, if a ReLU and a pool follow and it has 32 outputs or more, y and
+    dw are those of first.py. With fewer outputs or without a pool, and if its products are a small share of the net's (ops/outside.py), they are those of few.py,
+    multiply-adds in fp32 from registers, in every precision: there is less arithmetic than the other kernels' tiles need to be worth the splitting.
 
     On Hopper, channels and outputs that are multiples of 64 go through windows of 3 x 3, behind an enlargement by 2 as well, by warpgroup products
     (warpgroups.py), in fp32, bf16 and fp16. Their images are packed in bf16 by the convolution that writes them, where there is one before them that can; in fp32
