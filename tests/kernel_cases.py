@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from first_convolutions import kernel_runs as first_runs
 from kernel_chains import head_cases, stem_cases, whole_cases
 from kernel_layers import layer_cases
 from kernel_losses import LOSSES
@@ -67,7 +68,7 @@ def every_case() -> list[KernelCase]:
                     assert out[name], f"no case covers {name}: the lists in kernel_*.py hold nothing that it takes"
     for level in LEVELS:
         out[level.name] = [KernelCase(f"gemm {level.name} {what}", run) for what, run in product_cases(level)]
-    for name, its_runs in (("warpgroups", warpgroup_runs()), ("shifted", shifted_runs())):
+    for name, its_runs in (("warpgroups", warpgroup_runs()), ("shifted", shifted_runs()), ("first", first_runs())):
         out[name] = [KernelCase(f"{name} {what}", run) for what, run in its_runs]
     return [case for found in out.values() for case in found]
 

@@ -64,8 +64,8 @@ def turn(net: Net, precision: str) -> list[pytest.MarkDecorator]:
 def test_the_five_nets_multiply_on_tensor_cores(net: Net, precision: str) -> None:
     found = share(net, EmulatedDevice(), precision)
     assert found is not None and pytest.approx(1 - HEAD - FIRST) == 0.95 and 0.95 <= found <= 1
-    if net.name == "softmax":
-        assert found == 1, "its only layer is thin, and all that there is"
+    if net.name in ("softmax", "autoencoder"):
+        assert found == 1, "the one's only layer is thin, and all that there is; the other's first one has outputs enough"
 
 
 def test_the_share_is_what_is_left_by_a_head_outside_of_tensor_cores() -> None:

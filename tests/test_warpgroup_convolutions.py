@@ -137,7 +137,7 @@ def test_the_autoencoders_layers_3_6_and_9_take_them_on_hopper_alone(
         )
     assert sum(file in ("warpgroups.cu", "warpgroup_weights.cu") for file in files) == count
     assert files.count("warpgroup_pack.cu") == packing
-    assert files.count("few_packed.cu") == (precision == "bf16" and count > 0)
+    assert files.count("first.cu") == files.count("first_weights.cu") == 1, "layer 0"
 
 
 @pytest.mark.parametrize("precision", REPEATED)

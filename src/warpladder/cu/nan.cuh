@@ -9,3 +9,14 @@ __device__ inline float clip(float x, float limit) { return x > limit ? limit : 
 
 // Whether x takes the place of the maximum so far: it is larger, or the first NaN.
 __device__ inline bool beats(float x, float best) { return x > best || (x != x && best == best); }
+
+// The larger of two numbers, NaN where one of them is.
+__device__ inline float larger(float x, float y) {
+#if !defined(__CUDA_EMU__) && __CUDA_ARCH__ >= 800
+    float found;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(found) : "f"(x), "f"(y));
+    return found;
+#else
+    return x > y || x != x ? x : y;
+#endif
+}

@@ -8,13 +8,11 @@ struct Best {
     int place;
 };
 
-// The largest of four neighbouring numbers, the first among equals.
+// The largest of four neighbouring numbers, the first among equals; of a NaN any place.
 __device__ __forceinline__ Best best_of(const float* four) {
-    Best best = {four[0], 0};
-#pragma unroll
-    for (int e = 1; e < 4; ++e)
-        if (beats(four[e], best.value)) best = {four[e], e};
-    return best;
+    const float upper = larger(four[0], four[1]), lower = larger(four[2], four[3]);
+    const int above = four[1] > four[0] ? 1 : 0, below = four[3] > four[2] ? 3 : 2;
+    return {larger(upper, lower), lower > upper ? below : above};
 }
 
 // y becomes the window's output, and winner the place that the gradient goes back to: 4 where the largest is not above 0, and none does.

@@ -24,9 +24,11 @@ class Call(ABC):
     name : for people.
     touches : the memory that it reads and writes; None where that is not known.
     product : what a tuner may choose the way of, for the calls that compute or finish it; None for all others.
+    products : products of matrices that it computes, where it computes any: y, dx and dw of a layer are one each.
     """
 
     product: object = None
+    products: int = 1
     touches: Touches | None = None
 
     @property

@@ -20,7 +20,7 @@ def on_tensor_cores(call: Call) -> bool:
 def tensor_share(trainer: KernelTrainer, part: Slice) -> float | None:
     """Of the FLOPs of a slice's products of matrices, those in kernels with tensor core instructions, at least: 0 to 1.
 
-    Each such launch stands for one product of its stage, that of the fewest FLOPs first, and launches of one product count once. None where the trainer's
+    Each such launch stands for one product of its stage, or as many as it says it computes, those of the fewest FLOPs first, and launches of one product count once. None where the trainer's
     kernels are not meant for tensor cores.
     """
     if trainer.table.unit != TENSOR:
@@ -29,8 +29,8 @@ def tensor_share(trainer: KernelTrainer, part: Slice) -> float | None:
     for stage in trainer.stages(part):
         each = _flops(trainer, stage)
         total += sum(each)
-        launched = {id(call if call.product is None else call.product) for call in stage.launches if on_tensor_cores(call)}
-        found += sum(each[: len(launched)])
+        launched = {id(call if call.product is None else call.product): call.products for call in stage.launches if on_tensor_cores(call)}
+        found += sum(each[: sum(launched.values())])
     return found / total
 
 

@@ -112,6 +112,7 @@ class ShiftedConvolution:
             (blocks, ceil_div(c // CHANNELS, SLICE)), THREADS, x, dy, weights.pieces, weights.undo, None if below is not None else dx, *packed,
             self.parts, self.sums, n, *self.small, self.o, int(rectified), apart, shared=shared,
         )  # fmt: skip
+        product.products = 1 if dx is None else 2
         return [product, finish(self.device, self.parts, dw, blocks, self.sums, db, blocks, (c, self.o, 4, 2))]
 
 

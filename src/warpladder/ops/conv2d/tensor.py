@@ -29,11 +29,11 @@ class TensorConv2d(Segment):
         fold = layers[0].scale_factor if isinstance(layers[0], Upsample2d) else 1
         capacity, c, h, w = buffers.x.shape
         o, high, wide = conv.out_shape((c, h * fold, w * fold))
+        begins = fold == 1 and buffers.dx is None
         asked = Asked(
             device, subgraph.precision, (c, h, w), (o, high, wide), conv.kernel_size, conv.stride, conv.padding, fold,
             rectify=any(isinstance(layer, ReLU) for layer in layers), pool=isinstance(layers[-1], MaxPool2d), capacity=capacity,
-            trains=buffers.dy is not None, both=buffers.dx is not None,
-            slight=fold == 1 and buffers.dx is None and is_small(subgraph, FIRST, products=2),
+            trains=buffers.dy is not None, both=buffers.dx is not None, begins=begins, slight=begins and is_small(subgraph, FIRST, products=2),
         )  # fmt: skip
         before = operands.before.way if isinstance(operands.before, TensorConv2d) else None
         self.way = next(way for way in WAYS if way.takes(asked))(self, asked, before)

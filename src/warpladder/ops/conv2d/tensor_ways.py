@@ -11,12 +11,16 @@ import numpy as np
 from ...device import Array, Device
 from ..kernels import Launches
 from ..segments import Segment
+from . import first
 from .few import FewConvolution, FewGradient, WinnersGradient
 from .gradients import IncomingGradient
 from .products import Geometry, Image
 from .shifted import GradientBelow, ShiftedConvolution
 from .tensor_products import TensorConvolution, TensorWeightGradient, pack
 from .warpgroups import PackedImages, WarpgroupConvolution, fits
+
+#: A precision whose factors some ways multiply as another one's: halves with a scale have tf32's 11 bits.
+HALVES = {"tf32": "fp16"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Asked:
     rectify, pool : whether a ReLU follows, and a 2 x 2 pool behind that.
     capacity : images of a whole batch.
     trains, both : whether there is a backward pass, and whether that has an input gradient.
+    begins : whether it is a net's first layer, with no dx and no enlargement.
     slight : whether it is a net's first layer, and its products few beside the net's (ops/outside.py).
     """
 
@@ -45,6 +50,7 @@ class Asked:
     capacity: int
     trains: bool
     both: bool
+    begins: bool
     slight: bool
 
     @property
@@ -196,6 +202,33 @@ def _slight_gradient(owner: Segment, asked: Asked) -> FewGradient | WinnersGradi
     return None
 
 
+class First(Way):
+    """A first layer of few inputs and many outputs with a pool, a picture's colours: fragments that lanes make of windows (first.py). In tf32 factors are halves."""
+
+    packs = True
+
+    @classmethod
+    def takes(cls, asked: Asked) -> bool:
+        return asked.begins and asked.pool and first.fits(asked.small, asked.written, asked.window, asked.precision, asked.device.limits)
+
+    def __init__(self, owner: Segment, asked: Asked, before: Way | None) -> None:
+        super().__init__(owner, asked, before)
+        self.factors = HALVES.get(asked.precision)
+        layer = asked.small, asked.written, asked.k, asked.padding
+        self.y_pass = first.FirstConvolution(owner, *layer, asked.precision)
+        if asked.trains:
+            self.gradient = first.FirstGradient(owner, *layer, asked.capacity, asked.precision)
+
+    def forward(self, n: int) -> Launches:
+        t = self.buffers
+        return self.y_pass.launches(n, t.x, t.w, t.b, t.y, self.winner, self.packed)
+
+    def backward(self, n: int) -> Launches:
+        t = self.buffers
+        assert self.winner is not None
+        return self.gradient.launches(n, t.x, t.dy, self.winner, t.dw, t.db)
+
+
 class Few(General):
     """A slight first layer whose sums have at most 32 terms, a picture's colours by 3 x 3: multiply-adds in fp32 from registers, in every precision.
 
@@ -235,7 +268,7 @@ class Warpgroups(Way):
 
     def __init__(self, owner: Segment, asked: Asked, before: Way | None) -> None:
         super().__init__(owner, asked, before)
-        self.factors = "fp16" if asked.precision == "tf32" else None
+        self.factors = HALVES.get(asked.precision)
         self.passes = WarpgroupConvolution(owner, asked.small, asked.written, asked.capacity, asked.precision, asked.trains, asked.both)
         self.passes.images.given = before is not None and before.feed(self.passes.images)
         self.given: GradientBelow | None = None
@@ -276,7 +309,7 @@ class Shifted(Way):
 
     def __init__(self, owner: Segment, asked: Asked, before: Way | None) -> None:
         super().__init__(owner, asked, before)
-        self.factors = "fp16" if asked.precision == "tf32" else None
+        self.factors = HALVES.get(asked.precision)
         below = before.fed_back() if before is not None and asked.both else None
         self.passes = ShiftedConvolution(owner, asked.small, asked.written, asked.capacity, asked.precision, asked.trains, below)
 
@@ -293,4 +326,4 @@ class Shifted(Way):
 
 
 #: In the order in which they are asked: the first that takes a convolution computes it.
-WAYS: tuple[type[Way], ...] = (Few, Warpgroups, Shifted, General)
+WAYS: tuple[type[Way], ...] = (First, Few, Warpgroups, Shifted, General)
