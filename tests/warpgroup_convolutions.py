@@ -46,7 +46,7 @@ class EditedWarpgroups(Edited):
     """The emulator, where the kernels of convolutions by warpgroup products, or their headers, read otherwise."""
 
     paths = (warpgroups.SOURCE, warpgroups.PACK, warpgroups.WEIGHTS)
-    headers = ("squares.cuh", "tensor_panels.cuh")
+    headers = ("squares.cuh", "staged.cuh", "tensor_panels.cuh")
 
 
 class Unwritten(OnDevice):

@@ -21,6 +21,8 @@ PACK = Path(__file__).with_name("warpgroup_pack.cu")
 SIDE, PIECE, THREADS, COLUMNS, RING = 8, 8192, 384, 128, 196608
 #: Channels that one scale is for, and whose multiples a layer has; threads of a block that packs.
 CHANNELS, PACKING = 64, 256
+#: Bytes through which sums go out, of each of eight warps: STAGED floats of staged.cuh.
+STAGED = 8 * 4096
 #: Where taps read, as taps.cuh calls it, and how many a written pixel has.
 TAPS = {"WINDOW": 9, "ENLARGED": 4, "GATHERED": 16}
 WAYS = tuple(TAPS)
@@ -188,7 +190,7 @@ def convolve(n: int, images: PackedImages, weights: Halves, bias: Array | None, 
     of_weights = [device.tensor_map(half, CHANNELS) for half in (weights.high, weights.low)]
     return device.kernel(SOURCE, f"convolve<{kind.name}, {pieces}>").bind(
         min(tiles, multiprocessors), THREADS, *images.maps(n), *of_weights, images.halves.undo, weights.undo, bias, below, y, winner, packed,
-        n, c, h, w, o, AFTER.index(after), WAYS.index(way), shared=kind.shared(2 * pieces + COLUMNS // 64),
+        n, c, h, w, o, AFTER.index(after), WAYS.index(way), shared=kind.shared(2 * pieces + COLUMNS // 64) + STAGED,
     )  # fmt: skip
 
 
