@@ -27,8 +27,8 @@ from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
-#: Outputs, input (channels, rows, columns), images: two squares, the second cut off after 16 bytes; several of an image, ragged; more images than a tile, outputs and channels that fill no tile;
-#: more squares of an image than fp16's sums stay in the tensor cores for.
+#: Outputs, input (channels, rows, columns), images: two squares, the second cut off after 16 bytes; several of an image, ragged;
+#: more images than a tile, outputs and channels that fill no tile; more squares of an image than fp16's sums stay in the tensor cores for.
 #: Then images that are enlarged by 2 before the window: ragged squares; one image alone, and outputs that fill no tile.
 SHAPES = (
     (64, (64, 7, 12), 1), (64, (128, 5, 11), 3), (192, (64, 9, 8), 3), (64, (64, 9, 34), 2),

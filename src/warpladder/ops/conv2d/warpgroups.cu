@@ -24,6 +24,7 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
     int h, int w, int o, int after, int way
 ) {
     constexpr int FIRST = GROUPS * PIECES, SECOND = COLUMNS / 64;
+    constexpr int ASKING = PIECES == 1 ? 40 : 56;  // registers of a thread that asks: the places of more squares are more numbers; the three warpgroups have 504
     using Stages = Ring<FORMAT, FIRST, SECOND>;
     extern __shared__ uint4 shared[];
     __shared__ Stages stages;
@@ -35,7 +36,7 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
     const int steps = c / 64 * taps.count();
     Turn<Stages::STAGES> turn;
     if (threadIdx.x < 128) {
-        fewer_registers<40>();
+        fewer_registers<ASKING>();
         if (threadIdx.x != 0) return;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             const int first = tile / across * FIRST, left = tile % tiles_o * COLUMNS, of_class = tile % across / tiles_o;
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
         }
         return;
     }
-    more_registers<232>();
+    more_registers<(504 - ASKING) / 2>();
     const int group = threadIdx.x / 128 - 1, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     float* room = reinterpret_cast<float*>(ring + Stages::STAGES * Stages::BYTES) + (4 * group + warp) * STAGED;
     const Out to{w_undo, bias, below, y, winner, packed, n, h, w, o, after, way == ENLARGED ? 2 : 1};
