@@ -9,7 +9,7 @@ import pytest
 
 from clockwork import Clockwork
 from strategies import case
-from tensor_convolutions import Asked, conv, drawn, folded, truth, truth_of_folded
+from tensor_convolutions import Asked, Numbers, conv, drawn, folded, truth, truth_of_folded
 from warpgroup_convolutions import CODER, NET, PRECISIONS, Bound, EditedWarpgroups, prove, prove_first_layer
 from warpladder import nets
 from warpladder.config import TrainConfig
@@ -156,6 +156,36 @@ def test_what_follows_y_and_what_lies_below_dx(device: EmulatedDevice, precision
     np.testing.assert_array_equal(found["dx"], np.where(numbers[0] > 0, plain["dx"], 0))
 
 
+def between(of: Asked, pools: bool) -> tuple[Numbers, tuple[np.ndarray | None, ...]]:
+    """Numbers whose dy is the gradient behind a pool, or a ReLU, and what `Bound` is given in its place: the gradient before it, y or None, winners or None."""
+    x, w, dy = drawn(of)
+    rng, (n, o, high, wide) = np.random.default_rng(4), dy.shape
+    if not pools:
+        y = rng.normal(size=dy.shape).astype(np.float32)
+        return (x, w, np.where(y > 0, dy, 0)), (dy, y, None)
+    gradient, winner = dy[:, :, : high // 2, : wide // 2].copy(), rng.integers(0, 5, (n, o, high // 2, wide // 2)).astype(np.uint8)
+    spread = np.zeros_like(dy)
+    for place in range(4):
+        rows, columns = slice(place // 2, high // 2 * 2, 2), slice(place % 2, wide // 2 * 2, 2)
+        spread[:, :, rows, columns] = np.where(winner == place, gradient, 0)
+    return (x, w, spread), (gradient, None, winner)
+
+
+#: Of a pool's gradient: rows whose numbers are read four at a time, and rows where they are not; and a ReLU's.
+BETWEEN = ((0, True), (WINDOW, True), (WINDOW, False))
+
+
+@pytest.mark.parametrize(("shape", "pools"), BETWEEN)
+@pytest.mark.parametrize("precision", ["bf16", "fp32", pytest.param("fp16", marks=nightly)])
+def test_what_stands_before_the_gradient_is_packed_with_it(device: EmulatedDevice, shape: int, pools: bool, precision: str) -> None:
+    """The bits of a gradient that was spread over the pool's windows, or set to 0 by the ReLU, before."""
+    of = asked(shape, precision)
+    numbers, given = between(of, pools)
+    wanted, found = Bound(device, of, numbers).send(), Bound(device, of, numbers, given=given).send()
+    for name in ("dx", "dw", "db"):
+        np.testing.assert_array_equal(found[name], wanted[name], err_msg=name)
+
+
 @pytest.mark.parametrize(("rectify", "pool"), [(True, True), pytest.param(True, False, marks=slow)])
 def test_a_first_layer_packs_what_a_layer_of_them_reads(device: EmulatedDevice, rectify: bool, pool: bool) -> None:
     prove_first_layer(device, rectify, pool)
@@ -246,6 +276,9 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
             *((f"sums of {name} in half", (line, f"{line[:-1]}, {IN_HALF}"), "positive") for name, line in (("y", SUM_Y), ("dw", SUM_W))),
         )
     },
+    "an image left out of the bias's sums": (
+        "bf16", (("sums[blockIdx.x * 64 + channel] = sum;", "sums[blockIdx.x * 64 + channel] = blockIdx.x > 0 ? sum : 0.0f;"),), "normal",
+    ),
     "a tap too far": ("bf16", (("row[piece] + down", "row[piece] + down + 1"),), "normal"),
     "dw of the tap beside": ("bf16", (("column + taps.far(j[at], 0)", "column + taps.far(j[at], 0) + 1"),), "normal"),
     "bf16 cut off, not rounded": (
@@ -255,7 +288,7 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
 #: Those that only an enlarged layer shows.
 OF_ENLARGED: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "pixels of y's classes exchanged": ("bf16", (("along * to.apart + of_class % 2;", "along * to.apart + 1 - of_class % 2;"),), "normal"),
-    "pixels of dy's classes exchanged": ("bf16", (("row % 2 * 2 + column % 2", "column % 2 * 2 + row % 2"),), "normal"),
+    "pixels of dy's classes exchanged": ("bf16", (("? (row % 2 * 2 + column % 2)", "? (column % 2 * 2 + row % 2)"),), "normal"),
     "weights of another class": ("bf16", (("tap / taps.side(), of_class / 2", "tap / taps.side(), 1 - of_class / 2"),), "normal"),
 }
 
@@ -286,3 +319,22 @@ def test_y_packed_with_neighbours_exchanged_is_refused(device: EmulatedDevice) -
     edited, of = EditedWarpgroups(device, ("two_bf16(left.x, right.x)", "two_bf16(right.x, left.x)")), asked(ENLARGED, "bf16")
     with pytest.raises(AssertionError, match="y packed is wrong"):
         Bound(edited, of, drawn(of), packs=True).send()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("edit", "shape", "pools"),
+    [
+        (("== upper + e % 2", "== upper + 1 - e % 2"), 0, True),
+        (("== row % 2 * 2 + column % 2 ?", "== column % 2 * 2 + row % 2 ?"), WINDOW, True),
+        (("== row % 2 * 2 + column % 2 ?", "!= 4 ?"), WINDOW, True),
+        (("y[begin + at + i * plane]", "1.0f + 0.0f * y[begin + at + i * plane]"), WINDOW, False),
+    ],
+    ids=["a row's winners exchanged", "winners exchanged", "every place has won", "the ReLU forgotten"],
+)
+def test_liars_about_what_stands_before_the_gradient_are_refused(
+    device: EmulatedDevice, edit: tuple[str, str], shape: int, pools: bool
+) -> None:
+    of = asked(shape, "bf16")
+    numbers, given = between(of, pools)
+    wanted, found = (Bound(on, of, numbers, given=given).send() for on in (device, EditedWarpgroups(device, edit)))  # type: ignore[arg-type]
+    assert not np.array_equal(found["dx"], wanted["dx"]) and not np.array_equal(found["dw"], wanted["dw"])

@@ -73,9 +73,9 @@ class TensorConv2d(Segment):
             self.few = FewGradient(self, small, written, *window, capacity)
         if self.few is not None:
             return
-        self.incoming = IncomingGradient(self, written, capacity, self.pool)
         if isinstance(self.forward_pass, WarpgroupConvolution):
             return
+        self.incoming = IncomingGradient(self, written, capacity, self.pool)
         read, other = (written, small) if folded else (small, written)
         self.weight_gradient = TensorWeightGradient(self, read, other, *window, fold, capacity, precision)
         if buffers.dx is not None:
@@ -117,10 +117,10 @@ class TensorConv2d(Segment):
         if isinstance(self.few, WinnersGradient):
             assert self.winner is not None
             return self.few.launches(n, t.x, t.dy, self.winner, t.dw, t.db)
-        found, gradient, slabs = self.incoming.launches(n, t.dy, y, self.winner)
         below = t.x if self.operands.x_rectified else None
         if isinstance(self.forward_pass, WarpgroupConvolution):
-            return found + self.forward_pass.backward(n, gradient, t.dw, self.incoming.sums, slabs, t.db, t.dx, below)
+            return self.forward_pass.backward(n, t.dy, y, self.winner, t.dw, t.db, t.dx, below)
+        found, gradient, slabs = self.incoming.launches(n, t.dy, y, self.winner)
         read, other = (gradient, t.x) if self.folded else (t.x, gradient)
         found += self.weight_gradient.launches(n, read, other, t.dw, self.incoming.sums, slabs, t.db)
         if self.backward_pass is not None:
