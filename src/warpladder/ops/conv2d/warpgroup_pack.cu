@@ -7,7 +7,8 @@
 #include "taps.cuh"
 #include "tensor_panels.cuh"
 
-constexpr int THREADS = 256, MOST = 512;  // of a block that packs weights; at most, of one that packs pixels
+constexpr int THREADS = 256, AT_ONCE = THREADS / 32;  // of a block that packs weights: threads, and columns, a warp for each
+constexpr int MOST = 512;                             // threads of a block that packs pixels, at most
 
 // The largest of all threads' bits, for all of them.
 __device__ __forceinline__ unsigned largest_of_block(unsigned largest) {
@@ -156,38 +157,62 @@ __global__ void __launch_bounds__(MOST, BY_FOUR ? 2 : 1) pack_pixels(
 // Weights w (o, c, 3, 3) for both ways. Forward: (9 c, o), terms ordered (64 channels, tap, channel). Backward: (9 o, c) likewise, taps mirrored; null where
 // there is no input gradient. enlarged: whether they are those behind an enlargement by 2; forward then (16 c, o), terms (class, 64 channels, tap, channel), and
 // backward (16 o, c). undo: (o,) and (c,), times 2^14 (squares.cuh); one for all classes of an output, since all are sums of the same nine numbers.
-// undo: null in bf16. low: null but in SPLIT. A block packs two columns, which are the halves of its words.
+// undo: null in bf16. low: null but in SPLIT.
+// A block packs eight columns, each by a warp, whose lanes have a row of w's each, an output and a channel: its nine numbers are read once and make all sixteen.
+// Through shared memory the eight columns, 16 bytes of a term, come together.
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS) pack_weights(
     const float* __restrict__ w, unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ undo, unsigned* __restrict__ back_high,
     unsigned* __restrict__ back_low, float* __restrict__ back_undo, int o, int c, int enlarged
 ) {
-    const bool back = static_cast<int>(blockIdx.x) >= o / 2;
+    constexpr int WORDS = AT_ONCE / 2, ROOM = WORDS + 1;  // of a term's columns; with a word between, lanes that write one after the other meet other banks
+    __shared__ unsigned highs[16][32][ROOM], lows[FORMAT == SPLIT ? 16 : 1][32][ROOM];
+    const bool back = static_cast<int>(blockIdx.x) >= o / AT_ONCE;
     const Taps taps{!enlarged ? WINDOW : back ? GATHERED : ENLARGED};
-    const int columns = back ? c : o, each = taps.count() * (back ? o : c), terms = taps.classes() * each;
-    const int column = 2 * (blockIdx.x - (back ? o / 2 : 0));
-    const auto number = [&](int term, int which) {
-        const int of_class = term / each, within = term % each, tap = within / 64 % taps.count(), other = within / 64 / taps.count() * 64 + within % 64;
-        const float* from = w + (back ? static_cast<long long>(other) * c + which : static_cast<long long>(which) * c + other) * 9;
-        if (!enlarged) return from[back ? 8 - tap : tap];
-        return folded(from, taps.number(tap / taps.side(), of_class / 2), taps.number(tap % taps.side(), of_class % 2), 4, 2);
+    const int columns = back ? c : o, others = back ? o : c, each = taps.count() * others, left = AT_ONCE * (blockIdx.x - (back ? o / AT_ONCE : 0));
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    // All numbers that the warp's column has of another channel, or output: w's nine, or the sixteen of an enlarged layer.
+    const auto read = [&](int other, float (&number)[16]) {
+        const float* from = w + (back ? static_cast<long long>(other) * c + left + warp : static_cast<long long>(left + warp) * c + other) * 9;
+        float nine[9];
+#pragma unroll
+        for (int i = 0; i < 9; ++i) nine[i] = from[i];
+#pragma unroll
+        for (int i = 0; i < 16; ++i) number[i] = enlarged ? folded(nine, i / 4, i % 4, 4, 2) : i < 9 ? nine[i] : 0.0f;
     };
-    float by[2] = {1.0f, 1.0f};
+    float number[16], by = 1.0f;
     if constexpr (SCALED<FORMAT>) {
-        for (int i = 0; i < 2; ++i) {
-            unsigned largest = 0;
-            for (int term = threadIdx.x; term < terms; term += THREADS) largest = max(largest, bits_of_size(number(term, column + i)));
-            const unsigned exponent = scale_exponent(largest_of_block(largest));
-            __syncthreads();  // everybody has read the warps' largest ones
-            by[i] = power_of_two(exponent);
-            if (threadIdx.x == 0) (back ? back_undo : undo)[column + i] = power_of_two(254u - exponent) * 16384.0f;
+        unsigned largest = 0;
+#pragma unroll 2
+        for (int other = lane; other < others; other += 32) {
+            read(other, number);
+#pragma unroll
+            for (int i = 0; i < 16; ++i) largest = max(largest, bits_of_size(number[i]));
         }
+#pragma unroll
+        for (int offset = 1; offset < 32; offset *= 2) largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
+        const unsigned exponent = scale_exponent(largest);
+        by = power_of_two(exponent);
+        if (lane == 0) (back ? back_undo : undo)[left + warp] = power_of_two(254u - exponent) * 16384.0f;
     }
-    for (int term = threadIdx.x; term < terms; term += THREADS) {
-        unsigned two, rest;
-        two_numbers<FORMAT>(number(term, column) * by[0], number(term, column + 1) * by[1], two, rest);
-        const long long word = (static_cast<long long>(term) * columns + column) / 2;
-        (back ? back_high : high)[word] = two;
-        if constexpr (FORMAT == SPLIT) (back ? back_low : low)[word] = rest;
+    for (int first = 0; first < others; first += 32) {
+        read(first + lane, number);
+#pragma unroll
+        for (int i = 0; i < 16; ++i) {
+            unsigned one, rest;
+            two_numbers<FORMAT>(number[i] * by, 0.0f, one, rest);
+            reinterpret_cast<unsigned short*>(highs[i][lane])[warp] = static_cast<unsigned short>(one);
+            if constexpr (FORMAT == SPLIT) reinterpret_cast<unsigned short*>(lows[i][lane])[warp] = static_cast<unsigned short>(rest);
+        }
+        __syncthreads();
+        for (int at = threadIdx.x; at < taps.classes() * taps.count() * 32 * WORDS; at += THREADS) {
+            const int word = at % WORDS, other = at / WORDS % 32, of_class = at / WORDS / 32 / taps.count(), tap = at / WORDS / 32 % taps.count();
+            const int row = taps.number(tap / taps.side(), of_class / 2), column = taps.number(tap % taps.side(), of_class % 2);
+            const int from = enlarged ? 4 * row + column : back ? 8 - tap : tap;
+            const long long term = static_cast<long long>(of_class) * each + ((first + other) / 64 * taps.count() + tap) * 64 + (first + other) % 64;
+            (back ? back_high : high)[(term * columns + left) / 2 + word] = highs[from][other][word];
+            if constexpr (FORMAT == SPLIT) (back ? back_low : low)[(term * columns + left) / 2 + word] = lows[from][other][word];
+        }
+        __syncthreads();
     }
 }

@@ -178,7 +178,7 @@ class PackedWeights:
     def pack(self, w: Array) -> Launch:
         """Packs the weights, once a step."""
         backward = (None, None, None) if self.backward is None else self.backward.packing
-        blocks = (self.o + (self.c if self.backward is not None else 0)) // 2
+        blocks = (self.o + (self.c if self.backward is not None else 0)) // (PACKING // 32)
         kernel = self.device.kernel(PACK, f"pack_weights<{self.kind.name}>")
         return kernel.bind(blocks, PACKING, w, *self.forward.packing, *backward, self.o, self.c, int(self.enlarged))
 
