@@ -5,6 +5,7 @@
 // is written out for each register, and everything else is a loop that reads from there.
 // A warp has 16 pixels of a square, two rows of 8, and brings 64 outputs of them at a time to 4 kB of its own: no other warp has to be waited for.
 #pragma once
+#include "ahead.cuh"
 #include "four.cuh"
 #include "pooled.cuh"
 #include "tensor_panels.cuh"
@@ -86,7 +87,18 @@ __device__ __forceinline__ void write_rows(const float* room, const Out& to, int
     }
 }
 
-// The same pixel by pixel: of rows that 16 bytes do not divide, and of an enlarged image, of which these are every second pixel of every second row, from the
+// Asks for what write_rows will read of `below`: 64 outputs of a warp's two rows of pixels, so that it lies in the second-level cache by then. To be called
+// before the products, behind which nothing of it is felt.
+__device__ __forceinline__ void fetch_below(const Out& to, int image, int row, int column, int first) {
+    const int lane = threadIdx.x % 32, line = row + lane % 2;
+    if (image >= to.n || first >= to.o || line >= to.h || column >= to.w) return;
+    const long long plane = to.h * to.w;
+    const float* from = to.below + (static_cast<long long>(image) * to.o + first + lane / 2) * plane + line * to.w + column;
+#pragma unroll
+    for (int q = 0; q < 4; ++q, from += 16 * plane) fetch_ahead(from);
+}
+
+// What write_rows does, pixel by pixel: of rows that 16 bytes do not divide, and of an enlarged image, of which these are every second pixel of every second row, from the
 // class's first pixel on. A lane has a pixel of every second output.
 template <int FORMAT>
 __device__ __forceinline__ void write_pixels(const float* room, const Out& to, int image, int row, int column, int of_class, int first) {

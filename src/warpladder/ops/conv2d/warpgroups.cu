@@ -77,6 +77,12 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
     };
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const int first = tile / across * FIRST + group * PIECES, left = tile % tiles_o * COLUMNS;
+        if (below != nullptr)
+#pragma unroll 1
+            for (int half = 0; half < 2 * PIECES; ++half) {
+                const int square = first + half / 2;
+                fetch_below(to, squares.image(square), squares.row(square) + 2 * warp, squares.column(square), left + half % 2 * 64);
+            }
         float sum[PIECES][COLUMNS / 2];
         if constexpr (SCALED<FORMAT>) {
             static_assert(PIECES == 1, "there are registers for one piece's sums and parts");
