@@ -54,7 +54,6 @@ class Bound:
         nan: Any = lambda shape: device.array(np.full(shape, np.nan, np.float32))  # noqa: E731
         self.x, self.w, self.dy = (device.array(each) for each in numbers)
         self.y, self.dx, self.dw, self.db = nan(dy.shape), nan(x.shape), nan(w.shape), nan((o,))
-        self.sums = dy.astype(float).sum((0, 2, 3)), np.abs(dy).astype(float).sum((0, 2, 3)), bound("fp32", dy.size // o)
         taker, (c, h, wide) = owner(device, 256), x.shape[1:]
         self.given: shifted.GradientBelow | None = None
         if classes:
@@ -69,14 +68,11 @@ class Bound:
         }
 
     def send(self) -> dict[str, np.ndarray]:
-        """y, dx and dw; raises where db is not the sum of dy."""
+        """y, dx, dw and db."""
         for launches in self.steps.values():
             for launch in launches:
                 launch.send()
-        wanted, sizes, most = self.sums
-        errors = np.abs(self.db.download() - wanted) / sizes
-        assert (errors <= most).all(), f"db is wrong at {errors}"
-        return {"y": self.y.download(), "dx": self.dx.download(), "dw": self.dw.download()}
+        return {"y": self.y.download(), "dx": self.dx.download(), "dw": self.dw.download(), "db": self.db.download()}
 
 
 def halves_of(images: PackedImages) -> list[np.ndarray]:

@@ -9,7 +9,7 @@ import pytest
 
 from clockwork import Clockwork
 from strategies import case
-from tensor_convolutions import Asked, conv, drawn, folded, truth, truth_of_folded
+from tensor_convolutions import Asked, Numbers, conv, drawn, folded, truth, truth_of_folded
 from warpgroup_convolutions import CODER, NET, PRECISIONS, Bound, EditedWarpgroups, prove, prove_first_layer
 from warpladder import nets
 from warpladder.config import TrainConfig
@@ -28,11 +28,11 @@ from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
-#: Outputs, input (channels, rows, columns), images: one square; several of an image, ragged; more images than a tile, outputs and channels that fill no tile;
-#: more squares of an image than fp16's sums stay in the tensor cores for.
+#: Outputs, input (channels, rows, columns), images: two squares, the second cut off after 16 bytes; several of an image, ragged;
+#: more images than a tile, outputs and channels that fill no tile; more squares of an image than fp16's sums stay in the tensor cores for.
 #: Then images that are enlarged by 2 before the window: ragged squares; one image alone, and outputs that fill no tile.
 SHAPES = (
-    (64, (64, 8, 8), 2), (64, (128, 5, 11), 3), (192, (64, 9, 8), 3), (64, (64, 9, 34), 2),
+    (64, (64, 7, 12), 1), (64, (128, 5, 11), 3), (192, (64, 9, 8), 3), (64, (64, 9, 34), 2),
     (64, (128, 3, 5), 3), (192, (64, 9, 7), 1),
 )  # fmt: skip
 WINDOW, LONG, ENLARGED = 1, 3, 4
@@ -175,6 +175,36 @@ def test_what_follows_y_and_what_lies_below_dx(device: EmulatedDevice, precision
     np.testing.assert_array_equal(found["dx"], np.where(numbers[0] > 0, plain["dx"], 0))
 
 
+def between(of: Asked, pools: bool) -> tuple[Numbers, tuple[np.ndarray | None, ...]]:
+    """Numbers whose dy is the gradient behind a pool, or a ReLU, and what `Bound` is given in its place: the gradient before it, y or None, winners or None."""
+    x, w, dy = drawn(of)
+    rng, (n, o, high, wide) = np.random.default_rng(4), dy.shape
+    if not pools:
+        y = rng.normal(size=dy.shape).astype(np.float32)
+        return (x, w, np.where(y > 0, dy, 0)), (dy, y, None)
+    gradient, winner = dy[:, :, : high // 2, : wide // 2].copy(), rng.integers(0, 5, (n, o, high // 2, wide // 2)).astype(np.uint8)
+    spread = np.zeros_like(dy)
+    for place in range(4):
+        rows, columns = slice(place // 2, high // 2 * 2, 2), slice(place % 2, wide // 2 * 2, 2)
+        spread[:, :, rows, columns] = np.where(winner == place, gradient, 0)
+    return (x, w, spread), (gradient, None, winner)
+
+
+#: Of a pool's gradient: rows whose numbers are read four at a time, and rows where they are not; and a ReLU's.
+BETWEEN = ((0, True), (WINDOW, True), (WINDOW, False))
+
+
+@pytest.mark.parametrize(("shape", "pools"), BETWEEN)
+@pytest.mark.parametrize("precision", ["bf16", "fp32", pytest.param("fp16", marks=nightly)])
+def test_what_stands_before_the_gradient_is_packed_with_it(device: EmulatedDevice, shape: int, pools: bool, precision: str) -> None:
+    """The bits of a gradient that was spread over the pool's windows, or set to 0 by the ReLU, before."""
+    of = asked(shape, precision)
+    numbers, given = between(of, pools)
+    wanted, found = Bound(device, of, numbers).send(), Bound(device, of, numbers, given=given).send()
+    for name in ("dx", "dw", "db"):
+        np.testing.assert_array_equal(found[name], wanted[name], err_msg=name)
+
+
 @pytest.mark.parametrize(("rectify", "pool"), [(True, True), pytest.param(True, False, marks=slow)])
 def test_a_first_layer_packs_what_a_layer_of_them_reads(device: EmulatedDevice, rectify: bool, pool: bool) -> None:
     prove_first_layer(device, rectify, pool)
@@ -240,7 +270,7 @@ def test_the_checker_finds_nothing(precision: str, shape: int) -> None:
 
 HALVES = "product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)"
 SUM_Y, SUM_W = "sum[0][i] = fmaf(part[i], back, sum[0][i]);", "sum[0][i] = fmaf(parts[i] * back, back_x[i / 32], sum[0][i]);"
-SCALE, W_UNDO = "min(268u - (largest >> 23), 253u)", "value *= w_undo[known + i % 2];"
+SCALE, W_UNDO = "min(268u - (largest >> 23), 253u)", "? to.undo[output] :"
 #: What rounds a thread's own sum to half.
 IN_HALF = "sum[0][i] = low_half(two_halves(sum[0][i], 0.0f));"
 #: What is planted, in which precision, and with which numbers it must show.
@@ -248,7 +278,7 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "the low halves of the first factor dropped": ("fp32", ((HALVES, HALVES.replace("? 0", "? 1")),), "normal"),
     "the low halves of the second factor dropped": ("fp32", ((HALVES, HALVES.replace("++product", "product += FORMAT == SPLIT ? 2 : 1")),), "normal"),
     "the scale of an image not undone": ("fp32", ((SUM_Y, SUM_Y.replace("back", "DOWN")),), "normal"),
-    "the scale of weights not undone": ("fp32", ((W_UNDO, "value *= UP;"),), "normal"),
+    "the scale of weights not undone": ("fp32", ((W_UNDO, "? UP :"),), "normal"),
     "the scale of dy not undone": ("fp32", ((SUM_W, SUM_W.replace("* back,", "* DOWN,")),), "normal"),
     "the scale of x not undone in dw": ("fp32", ((SUM_W, SUM_W.replace("back_x[i / 32]", "UP")),), "normal"),
     "no scale": ("fp32", ((SCALE, "127u + 0 * largest"),), "tiny"),
@@ -258,13 +288,16 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
             ("no scale", (SCALE, "127u + 0 * largest"), "tiny"),
             ("the scale of an image not undone", (SUM_Y, SUM_Y.replace("back", "DOWN")), "normal"),
             ("the scale of an image undone twice", (SUM_Y, SUM_Y.replace("back", "back * back")), "normal"),
-            ("the scale of weights undone twice", (W_UNDO, f"{W_UNDO} {W_UNDO}"), "normal"),
+            ("the scale of weights undone twice", (W_UNDO, "? to.undo[output] * to.undo[output] :"), "normal"),
             ("the scale of dy not undone", (SUM_W, SUM_W.replace("* back,", "* DOWN,")), "normal"),
             ("the scale of x undone twice in dw", (SUM_W, SUM_W.replace("back_x[i / 32]", "back_x[i / 32] * back_x[i / 32]")), "normal"),
             ("squares of the next image under this one's scale", ("min(min(end, first + STAYING), squares.after(image))", "min(end, first + STAYING)"), "far apart"),
             *((f"sums of {name} in half", (line, f"{line[:-1]}, {IN_HALF}"), "positive") for name, line in (("y", SUM_Y), ("dw", SUM_W))),
         )
     },
+    "an image left out of the bias's sums": (
+        "bf16", (("sums[blockIdx.x * 64 + channel] = sum;", "sums[blockIdx.x * 64 + channel] = blockIdx.x > 0 ? sum : 0.0f;"),), "normal",
+    ),
     "a tap too far": ("bf16", (("row[piece] + down", "row[piece] + down + 1"),), "normal"),
     "dw of the tap beside": ("bf16", (("column + taps.far(j[at], 0)", "column + taps.far(j[at], 0) + 1"),), "normal"),
     "bf16 cut off, not rounded": (
@@ -273,8 +306,8 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
 }  # fmt: skip
 #: Those that only an enlarged layer shows.
 OF_ENLARGED: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
-    "pixels of y's classes exchanged": ("bf16", (("* apart + of_class % 2;", "* apart + 1 - of_class % 2;"),), "normal"),
-    "pixels of dy's classes exchanged": ("bf16", (("row % 2 * 2 + column % 2", "column % 2 * 2 + row % 2"),), "normal"),
+    "pixels of y's classes exchanged": ("bf16", (("along * to.apart + of_class % 2;", "along * to.apart + 1 - of_class % 2;"),), "normal"),
+    "pixels of dy's classes exchanged": ("bf16", (("by_class(row, column,", "by_class(column, row,"),), "normal"),
     "weights of another class": ("bf16", (("tap / taps.side(), of_class / 2", "tap / taps.side(), 1 - of_class / 2"),), "normal"),
 }
 
@@ -302,6 +335,25 @@ def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
 
 
 def test_y_packed_with_neighbours_exchanged_is_refused(device: EmulatedDevice) -> None:
-    edited, of = EditedWarpgroups(device, ("two_bf16(here[i][0], here[i][1])", "two_bf16(here[i][1], here[i][0])")), asked(ENLARGED, "bf16")
+    edited, of = EditedWarpgroups(device, ("two_bf16(left.x, right.x)", "two_bf16(right.x, left.x)")), asked(ENLARGED, "bf16")
     with pytest.raises(AssertionError, match="y packed is wrong"):
         Bound(edited, of, drawn(of), packs=True).send()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("edit", "shape", "pools"),
+    [
+        (("== upper + e % 2", "== upper + 1 - e % 2"), 0, True),
+        (("== row % 2 * 2 + column % 2 ?", "== column % 2 * 2 + row % 2 ?"), WINDOW, True),
+        (("== row % 2 * 2 + column % 2 ?", "!= 4 ?"), WINDOW, True),
+        (("y[begin + at + i * plane]", "1.0f + 0.0f * y[begin + at + i * plane]"), WINDOW, False),
+    ],
+    ids=["a row's winners exchanged", "winners exchanged", "every place has won", "the ReLU forgotten"],
+)
+def test_liars_about_what_stands_before_the_gradient_are_refused(
+    device: EmulatedDevice, edit: tuple[str, str], shape: int, pools: bool
+) -> None:
+    of = asked(shape, "bf16")
+    numbers, given = between(of, pools)
+    wanted, found = (Bound(on, of, numbers, given=given).send() for on in (device, EditedWarpgroups(device, edit)))  # type: ignore[arg-type]
+    assert not np.array_equal(found["dx"], wanted["dx"]) and not np.array_equal(found["dw"], wanted["dw"])

@@ -51,7 +51,7 @@ class EditedWarpgroups(Edited):
     """The emulator, where the kernels of convolutions by warpgroup products, or their headers, read otherwise."""
 
     paths = (warpgroups.SOURCE, warpgroups.PACK, warpgroups.WEIGHTS)
-    headers = ("squares.cuh", "halves.cuh", "tensor_panels.cuh")
+    headers = ("squares.cuh", "staged.cuh", "halves.cuh", "tensor_panels.cuh")
 
 
 class Unwritten(OnDevice):
@@ -82,36 +82,39 @@ class Bound:
     below : whether x is the output of a ReLU, whose gradient dx shall be.
     packs : whether y is packed as well, in bf16, for a layer behind.
     owner : what takes scratch memory.
+    given : in place of dy what backward is given: the gradient, the output of a ReLU or None, and the places that a pool's gradient goes back to or None.
     """
 
     def __init__(
         self, device: Device, asked: Asked, numbers: Numbers, after: str = "PLAIN", bias: np.ndarray | None = None, below: bool = False,
-        packs: bool = False, owner: type[OnDevice] = Unwritten,
+        packs: bool = False, owner: type[OnDevice] = Unwritten, given: tuple[np.ndarray | None, ...] = (),
     ) -> None:  # fmt: skip
         x, w, dy = numbers
         n, o, h, wide = dy.shape
         nan: Any = lambda shape: device.array(np.full(shape, np.nan, np.float32))  # noqa: E731
-        self.x, self.w, self.dy = (device.array(each) for each in numbers)
+        self.x, self.w = device.array(x), device.array(w)
         pooled = after == "POOL"
         self.y, self.dx, self.dw, self.db = nan((n, o, h // 2, wide // 2) if pooled else dy.shape), nan(x.shape), nan(w.shape), nan((o,))
         self.packed = device.array(np.full((n, *self.y.shape[2:], o), 0xFFFF, np.uint16)) if packs else None
         self.winner = device.array(np.full(self.y.shape, 9, np.uint8)) if pooled else None
         made = warpgroups.WarpgroupConvolution(owner(device, 256), x.shape[1:], dy.shape[1:], n, asked.precision, trains=True, both=True)
         added = None if bias is None else device.array(bias)
+        gradient, rectified, winner = (None if each is None else device.array(each) for each in given or (dy, None, None))
+        assert gradient is not None
         self.steps: dict[str, Launches] = {
             "prepare": [made.weights.pack(self.w)],
             "forward": made.forward(n, self.x, added, self.y, after, self.winner, self.packed),
-            "backward": made.backward(n, self.dy, self.dw, device.zeros((1, o)), 1, self.db, self.dx, self.x if below else None),
+            "backward": made.backward(n, gradient, rectified, winner, self.dw, self.db, self.dx, self.x if below else None),
         }
 
     def send(self) -> dict[str, np.ndarray]:
-        """y, dx and dw; raises where y in bf16 for the layer behind is not y rounded."""
+        """y, dx, dw and db; raises where y in bf16 for the layer behind is not y rounded."""
         for launches in self.steps.values():
             for launch in launches:
                 launch.send()
         if self.packed is not None:
             np.testing.assert_array_equal(self.packed.download(), in_bf16(self.y.download()), err_msg="y packed is wrong at some pixel")
-        return {"y": self.y.download(), "dx": self.dx.download(), "dw": self.dw.download()}
+        return {"y": self.y.download(), "dx": self.dx.download(), "dw": self.dw.download(), "db": self.db.download()}
 
 
 def prove(device: Device, asked: Asked, seed: int = 0, bound_to: Callable[[Device, Asked, Numbers], Sent] | None = None) -> float:
@@ -122,7 +125,9 @@ def prove(device: Device, asked: Asked, seed: int = 0, bound_to: Callable[[Devic
     numbers = drawn(asked, seed)
     found, wanted, sizes = (bound_to or Bound)(device, asked, numbers).send(), truth(asked, numbers), truth(asked, tuple(map(abs, numbers)))  # type: ignore[arg-type]
     lengths = {"y": asked.terms[0], "dx": asked.terms[1], "dw": numbers[2].size // len(numbers[1])}
-    kind, worst = named(asked.precision), 0.0
+    kind, worst, dy = named(asked.precision), 0.0, numbers[2].astype(float)
+    error, size = abs(found.pop("db") - dy.sum((0, 2, 3))), abs(dy).sum((0, 2, 3))
+    assert (error <= bound("fp32", dy.size // dy.shape[1]) * size).all(), f"db of {asked} is wrong at {error}"
     of_rounded = rounded(replace(asked, precision=MULTIPLIED.get(asked.precision, asked.precision)), numbers) if kind.coarse else None
     for name, got in found.items():
         where, length = f"{name} of {asked} is wrong at {got.shape}", lengths[name]

@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(THREADS, 2) finish_weights(
         };
         sum = sum_in_turns<FOLD == 1 ? 4 : 2>(number, threadIdx.y, blockDim.y, parts);
     } else if (number < outputs) {
-        sum.x = sum_in_turns<4>([&](int p) { return db_part[static_cast<long long>(p) * outputs + number]; }, threadIdx.y, blockDim.y, db_parts);
+        sum.x = sum_in_turns<16>([&](int p) { return db_part[static_cast<long long>(p) * outputs + number]; }, threadIdx.y, blockDim.y, db_parts);
     }
     sums[threadIdx.y * blockDim.x + threadIdx.x] = sum;
     __syncthreads();

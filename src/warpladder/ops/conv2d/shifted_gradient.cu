@@ -66,7 +66,7 @@ struct Packing {
         for (int i = 0; i < 2; ++i) {
             const int pixel = 16 * warp + g + 8 * i;
             if (pixel >= plane) continue;
-            const long long place = static_cast<long long>(image) * plane + (apart > 0 ? by_class(pixel, plane, apart) : pixel);
+            const long long place = static_cast<long long>(image) * plane + (apart > 0 ? by_class(pixel / apart, pixel % apart, plane, apart) : pixel);
 #pragma unroll
             for (int far = 0; far < 2; ++far) {
                 uint4 two, rest;

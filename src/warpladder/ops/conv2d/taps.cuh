@@ -25,7 +25,6 @@ struct Taps {
 };
 
 // Where a pixel of an image of `plane` pixels and `columns` columns, both even numbers of rows and columns, stands among all when they are put by their class.
-__device__ __forceinline__ int by_class(int pixel, int plane, int columns) {
-    const int row = pixel / columns, column = pixel % columns;
+__device__ __forceinline__ int by_class(int row, int column, int plane, int columns) {
     return (row % 2 * 2 + column % 2) * (plane / 4) + row / 2 * (columns / 2) + column / 2;
 }

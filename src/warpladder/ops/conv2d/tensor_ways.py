@@ -271,17 +271,12 @@ class Warpgroups(Way):
         self.factors = HALVES.get(asked.precision)
         self.passes = WarpgroupConvolution(owner, asked.small, asked.written, asked.capacity, asked.precision, asked.trains, asked.both)
         self.passes.images.given = before is not None and before.feed(self.passes.images)
-        self.given: GradientBelow | None = None
-        if asked.trains:
-            self.incoming = IncomingGradient(owner, asked.written, asked.capacity, asked.pool)
-            self.sums = owner.scratch(owner.buffers.y.shape[:2])
 
     def fed_back(self) -> GradientBelow | None:
         if not self.asked.trains or self.asked.pool or self.rectified is not None:
             return None
         self.passes.gradient.given = True
-        self.given = GradientBelow(self.passes.gradient, self.sums)
-        return self.given
+        return GradientBelow(self.passes.gradient, self.passes.sums)
 
     def prepare(self) -> Launches:
         return [self.passes.weights.pack(self.buffers.w)]
@@ -292,10 +287,7 @@ class Warpgroups(Way):
 
     def backward(self, n: int) -> Launches:
         t = self.buffers
-        if self.given is not None:
-            return self.passes.backward(n, t.dy, t.dw, self.given.sums, n, t.db, t.dx, self.below)
-        found, gradient, slabs = self.incoming.launches(n, t.dy, self.rectified, self.winner)
-        return found + self.passes.backward(n, gradient, t.dw, self.incoming.sums, slabs, t.db, t.dx, self.below)
+        return self.passes.backward(n, t.dy, self.rectified, self.winner, t.dw, t.db, t.dx, self.below)
 
 
 class Shifted(Way):

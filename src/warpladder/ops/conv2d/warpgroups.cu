@@ -8,10 +8,8 @@
 // bf16: sums stay in the tensor cores. SPLIT, fp32: they leave them after each tap's 64 channels, are scaled back, and added up by additions that round.
 // HALF, fp16: likewise, but after all taps of 64 channels, which have one scale, or after eight of sixteen.
 // arch: sm_90a
-#include "pooled.cuh"
 #include "squares.cuh"
-
-enum { PLAIN = 0, RECTIFY = 1, POOL = 2 };  // what is done with a sum and its bias
+#include "staged.cuh"
 
 // way: taps.cuh's. pixels: (n, h, w, c), of GATHERED (4 n, h, w, c), or the high halves and the low ones; weights: (classes taps c, o) likewise.
 // x_undo: (n, c / 64), w_undo: (o,), both null in bf16. bias: (o,) or null. below: null, or as y, the output of a ReLU whose gradient y shall be.
@@ -26,6 +24,7 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
     int h, int w, int o, int after, int way
 ) {
     constexpr int FIRST = GROUPS * PIECES, SECOND = COLUMNS / 64;
+    constexpr int ASKING = PIECES == 1 ? 40 : 56;  // registers of a thread that asks: the places of more squares are more numbers; the three warpgroups have 504
     using Stages = Ring<FORMAT, FIRST, SECOND>;
     extern __shared__ uint4 shared[];
     __shared__ Stages stages;
@@ -37,7 +36,7 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
     const int steps = c / 64 * taps.count();
     Turn<Stages::STAGES> turn;
     if (threadIdx.x < 128) {
-        fewer_registers<40>();
+        fewer_registers<ASKING>();
         if (threadIdx.x != 0) return;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             const int first = tile / across * FIRST, left = tile % tiles_o * COLUMNS, of_class = tile % across / tiles_o;
@@ -69,13 +68,21 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
         }
         return;
     }
-    more_registers<232>();
-    const int group = threadIdx.x / 128 - 1, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    more_registers<(504 - ASKING) / 2>();
+    const int group = threadIdx.x / 128 - 1, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    float* room = reinterpret_cast<float*>(ring + Stages::STAGES * Stages::BYTES) + (4 * group + warp) * STAGED;
+    const Out to{w_undo, bias, below, y, winner, packed, n, h, w, o, after, way == ENLARGED ? 2 : 1};
     const auto done = [&](int stage) {
         if (lane == 0) barrier_arrive(&stages.read[stage]);
     };
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const int first = tile / across * FIRST + group * PIECES, left = tile % tiles_o * COLUMNS;
+        if (below != nullptr)
+#pragma unroll 1
+            for (int half = 0; half < 2 * PIECES; ++half) {
+                const int square = first + half / 2;
+                fetch_below(to, squares.image(square), squares.row(square) + 2 * warp, squares.column(square), left + half % 2 * 64);
+            }
         float sum[PIECES][COLUMNS / 2];
         if constexpr (SCALED<FORMAT>) {
             static_assert(PIECES == 1, "there are registers for one piece's sums and parts");
@@ -118,50 +125,21 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
             done(turn.before());
         }
 
-        // A lane has two pixels below each other, in column g of the square, and pairs of outputs. Of an enlarged image they are every second pixel.
-        const int apart = way == ENLARGED ? 2 : 1, of_class = tile % across / tiles_o, plane = h * apart * w * apart;
+        // A warp has two rows of each square.
+        const int of_class = tile % across / tiles_o;
+#pragma unroll 1
+        for (int half = 0; half < 2 * PIECES; ++half) {  // of 128 outputs of a piece
+            const int square = first + half / 2;
 #pragma unroll
-        for (int piece = 0; piece < PIECES; ++piece) {
-            const int image = squares.image(first + piece), row = squares.row(first + piece) + 2 * warp, column = squares.column(first + piece) + g;
-#pragma unroll
-            for (int j = 0; j < COLUMNS / 8; ++j) {
-                const int output = left + 8 * j + 2 * t, known = min(output, o - 2);
-                float here[2][2];  // by pixel and output
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    float value = sum[piece][4 * j + i];
-                    if constexpr (SCALED<FORMAT>) value *= w_undo[known + i % 2];
-                    if (bias != nullptr) value += bias[known + i % 2];
-                    here[i / 2][i % 2] = after == RECTIFY ? relu(value) : value;
-                }
-                if (after == POOL) {  // lanes of neighbouring columns share their windows: the even one's is of the first output, the odd one's of the second
-                    const int odd = g % 2, ours = output + odd;
-                    const float above = __shfl_xor_sync(EVERY_LANE, odd ? here[0][0] : here[0][1], 4);
-                    const float beneath = __shfl_xor_sync(EVERY_LANE, odd ? here[1][0] : here[1][1], 4);
-                    const float four[4] = {odd ? above : here[0][0], odd ? here[0][1] : above, odd ? beneath : here[1][0], odd ? here[1][1] : beneath};
-                    if (image >= n || output >= o || row / 2 >= h / 2 || column / 2 >= w / 2) continue;
-                    const int pixels = (h / 2) * (w / 2), pixel = row / 2 * (w / 2) + column / 2;
-                    const Best best = best_of(four);
-                    store_best(best, y, winner, (static_cast<long long>(image) * o + ours) * pixels + pixel);
-                    if (FORMAT == BF16 && packed != nullptr)
-                        packed[(static_cast<long long>(image) * pixels + pixel) * o + ours] = static_cast<unsigned short>(two_bf16(relu(best.value), 0.0f));
-                    continue;
-                }
-#pragma unroll
-                for (int i = 0; i < 2; ++i) {
-                    const int line = row + i;
-                    if (image >= n || output >= o || line >= h || column >= w) continue;
-                    const int pixel = (line * apart + of_class / 2) * (w * apart) + column * apart + of_class % 2;
-                    const long long target = (static_cast<long long>(image) * o + output) * plane + pixel;
-#pragma unroll
-                    for (int which = 0; which < 2; ++which) {
-                        const long long at = target + which * plane;
-                        y[at] = below != nullptr ? relu_gradient(here[i][which], below[at]) : here[i][which];
-                    }
-                    if (FORMAT == BF16 && packed != nullptr)
-                        reinterpret_cast<unsigned*>(packed)[((static_cast<long long>(image) * plane + pixel) * o + output) / 2] = two_bf16(here[i][0], here[i][1]);
-                }
+            for (int piece = 0; piece < PIECES; ++piece) {
+                if (half == 2 * piece) stage<0>(room, sum[piece]);
+                if (half == 2 * piece + 1) stage<COLUMNS / 4>(room, sum[piece]);
             }
+            __syncwarp();
+            write_staged<FORMAT>(
+                room, to, squares.image(square), squares.row(square) + 2 * warp, squares.column(square), of_class, left + half % 2 * 64
+            );
+            __syncwarp();  // everybody has read what the next half takes the place of
         }
     }
 }

@@ -19,8 +19,10 @@ PACK = Path(__file__).with_name("warpgroup_pack.cu")
 
 #: As in squares.cuh: pixels along a square, bytes of a piece, threads of a block, columns of a block's sums; and the bytes of a ring.
 SIDE, PIECE, THREADS, COLUMNS, RING = 8, 8192, 384, 128, 196608
-#: Channels that one scale is for, and whose multiples a layer has; threads of a block that packs.
-CHANNELS, PACKING = 64, 256
+#: Channels that one scale is for, and whose multiples a layer has; threads of a block that packs weights, and at most of one that packs pixels.
+CHANNELS, PACKING, PACKING_PIXELS = 64, 256, 512
+#: Bytes through which sums go out, of each of eight warps: STAGED floats of staged.cuh.
+STAGED = 8 * 4096
 #: Where taps read, as taps.cuh calls it, and how many a written pixel has.
 TAPS = {"WINDOW": 9, "ENLARGED": 4, "GATHERED": 16}
 WAYS = tuple(TAPS)
@@ -138,11 +140,20 @@ class PackedImages:
         """Where the taps of whoever sums over these pixels read."""
         return "WINDOW" if self.classes == 1 else "GATHERED"
 
-    def pack(self, n: int, x: Array) -> Launch:
-        """Packs x[:n]."""
+    def pack(self, n: int, x: Array, y: Array | None = None, winner: Array | None = None, sums: Array | None = None) -> Launch:
+        """Packs x[:n].
+
+        y : as x, where x is the gradient of a ReLU and this its output: 0 where that is not above 0.
+        winner : where x is the gradient of a 2 x 2 pool behind the ReLU, (n, channels, rows / 2, columns / 2): the places that it goes back to.
+        sums : (n, channels), each image's sums of what is packed, for the bias.
+        """
         c, h, w = self.image
-        kernel = self.device.kernel(PACK, f"pack_pixels<{self.kind.name}>")
-        return kernel.bind(n * c // CHANNELS, PACKING, x, *self.halves.packing, c, self.classes * h * w, 0 if self.classes == 1 else 2 * w)
+        h, w = (h, w) if self.classes == 1 else (2 * h, 2 * w)
+        aligned = x.address % 16 == 0 and (winner is None or winner.address % 2 == 0)
+        by_four = aligned and y is None and (w if winner is not None else h * w) % 4 == 0
+        threads = min(PACKING_PIXELS, max(64, 32 * ceil_div(h * w, 16)))
+        kernel = self.device.kernel(PACK, f"pack_pixels<{self.kind.name}, {'true' if by_four else 'false'}>")
+        return kernel.bind(n * c // CHANNELS, threads, x, y, winner, *self.halves.packing, sums, c, h, w, int(self.classes > 1))
 
     def maps(self, n: int) -> list[TensorMap]:
         """Of n images' high and low halves, by squares of pixels."""
@@ -169,7 +180,7 @@ class PackedWeights:
     def pack(self, w: Array) -> Launch:
         """Packs the weights, once a step."""
         backward = (None, None, None) if self.backward is None else self.backward.packing
-        blocks = (self.o + (self.c if self.backward is not None else 0)) // 2
+        blocks = (self.o + (self.c if self.backward is not None else 0)) // (PACKING // 32)
         kernel = self.device.kernel(PACK, f"pack_weights<{self.kind.name}>")
         return kernel.bind(blocks, PACKING, w, *self.forward.packing, *backward, self.o, self.c, int(self.enlarged))
 
@@ -190,7 +201,7 @@ def convolve(n: int, images: PackedImages, weights: Halves, bias: Array | None, 
     of_weights = [device.tensor_map(half, CHANNELS) for half in (weights.high, weights.low)]
     return device.kernel(SOURCE, f"convolve<{kind.name}, {pieces}>").bind(
         min(tiles, multiprocessors), THREADS, *images.maps(n), *of_weights, images.halves.undo, weights.undo, bias, below, y, winner, packed,
-        n, c, h, w, o, AFTER.index(after), WAYS.index(way), shared=kind.shared(2 * pieces + COLUMNS // 64),
+        n, c, h, w, o, AFTER.index(after), WAYS.index(way), shared=kind.shared(2 * pieces + COLUMNS // 64) + STAGED,
     )  # fmt: skip
 
 
@@ -263,6 +274,8 @@ class WarpgroupConvolution:
         rows, columns = self.factors
         most = min(most_parts(rows, columns), self.images.squares(capacity))
         self.parts = owner.scratch((most, rows.image[0], TAPS[columns.way] * columns.image[0]))
+        #: Of each image, for the bias.
+        self.sums = owner.scratch((capacity, written[0]))
 
     def forward(
         self, n: int, x: Array, bias: Array | None, y: Array, after: str, winner: Array | None, packed: Array | None = None
@@ -272,15 +285,19 @@ class WarpgroupConvolution:
         return [*found, convolve(n, self.images, self.weights.forward, bias, y, after, winner, enlarges=self.enlarges, packed=packed)]
 
     def backward(
-        self, n: int, gradient: Array, dw: Array, sums: Array, slabs: int, db: Array, dx: Array | None, below: Array | None
+        self, n: int, dy: Array, y: Array | None, winner: Array | None, dw: Array, db: Array, dx: Array | None, below: Array | None
     ) -> Launches:
-        """dw and db, from the gradient of the convolution's own output and the first `slabs` rows of its sums; and dx, 0 where below is not above 0."""
+        """dw, db and dx from dy, the gradient of y; dx is 0 where below is not above 0.
+
+        y : of a ReLU that dy does not know of yet, else None.
+        winner : where a pool follows, the places that its gradient, dy, goes back to.
+        """
         rows, columns = self.factors
         cut, window = correlation(n, rows, columns), (4, 2) if self.enlarges else (3, 1)  # the kernel's side, and by how much it is folded
-        found: Launches = [] if self.gradient.given else [self.gradient.pack(n, gradient)]
+        found: Launches = [] if self.gradient.given else [self.gradient.pack(n, dy, None if winner is not None else y, winner, self.sums)]
         found += correlate(n, rows, columns, self.parts)
         shape = rows.image[0], columns.image[0], *window
-        found.append(finish(self.gradient.device, self.parts, dw, cut.parts, sums, db, slabs, shape))
+        found.append(finish(self.gradient.device, self.parts, dw, cut.parts, self.sums, db, n, shape))
         if dx is not None:
             assert self.weights.backward is not None
             found.append(convolve(n, self.gradient, self.weights.backward, None, dx, below=below))
