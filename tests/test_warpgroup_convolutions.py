@@ -9,8 +9,8 @@ import pytest
 
 from clockwork import Clockwork
 from strategies import case
-from tensor_convolutions import Asked, Numbers, conv, drawn, folded, truth, truth_of_folded
-from warpgroup_convolutions import CODER, NET, PRECISIONS, Bound, EditedWarpgroups, prove, prove_first_layer
+from tensor_convolutions import Asked, conv, drawn, folded, truth, truth_of_folded
+from warpgroup_convolutions import CODER, NET, PRECISIONS, Bound, EditedWarpgroups, between, prove, prove_between, prove_first_layer
 from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.device import Limits
@@ -175,21 +175,6 @@ def test_what_follows_y_and_what_lies_below_dx(device: EmulatedDevice, precision
     np.testing.assert_array_equal(found["dx"], np.where(numbers[0] > 0, plain["dx"], 0))
 
 
-def between(of: Asked, pools: bool) -> tuple[Numbers, tuple[np.ndarray | None, ...]]:
-    """Numbers whose dy is the gradient behind a pool, or a ReLU, and what `Bound` is given in its place: the gradient before it, y or None, winners or None."""
-    x, w, dy = drawn(of)
-    rng, (n, o, high, wide) = np.random.default_rng(4), dy.shape
-    if not pools:
-        y = rng.normal(size=dy.shape).astype(np.float32)
-        return (x, w, np.where(y > 0, dy, 0)), (dy, y, None)
-    gradient, winner = dy[:, :, : high // 2, : wide // 2].copy(), rng.integers(0, 5, (n, o, high // 2, wide // 2)).astype(np.uint8)
-    spread = np.zeros_like(dy)
-    for place in range(4):
-        rows, columns = slice(place // 2, high // 2 * 2, 2), slice(place % 2, wide // 2 * 2, 2)
-        spread[:, :, rows, columns] = np.where(winner == place, gradient, 0)
-    return (x, w, spread), (gradient, None, winner)
-
-
 #: Of a pool's gradient: rows whose numbers are read four at a time, and rows where they are not; and a ReLU's.
 BETWEEN = ((0, True), (WINDOW, True), (WINDOW, False))
 
@@ -198,11 +183,7 @@ BETWEEN = ((0, True), (WINDOW, True), (WINDOW, False))
 @pytest.mark.parametrize("precision", ["bf16", "fp32", pytest.param("fp16", marks=nightly)])
 def test_what_stands_before_the_gradient_is_packed_with_it(device: EmulatedDevice, shape: int, pools: bool, precision: str) -> None:
     """The bits of a gradient that was spread over the pool's windows, or set to 0 by the ReLU, before."""
-    of = asked(shape, precision)
-    numbers, given = between(of, pools)
-    wanted, found = Bound(device, of, numbers).send(), Bound(device, of, numbers, given=given).send()
-    for name in ("dx", "dw", "db"):
-        np.testing.assert_array_equal(found[name], wanted[name], err_msg=name)
+    prove_between(device, asked(shape, precision), pools)
 
 
 @pytest.mark.parametrize(("rectify", "pool"), [(True, True), pytest.param(True, False, marks=slow)])
@@ -332,6 +313,20 @@ def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
     for shape in (WINDOW, ENLARGED) if liar in LIARS else (ENLARGED,):
         with pytest.raises((WarpladderError, AssertionError), match=r"is wrong at|never written"):
             prove(edited, asked(shape, precision, kind))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ("column + along >= to.w", "column + along >= to.w && output > 0"),  # of one output, so that what is written stays within the array
+        ("row + down >= to.h", "row + down >= to.h && output > 0"),
+        ("column + along >= to.w", "column + along + 4 >= to.w"),
+    ],
+    ids=["beyond the rows' end", "beyond the last row", "too little"],
+)
+def test_rows_clipped_wrongly_are_refused(device: EmulatedDevice, edit: tuple[str, str]) -> None:
+    with pytest.raises((WarpladderError, AssertionError), match=r"is wrong at|never written"):
+        prove(EditedWarpgroups(device, edit), asked(0, "bf16"))  # type: ignore[arg-type]
 
 
 def test_y_packed_with_neighbours_exchanged_is_refused(device: EmulatedDevice) -> None:

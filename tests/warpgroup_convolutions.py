@@ -146,6 +146,29 @@ def prove(device: Device, asked: Asked, seed: int = 0, bound_to: Callable[[Devic
     return worst
 
 
+def between(of: Asked, pools: bool) -> tuple[Numbers, tuple[np.ndarray | None, ...]]:
+    """Numbers whose dy is the gradient behind a pool, or a ReLU, and what `Bound` is given in its place: the gradient before it, y or None, winners or None."""
+    x, w, dy = drawn(of)
+    rng, (n, o, high, wide) = np.random.default_rng(4), dy.shape
+    if not pools:
+        y = rng.normal(size=dy.shape).astype(np.float32)
+        return (x, w, np.where(y > 0, dy, 0)), (dy, y, None)
+    gradient, winner = dy[:, :, : high // 2, : wide // 2].copy(), rng.integers(0, 5, (n, o, high // 2, wide // 2)).astype(np.uint8)
+    spread = np.zeros_like(dy)
+    for place in range(4):
+        rows, columns = slice(place // 2, high // 2 * 2, 2), slice(place % 2, wide // 2 * 2, 2)
+        spread[:, :, rows, columns] = np.where(winner == place, gradient, 0)
+    return (x, w, spread), (gradient, None, winner)
+
+
+def prove_between(device: Device, asked: Asked, pools: bool) -> None:
+    """A gradient that is packed with the pool, or the ReLU, before it: dx, dw and db have the bits of one that was spread over the windows, or set to 0, before."""
+    numbers, given = between(asked, pools)
+    wanted, found = Bound(device, asked, numbers).send(), Bound(device, asked, numbers, given=given).send()
+    for name in ("dx", "dw", "db"):
+        np.testing.assert_array_equal(found[name], wanted[name], err_msg=f"{name} of {asked}, {'pool' if pools else 'ReLU'}")
+
+
 def prove_first_layer(device: Device, rectify: bool, pool: bool) -> set[str]:
     """A first layer of few inputs that packs y: its floats are to the bit those without, packed are the same rounded, and nothing is beyond the images in use.
 

@@ -11,7 +11,7 @@ pytest.importorskip("cuda.bindings", reason="CUDA's libraries are not installed:
 pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
 
 from tensor_convolutions import Asked, conv, drawn
-from warpgroup_convolutions import CODER, NET, PRECISIONS, Bound, prove, prove_first_layer
+from warpgroup_convolutions import CODER, NET, PRECISIONS, Bound, prove, prove_between, prove_first_layer
 from warpladder import emulator, gpu
 from warpladder.config import TrainConfig
 from warpladder.emulator import EmulatedDevice
@@ -36,7 +36,14 @@ def device() -> Iterator[GpuDevice]:
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("kind", ["normal", "positive", "huge", "tiny", "far apart"])
 def test_y_dx_and_dw(device: GpuDevice, kind: str, precision: str) -> None:
-    for o, image, n in ((64, (64, 8, 8), 2), (64, (128, 5, 11), 3), (192, (64, 9, 8), 3), (64, (64, 9, 34), 2), (128, (256, 16, 16), 12)):
+    for o, image, n in (
+        (64, (64, 8, 8), 2),
+        (64, (64, 7, 12), 1),
+        (64, (128, 5, 11), 3),
+        (192, (64, 9, 8), 3),
+        (64, (64, 9, 34), 2),
+        (128, (256, 16, 16), 12),
+    ):
         prove(device, Asked(conv(o, 3, padding=1), image, n, precision, kind))
     for o, image, n in ((64, (128, 3, 5), 3), (192, (64, 9, 7), 1), (256, (128, 8, 8), 12)):
         prove(device, Asked(conv(o, 3, padding=1), image, n, precision, kind, enlarged=True))
@@ -51,6 +58,13 @@ def test_nets_of_them_are_proven(net: Net, precision: str) -> None:
     if precision != "fp32" and not verdict.judged:
         pytest.skip(verdict.reason)
     assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("pools", [True, False])
+def test_what_stands_before_the_gradient_is_packed_with_it(device: GpuDevice, pools: bool, precision: str) -> None:
+    for image in ((64, 7, 12), (128, 5, 11), (256, 16, 16)):
+        prove_between(device, Asked(conv(128, 3, padding=1), image, 5, precision), pools)
 
 
 @pytest.mark.parametrize(("rectify", "pool"), [(True, True), (True, False), (False, False)])
