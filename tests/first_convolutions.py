@@ -15,6 +15,7 @@ from warpgroup_convolutions import Unwritten, in_bf16
 from warpladder.device import Device
 from warpladder.gemm.formats import held
 from warpladder.gemm.proof import judged
+from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU
 from warpladder.ops.conv2d import first
 from warpladder.ops.conv2d.reference import backward, forward
 from warpladder.precision import named
@@ -22,8 +23,16 @@ from warpladder.tolerance import bound
 
 PRECISIONS = tuple(first.FORMATS)
 
-#: What x, the weights and dy are drawn as. In "far apart" images and outputs are 2^30 times as large as others; "steep": so are the gradients of one output.
+#: What x, the weights and dy are drawn as. In "far apart" images and outputs are up to 2^60 times as large as others; in "steep" so are
+#: the gradients of an output in one image.
 KINDS = ("normal", "positive", "huge", "tiny", "far apart", "steep")
+
+#: A first layer that these kernels take, of pictures with an odd row that the pool leaves out; a pool's windows are four in a row.
+NET = Net(
+    "first", (3, 7, 8),
+    (Conv2d(out_channels=32, kernel_size=3, padding=1), ReLU(), MaxPool2d(2), Flatten(), Linear(out_features=3)),
+    CrossEntropyLoss(),
+)  # fmt: skip
 
 #: Steps of the tensor cores, one after another, whose sums stay there: 32 terms of y, four pixels of 16 windows of dw. db's are none of theirs.
 CUTS = {"y": 2, "dw": 4, "db": 0}
@@ -35,7 +44,7 @@ Arrays = dict[str, np.ndarray]
 class Asked:
     """n pictures (c, h, w), and outputs of a window of k x k with padding.
 
-    offset : floats from a 16-byte boundary to the first number of x and w; of y and dy one more.
+    offset : floats from a 16-byte boundary to each array's first number.
     """
 
     picture: tuple[int, int, int]
@@ -88,7 +97,7 @@ def drawn(asked: Asked, seed: int = 0) -> Arrays:
 def convolved(device: Device, asked: Asked, numbers: Arrays) -> Arrays:
     """y and who won of the forward pass; dw and db from the drawn dy and winners. Raises where y packed is not y rounded, or more images were written."""
     owner, n, kind = Unwritten(device, 256), asked.n, named(asked.precision)
-    at = {name: placed(device, numbers[name], asked.offset * (2 if name == "dy" else 1)) for name in ("x", "w", "b", "dy")}
+    at = {name: placed(device, numbers[name], asked.offset) for name in ("x", "w", "b", "dy")}
     y, winner = placed(device, nan(n + 1, *asked.pooled), asked.offset), device.array(np.full((n + 1, *asked.pooled), 9, np.uint8))
     packed = device.array(np.full((n + 1, *asked.pooled[1:], asked.outputs), 0xFFFF, np.uint16)) if kind.name == "bf16" else None
     dw, db = device.array(nan(*numbers["w"].shape)), device.array(nan(asked.outputs))

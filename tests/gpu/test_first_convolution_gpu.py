@@ -1,0 +1,66 @@
+"""A net's first convolution on a GPU's tensor cores: right by float64 at the autoencoder's size too, in nets proven, and the emulator's bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cuda.bindings", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
+pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
+
+from first_convolutions import KINDS, NET, PRECISIONS, SHAPES, Asked, convolved, drawn, prove
+from warpladder import emulator, gpu
+from warpladder.config import TrainConfig
+from warpladder.emulator import EmulatedDevice
+from warpladder.gpu.device import GpuDevice
+from warpladder.ladder import find
+from warpladder.ops.conv2d.warpgroups import HOPPER
+from warpladder.verify import verify
+
+pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
+
+#: The autoencoder's first layer, with more pictures than an H200 has multiprocessors.
+WIDE = Asked((3, 32, 32), 256, 139)
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[GpuDevice]:
+    with_gpu = GpuDevice()
+    yield with_gpu
+    with_gpu.close()
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_y_and_dw(device: GpuDevice, kind: str, precision: str) -> None:
+    for asked in SHAPES:
+        for offset in (0, 1):
+            prove(device, replace(asked, precision=precision, kind=kind, offset=offset))
+    if kind in ("normal", "steep"):
+        prove(device, replace(WIDE, precision=precision, kind=kind))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_net_is_proven(precision: str) -> None:
+    rung = find("tensor", precision=precision)
+    verdict = verify(rung.build, NET, TrainConfig(batch_size=264, momentum=0.9), precision=rung.precision)
+    if precision != "fp32" and not verdict.judged:
+        pytest.skip(verdict.reason)
+    assert verdict.passed, verdict.reason
+
+
+@pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_the_bits_are_the_emulators(device: GpuDevice, precision: str) -> None:
+    if device.capability != HOPPER:
+        pytest.skip(f"the emulator cuts off as Hopper does, and {device.name} may do otherwise")
+    emulated = EmulatedDevice()
+    emulated.limits = device.limits  # so that sums are cut alike
+    for shape in SHAPES:
+        asked = replace(shape, precision=precision)
+        found, wanted = (convolved(each, asked, drawn(asked)) for each in (device, emulated))
+        for name, got in found.items():
+            np.testing.assert_array_equal(got.view(np.uint8), wanted[name].view(np.uint8), err_msg=f"{name} of {asked}")
