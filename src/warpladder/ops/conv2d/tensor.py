@@ -31,6 +31,9 @@ class TensorConv2d(Segment):
     On Hopper, channels and outputs that are multiples of 64 go through windows of 3 x 3, behind an enlargement by 2 as well, by warpgroup products
     (warpgroups.py), in fp32, bf16 and fp16. Their images are packed in bf16 by the convolution that writes them, where there is one before them that can; in fp32
     and fp16 nobody can, since the scale of an image is known only when all of it is there.
+
+    A last layer of at most four outputs behind an enlargement by 2 is there one warpgroup product for all taps, whose sums are shifted afterwards (shifted.py). It
+    leaves dx packed, and summed up, for a convolution of warpgroup products before it: then nothing fills the array dx.
     """
 
     rectifies = True
