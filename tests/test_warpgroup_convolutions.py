@@ -122,7 +122,7 @@ def test_who_takes_them(capability: tuple[int, int] | None, found: bool) -> None
 def test_the_autoencoders_layers_3_6_and_9_take_them_on_hopper_alone(
     capability: tuple[int, int], precision: str, count: int, packing: int
 ) -> None:
-    """y, dx and dw of each, in a step of 256 images; in bf16 the layers before them pack their images, and in all precisions layer 12 packs layer 9's gradient."""
+    """y, dx and dw of each, in a step of 256 images, by the names that a profile shows; bf16's layers pack the next one's images, layer 12 packs 9's gradient."""
     trained = case(nets.autoencoder(), TrainConfig(batch_size=256), seed=1, samples=256)
     device = Clockwork(lambda launch: 1e-5, hardware=None, multiprocessors=132)
     device.capability = capability

@@ -158,7 +158,26 @@ def terms_go_down_both(b: Any) -> None:
             assert got[row, column] == sum_[0, 0]
 
 
+def products_of_64_columns(b: Any) -> None:
+    """The same bits whichever way the terms go."""
+    for kind, lowest in ((0, -14), (1, -126)):
+        a, w, _ = factors(kind, 3)
+        w = np.ascontiguousarray(w[:, :64])
+        for way in range(3):
+            given = a.T if way == 1 else a, w.T if way == 2 else w
+            maps = (b.device.tensor_map(b.put(stored(np.ascontiguousarray(each), kind)), 64) for each in given)
+            out = b.device.empty((64, 64))
+            b.device.kernel(SOURCE, "multiply_narrow").bind(1, 128, *maps, out, way, kind).send()
+            got = out.download()
+            for row, column in ((0, 0), (63, 63), (17, 40), (40, 9)):
+                sum_ = np.zeros((1, 1), np.float32)
+                for first in range(0, 64, 16):
+                    part = slice(first, first + 16)
+                    sum_ = tensor_step.added(sum_, a[row : row + 1, part], w[part, column : column + 1].T, lowest)
+                assert got[row, column] == sum_[0, 0], (kind, way)
+
+
 CASES: tuple[Callable[[Any], None], ...] = (
     tiles, tiles_of_fewer_columns, tiles_in_tf32, hand_over, for_both, warpgroups_multiply, own_tile, boxes_of_pixels,
-    terms_go_down_both,
+    terms_go_down_both, products_of_64_columns,
 )  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("cuda.bindings", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
 pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
 
-from shifted_convolutions import NARROW, PRECISIONS, Bound, prove
+from shifted_convolutions import NARROW, PRECISIONS, Bound, prove, prove_packed
 from tensor_convolutions import Asked, conv, drawn
 from warpladder import emulator, gpu
 from warpladder.config import TrainConfig
@@ -38,6 +38,13 @@ def test_y_dx_dw_and_db(device: GpuDevice, kind: str, precision: str) -> None:
     """Blocks have one image each, then several: a GPU has fewer multiprocessors than the last shape images."""
     for o, image, n in ((3, (64, 5, 3), 3), (4, (128, 16, 16), 3), (1, (64, 4, 4), 1), (2, (320, 3, 6), 2), (3, (256, 16, 16), 300)):
         prove(device, Asked(conv(o, 3, padding=1), image, n, precision, kind, enlarged=True))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_dx_as_the_layer_below_packs_it(device: GpuDevice, precision: str) -> None:
+    prove_packed(device, Asked(conv(3, 3, padding=1), (64, 5, 3), 3, precision, enlarged=True), classes=1, below=False)
+    for o, image, n, kind in ((2, (320, 4, 6), 2, "normal"), (3, (256, 16, 16), 300, "far apart")):
+        prove_packed(device, Asked(conv(o, 3, padding=1), image, n, precision, kind, enlarged=True), classes=4)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -153,6 +153,38 @@ __global__ void __launch_bounds__(128) multiply(const __grid_constant__ TensorMa
     for (int i = 0; i < COLUMNS / 2; ++i) d[(row + i / 2 % 2 * 8) * COLUMNS + i / 4 * 8 + column + i % 2] = sum[i];
 }
 
+// d (64, 64) = a b, 64 terms, in half or bf16. a, b: tiles of 64 x 64 whose terms go along a's rows and down b's (way 0), down both (1) or along both (2).
+extern "C" __global__ void __launch_bounds__(128) multiply_narrow(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* d, int way, int bf16) {
+    __shared__ __align__(1024) char tile[2 * 8192];
+    __shared__ Barrier arrived;
+    if (threadIdx.x == 0) {
+        barrier_init(&arrived, 1);
+        barriers_ready();
+        barrier_expect(&arrived, sizeof tile);
+        copy_tile(tile, a, 0, 0, &arrived);
+        copy_tile(tile + 8192, b, 0, 0, &arrived);
+    }
+    __syncthreads();
+    float sum[32];
+    barrier_wait(&arrived, 0);
+    for (int step = 0; step < 4; ++step) {
+        const unsigned long long left = way == 1 ? terms_down(tile + 2048 * step, 0) : terms_along(tile + 32 * step);
+        const unsigned long long right = way == 2 ? terms_along(tile + 8192 + 32 * step) : terms_down(tile + 8192 + 2048 * step, 0);
+        wgmma_begin();
+        if (way == 0 && bf16) wgmma_bf16(sum, left, right, step > 0);
+        else if (way == 0) wgmma_half(sum, left, right, step > 0);
+        else if (way == 1 && bf16) wgmma_bf16_down(sum, left, right, step > 0);
+        else if (way == 1) wgmma_half_down(sum, left, right, step > 0);
+        else if (bf16) wgmma_bf16_along(sum, left, right, step > 0);
+        else wgmma_half_along(sum, left, right, step > 0);
+        wgmma_commit();
+        wgmma_wait<0>();
+    }
+    const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) d[(row + i / 2 % 2 * 8) * 64 + i / 4 * 8 + column + i % 2] = sum[i];
+}
+
 // A tile that the threads write themselves, with the fence that it takes, and its square: y (64, 256) = x x four times side by side, of x (64, 64) in bf16.
 extern "C" __global__ void own_tile(const unsigned short* x, float* y) {
     __shared__ __align__(1024) unsigned short tile[64 * 64];

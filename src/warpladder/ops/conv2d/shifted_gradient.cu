@@ -4,8 +4,8 @@
 //   dx[channel, pixel] = sum over columns of w[channel, column] gz[pixel, column]
 //   dw[channel, column] = sum over pixels of x[channel, pixel] gz[pixel, column]
 //
-// gz is made in shared memory, 16 times as many numbers as an output of dy has small pixels, from 12 kB of dy; it is never in memory. x is read once, for dw and,
-// where it is a ReLU's output, for where dx is 0. Blocks stay: each leaves its sums of dw, and of dy for the bias, over all of its images for finish_weights.
+// gz, 64 numbers for each small pixel, is made in shared memory, from 12 kB of dy for an image; it is never in memory. x is read once: for dw and, where it is a
+// ReLU's output, for where dx is 0. Blocks stay: each leaves its sums of dw, and of dy for the bias, over all of its images for finish_weights.
 // bf16: sums stay in the tensor cores, those of dw over all images. SPLIT, fp32: those of dw leave them after 64 pixels, and HALF, fp16: after an image.
 // arch: sm_90a
 // instance: differentiate_shifted<SPLIT, false>
@@ -36,7 +36,8 @@ struct Packing {
             }
     }
 
-    // sum: of w gz, rows are pixels. signs: as Chunk::store_signs_by_pixel has them. By all threads.
+    // By all threads. sum: of gz w, rows are pixels, of which the chunk of 64 channels is stored. signs: as Chunk::store_signs_by_pixel has them. back: what undoes
+    // dy's scale; the others are differentiate_shifted's.
     __device__ __forceinline__ void store(
         float (&sum)[32], const unsigned char* signs, const float* __restrict__ w_undo, float back, unsigned* __restrict__ high, unsigned* __restrict__ low,
         float* __restrict__ undo, int image, int c, int chunk, int plane, int apart
