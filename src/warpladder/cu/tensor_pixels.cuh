@@ -7,8 +7,8 @@
 #include "tensor_panels.cuh"
 
 // Which rows are read at a time, and so how 16 bytes are exchanged within 128, that all 32 banks give something: every fourth pixel (a lane then has
-// four neighbours), or neighbours; or, of numbers that are read one by one, four neighbours and eight channels.
-enum { EVERY_FOURTH = 0, NEIGHBOURS = 1, FOUR_BY_EIGHT = 2 };
+// four neighbours), or neighbours; or, of numbers that are read one by one, four neighbours and eight channels; or neighbours as well as every second pixel.
+enum { EVERY_FOURTH = 0, NEIGHBOURS = 1, FOUR_BY_EIGHT = 2, EVERY_SECOND = 3 };
 
 // Rows of WIDTH numbers in shared memory, COPIES times: the high halves, and `rows` rows further the low ones.
 template <int FORMAT, int WIDTH, int READ>
@@ -23,6 +23,7 @@ struct Rows {
         int turn = 2 * row;
         if constexpr (READ == EVERY_FOURTH) turn = row / 4 + row / 32;
         if constexpr (READ == NEIGHBOURS) turn = CHUNKS == 4 ? row / 2 % 4 : row;
+        if constexpr (READ == EVERY_SECOND) turn = CHUNKS == 2 ? row / 4 % 4 : row / 2;
         return at ^ (turn & 7);
     }
     __device__ __forceinline__ const uint4* at(int copy, int row, int chunk) const { return chunks + copy * rows * CHUNKS + place(row, chunk); }

@@ -12,7 +12,9 @@ from ..outside import FIRST, is_small
 from ..segments import Operands, Segment
 from .few import FewConvolution, FewGradient, WinnersGradient
 from .gemm import GemmConv2d
+from . import narrow
 from .gradients import IncomingGradient
+from .narrow import NarrowConvolution
 from .products import Geometry
 from .tensor_products import FORMATS, TensorConvolution, TensorWeightGradient, pack
 from .warpgroups import PackedImages, WarpgroupConvolution, fits
@@ -51,8 +53,8 @@ class TensorConv2d(Segment):
         self.winner: Array | None = None
         self.packed: Array | None = None  # y once more, for the segment behind
         self.few: FewGradient | WinnersGradient | None = None
-        self.backward_pass: TensorConvolution | None = None
-        self.forward_pass: TensorConvolution | FewConvolution | WarpgroupConvolution
+        self.backward_pass: TensorConvolution | NarrowConvolution | None = None
+        self.forward_pass: TensorConvolution | NarrowConvolution | FewConvolution | WarpgroupConvolution
         trains = buffers.dy is not None
         first = not folded and buffers.dx is None and is_small(subgraph, FIRST, products=2)
         if first and FewConvolution.takes(small, k, conv.stride):
@@ -61,6 +63,9 @@ class TensorConv2d(Segment):
             self.forward_pass = WarpgroupConvolution(self, small, written, capacity, precision, trains, buffers.dx is not None)
             self.factors = "fp16" if precision == "tf32" else None
             self.forward_pass.images.given = isinstance(operands.before, TensorConv2d) and operands.before.feed(self.forward_pass.images)
+        elif narrow.fits(small, written, (k, conv.stride, conv.padding), precision, fold, device.limits):
+            self.forward_pass = NarrowConvolution(self, narrow.Shape(small, written, k, conv.padding, self.pool), precision)
+            self.factors = "fp16" if precision == "tf32" else None
         else:
             forward = Geometry(small, written, *window, transposed=folded, fold=fold, pool=self.pool)
             self.forward_pass = TensorConvolution(self, forward, capacity, precision)
@@ -79,7 +84,9 @@ class TensorConv2d(Segment):
             return
         read, other = (written, small) if folded else (small, written)
         self.weight_gradient = TensorWeightGradient(self, read, other, *window, fold, capacity, precision)
-        if buffers.dx is not None:
+        if buffers.dx is not None and isinstance(self.forward_pass, NarrowConvolution):
+            self.backward_pass = NarrowConvolution(self, self.forward_pass.shape.back, precision)
+        elif buffers.dx is not None:
             transpose = Geometry(written, small, *window, transposed=not folded, fold=fold, swapped=True)
             self.backward_pass = TensorConvolution(self, transpose, capacity, precision)
 
@@ -99,6 +106,10 @@ class TensorConv2d(Segment):
             return []
         if isinstance(self.forward_pass, WarpgroupConvolution):
             return [self.forward_pass.weights.pack(self.buffers.w)]
+        if isinstance(self.forward_pass, NarrowConvolution):
+            assert not isinstance(self.backward_pass, TensorConvolution)
+            return [narrow.pack(self.buffers.w, self.forward_pass, self.backward_pass)]
+        assert not isinstance(self.backward_pass, NarrowConvolution)
         return [pack(self.buffers.w, self.forward_pass, self.backward_pass)]
 
     def forward(self, part: Slice) -> Launches:
@@ -124,6 +135,8 @@ class TensorConv2d(Segment):
             return found + self.forward_pass.backward(n, gradient, t.dw, self.incoming.sums, slabs, t.db, t.dx, below)
         read, other = (gradient, t.x) if self.folded else (t.x, gradient)
         found += self.weight_gradient.launches(n, read, other, t.dw, self.incoming.sums, slabs, t.db)
-        if self.backward_pass is not None:
+        if isinstance(self.backward_pass, NarrowConvolution):
+            found += self.backward_pass.launches(n, t.dy if self.pool else gradient, None, t.dx, below=below, won=self.winner)
+        elif self.backward_pass is not None:
             found += self.backward_pass.launches(n, gradient, None, t.dx, below=below)
         return found

@@ -1,0 +1,148 @@
+"""Convolutions of few channels and outputs on tensor cores, as launches: kernels that keep all channels of some rows of an image, and all weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ...device import Array, Launch, Limits
+from ..kernels import Launches, OnDevice, ceil_div
+from .products import AFTER, Image
+from .tensor_products import FORMATS as GENERAL
+from .tensor_products import Format
+
+SOURCE = Path(__file__).with_name("narrow.cu")
+PACK = Path(__file__).with_name("narrow_pack.cu")
+
+#: Channels and outputs of a layer that these kernels take, at least and at most; its window at most.
+LEAST, MOST, WINDOW = 8, 32, 5
+
+#: As in narrow.cu: threads of a block at most, pixels and outputs of a warp's sums; and threads of a block of narrow_pack.cu.
+THREADS, TILE, OUTPUTS, PACKING = 384, 32, 16, 128
+
+#: Cycles of a multiprocessor to bring eight channels of a pixel, and for a tap of 16 channels of a warp's sums; cycles that a block waits for memory: assumed.
+BRING, TAP, WAIT = 1.0, 30.0, 2500.0
+
+#: By the precision that products are asked for in: tf32's numbers have the 11 bits of a half, so they are halves with a scale, at twice tf32's rate.
+FORMATS = GENERAL | {"tf32": GENERAL["fp16"]}
+
+
+def width(channels: int) -> int:
+    """Channels as the kernels are compiled for them: 16 or 32, zeros beyond the last one."""
+    return ceil_div(channels, 16) * 16
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Which image a convolution of stride 1 reads, which it writes, before a pool, and by which window.
+
+    read, written : (channels, rows, columns).
+    pool : whether a 2 x 2 pool follows.
+    """
+
+    read: Image
+    written: Image
+    k: int
+    padding: int
+    pool: bool = False
+
+    @property
+    def back(self) -> Shape:
+        """The convolution that goes the other way, by which the input's gradient is computed."""
+        return Shape(self.written, self.read, self.k, self.k - 1 - self.padding)
+
+    @property
+    def made(self) -> tuple[int, int]:
+        """Rows and columns that are computed: with a pool those that make whole windows."""
+        _, high, wide = self.written
+        return (high // 2 * 2, wide // 2 * 2) if self.pool else (high, wide)
+
+    def halo(self, rows: int) -> int:
+        """Pixels that are read for so many rows."""
+        return (rows + self.k - 1) * (self.written[2] + self.k - 1)
+
+    def packed(self, kind: Format) -> int:
+        """Bytes of the packed weights, and of what undoes their scales."""
+        return width(self.written[0]) * (self.k**2 * width(self.read[0]) * kind.bytes + (4 if kind.scaled else 0))
+
+    def shared(self, rows: int, kind: Format) -> int:
+        """Bytes of shared memory of a block of `convolve_narrow`."""
+        return self.packed(kind) + 4 * width(self.written[0]) + self.halo(rows) * (width(self.read[0]) * kind.bytes + 4)
+
+    def items(self, rows: int) -> int:
+        """Warps' sums in so many rows."""
+        return ceil_div(rows * self.made[1], TILE) * ceil_div(self.written[0], OUTPUTS)
+
+    def rows(self, n: int, kind: Format, limits: Limits) -> int:
+        """Rows of a block: those with which the multiprocessor that has most to do is done first, by the model; 0 where not one fits shared memory."""
+        step, high, steps = (2 if self.pool else 1), self.made[0], width(self.read[0]) // 16
+        found = {}
+        for rows in range(step, high + 1, step):
+            if self.shared(rows, kind) > limits.shared_opt_in:
+                break
+            each = ceil_div(n * ceil_div(high, rows), limits.multiprocessors)
+            resident = min(each, limits.shared_per_multiprocessor // (self.shared(rows, kind) + 1024))
+            work = self.halo(rows) * 2 * steps * BRING + self.items(rows) * self.k**2 * steps * TAP
+            found[rows] = each * work + ceil_div(each, max(1, resident)) * WAIT
+        return min(found, key=lambda rows: found[rows], default=0)
+
+
+def fits(read: Image, written: Image, window: tuple[int, int, int], precision: str, enlargement: int, limits: Limits) -> bool:
+    """Whether a convolution has so few channels, outputs and taps that a block has room for all of them, in both directions.
+
+    read, written : (channels, rows, columns), before a pool.
+    window : kernel size, stride and padding.
+    """
+    (k, stride, padding), kind = window, FORMATS[precision]
+    if enlargement > 1 or stride > 1 or k > WINDOW or padding >= k or not all(LEAST <= image[0] <= MOST for image in (read, written)):
+        return False
+    shape = Shape(read, written, k, padding)
+    return max(shape.shared(2, kind), shape.back.shared(2, kind)) <= limits.shared_opt_in
+
+
+class NarrowConvolution:
+    """One direction of a convolution of few channels.
+
+    Parameters
+    ----------
+    owner : OnDevice
+        Whose scratch memory is taken.
+    shape : Shape
+    precision : str
+        "fp32", whose factors are split into two halves; "bf16"; "fp16" or "tf32", whose factors are one half each.
+    """
+
+    def __init__(self, owner: OnDevice, shape: Shape, precision: str) -> None:
+        self.device, self.shape, self.kind = owner.device, shape, FORMATS[precision]
+        self.packed = owner.scratch((shape.packed(self.kind) // 4,), np.uint32)
+
+    def launches(
+        self, n: int, x: Array, bias: Array | None, y: Array, rectify: bool = False, winner: Array | None = None, below: Array | None = None,
+        won: Array | None = None,
+    ) -> Launches:  # fmt: skip
+        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool where they are wanted; 0 where below is not above 0.
+
+        won : where x is the gradient that a 2 x 2 pool sends back, the pool's winners.
+        """
+        shape, kind = self.shape, self.kind
+        rows, after = shape.rows(n, kind, self.device.limits), "POOL" if shape.pool else "RECTIFY" if rectify else "PLAIN"
+        pooled = "false" if won is None else "true"
+        kernel = self.device.kernel(SOURCE, f"convolve_narrow<{kind.name}, {width(shape.read[0])}, {width(shape.written[0])}, {pooled}>")
+        threads = 32 * max(4, min(THREADS // 32, shape.items(rows)))
+        return [
+            kernel.bind(
+                n * ceil_div(shape.made[0], rows), threads, x, won, self.packed, bias, below, y, winner, *shape.read, *shape.written, shape.k,
+                shape.padding, rows, AFTER.index(after), shared=shape.shared(rows, kind),
+            )
+        ]  # fmt: skip
+
+
+def pack(w: Array, forward: NarrowConvolution, backward: NarrowConvolution | None) -> Launch:
+    """Packs a layer's weights: for its forward pass, and for its input gradient where there is one."""
+    (c, _, _), (o, _, _), kernel = forward.shape.read, forward.shape.written, forward.device.kernel(PACK, f"pack_narrow<{forward.kind.name}>")
+    blocks = width(o) + (width(c) if backward is not None else 0)
+    return kernel.bind(
+        blocks, PACKING, w, o, c, forward.shape.k**2, width(o), width(c), forward.packed, None if backward is None else backward.packed
+    )
