@@ -9,12 +9,14 @@ import numpy as np
 
 from ...device import Array, Launch, Limits
 from ..kernels import Launches, OnDevice, ceil_div
+from .gradients import columns, finish
 from .products import AFTER, Image
 from .tensor_products import FORMATS as GENERAL
 from .tensor_products import Format
 
 SOURCE = Path(__file__).with_name("narrow.cu")
 PACK = Path(__file__).with_name("narrow_pack.cu")
+WEIGHTS = Path(__file__).with_name("narrow_weights.cu")
 
 #: Channels and outputs of a layer that these kernels take, at least and at most; its window at most.
 LEAST, MOST, WINDOW = 8, 32, 5
@@ -89,6 +91,54 @@ class Shape:
         return min(found, key=lambda rows: found[rows], default=0)
 
 
+@dataclass(frozen=True)
+class Correlation:
+    """The weight gradient of a convolution; pooled: whether dy is what a 2 x 2 pool sends back."""
+
+    shape: Shape
+    pooled: bool
+
+    @property
+    def groups(self) -> int:
+        """Sets of a block's warps that share its pixels: of a set, each has 16 channels and a row of taps."""
+        return THREADS // 32 // (self.shape.k * width(self.shape.read[0]) // 16)
+
+    @property
+    def warps(self) -> int:
+        return self.groups * self.shape.k * width(self.shape.read[0]) // 16
+
+    @property
+    def high(self) -> int:
+        """Rows of dy that are not zero throughout."""
+        high = self.shape.written[1]
+        return high // 2 * 2 if self.pooled else high
+
+    def fits(self, rows: int) -> bool:
+        """Whether a block keeps so many rows in its registers until their scales are known: 32 pixels a warp, or of dy eight windows; sixteen of few outputs."""
+        o, _, wide = self.shape.written
+        windows = ceil_div(rows, 2) * ceil_div(wide, 2) * width(o) // 8
+        return self.shape.halo(rows) <= 32 * self.warps and (not self.pooled or windows <= 32 * self.warps)
+
+    def shared(self, rows: int, kind: Format) -> int:
+        """Bytes of shared memory of a block of `correlate_narrow`: of its tiles, or of all groups' sums in the end."""
+        (c, _, _), (o, _, wide) = self.shape.read, self.shape.written
+        pixels = ceil_div(rows * wide, 32) * 32
+        tiles = kind.bytes * (self.shape.halo(rows) * width(c) + pixels * width(o)) + 2 * pixels
+        return max(tiles, 4 * self.groups * width(o) * self.shape.k**2 * width(c))
+
+    def cut(self, n: int, kind: Format, limits: Limits) -> tuple[int, int, int]:
+        """Rows of a tile, tiles of a block, and blocks: those with which the multiprocessor that has most to do is done first, by the model."""
+        step, shape, found = (2 if self.pooled else 1), self.shape, {}
+        for rows in range(step, self.high + 1, step):
+            if not self.fits(rows) or self.shared(rows, kind) > limits.shared_opt_in:
+                break
+            tiles = n * ceil_div(self.high, rows)
+            depth = ceil_div(tiles, min(tiles, limits.multiprocessors))
+            chunks = ceil_div(ceil_div(rows * shape.written[2], 32), self.groups) * self.warps * shape.k
+            found[rows, depth, ceil_div(tiles, depth)] = depth * (WAIT + shape.halo(rows) * 4 * BRING + chunks * TAP)
+        return min(found, key=lambda cut: found[cut])
+
+
 def fits(read: Image, written: Image, window: tuple[int, int, int], precision: str, enlargement: int, limits: Limits) -> bool:
     """Whether a convolution has so few channels, outputs and taps that a block has room for all of them, in both directions.
 
@@ -99,7 +149,8 @@ def fits(read: Image, written: Image, window: tuple[int, int, int], precision: s
     if enlargement > 1 or stride > 1 or k > WINDOW or padding >= k or not all(LEAST <= image[0] <= MOST for image in (read, written)):
         return False
     shape = Shape(read, written, k, padding)
-    return max(shape.shared(2, kind), shape.back.shared(2, kind)) <= limits.shared_opt_in
+    gradient = Correlation(shape, True)
+    return max(shape.shared(2, kind), shape.back.shared(2, kind), gradient.shared(2, kind)) <= limits.shared_opt_in and gradient.fits(2)
 
 
 class NarrowConvolution:
@@ -137,6 +188,30 @@ class NarrowConvolution:
                 shape.padding, rows, AFTER.index(after), shared=shape.shared(rows, kind),
             )
         ]  # fmt: skip
+
+
+class NarrowWeightGradient:
+    """dw and db of a convolution of few channels, for up to `capacity` images; pooled: whether dy is what a 2 x 2 pool sends back."""
+
+    def __init__(self, owner: OnDevice, shape: Shape, pooled: bool, capacity: int, precision: str) -> None:
+        self.device, self.kind, self.correlation = owner.device, FORMATS[precision], Correlation(shape, pooled)
+        most = max(self._cut(n)[2] for n in range(1, capacity + 1))
+        self.parts = owner.scratch((most * shape.written[0] * columns(shape.read[0], shape.k),))
+        self.sums = owner.scratch((most, shape.written[0]))
+
+    def _cut(self, n: int) -> tuple[int, int, int]:
+        return self.correlation.cut(n, self.kind, self.device.limits)
+
+    def launches(self, n: int, x: Array, dy: Array, won: Array | None, dw: Array, db: Array) -> Launches:
+        """Fill dw and db; won: of a pool, its winners."""
+        shape, (rows, depth, blocks) = self.correlation.shape, self._cut(n)
+        (c, _, _), (o, _, _), pooled = shape.read, shape.written, "false" if won is None else "true"
+        kernel = self.device.kernel(WEIGHTS, f"correlate_narrow<{self.kind.name}, {shape.k}, {width(c)}, {width(o)}, {pooled}>")
+        product = kernel.bind(
+            blocks, 32 * self.correlation.warps, x, dy, won, self.parts, self.sums, n, *shape.read, *shape.written, shape.padding, rows, depth,
+            shared=self.correlation.shared(rows, self.kind),
+        )  # fmt: skip
+        return [product, finish(self.device, self.parts, dw, blocks, self.sums, db, blocks, (o, c, shape.k, 1))]
 
 
 def pack(w: Array, forward: NarrowConvolution, backward: NarrowConvolution | None) -> Launch:

@@ -14,7 +14,7 @@ from .few import FewConvolution, FewGradient, WinnersGradient
 from .gemm import GemmConv2d
 from . import narrow
 from .gradients import IncomingGradient
-from .narrow import NarrowConvolution
+from .narrow import NarrowConvolution, NarrowWeightGradient
 from .products import Geometry
 from .tensor_products import FORMATS, TensorConvolution, TensorWeightGradient, pack
 from .warpgroups import PackedImages, WarpgroupConvolution, fits
@@ -54,6 +54,7 @@ class TensorConv2d(Segment):
         self.packed: Array | None = None  # y once more, for the segment behind
         self.few: FewGradient | WinnersGradient | None = None
         self.backward_pass: TensorConvolution | NarrowConvolution | None = None
+        self.incoming: IncomingGradient | None = None
         self.forward_pass: TensorConvolution | NarrowConvolution | FewConvolution | WarpgroupConvolution
         trains = buffers.dy is not None
         first = not folded and buffers.dx is None and is_small(subgraph, FIRST, products=2)
@@ -79,14 +80,18 @@ class TensorConv2d(Segment):
             self.few = FewGradient(self, small, written, *window, capacity)
         if self.few is not None:
             return
+        if isinstance(self.forward_pass, NarrowConvolution):
+            self.narrow_gradient = NarrowWeightGradient(self, self.forward_pass.shape, self.pool, capacity, precision)
+            self.incoming = IncomingGradient(self, written, capacity, False) if self.rectify and not self.pool and not operands.dy_rectified else None
+            if buffers.dx is not None:
+                self.backward_pass = NarrowConvolution(self, self.forward_pass.shape.back, precision)
+            return
         self.incoming = IncomingGradient(self, written, capacity, self.pool)
         if isinstance(self.forward_pass, WarpgroupConvolution):
             return
         read, other = (written, small) if folded else (small, written)
         self.weight_gradient = TensorWeightGradient(self, read, other, *window, fold, capacity, precision)
-        if buffers.dx is not None and isinstance(self.forward_pass, NarrowConvolution):
-            self.backward_pass = NarrowConvolution(self, self.forward_pass.shape.back, precision)
-        elif buffers.dx is not None:
+        if buffers.dx is not None:
             transpose = Geometry(written, small, *window, transposed=not folded, fold=fold, swapped=True)
             self.backward_pass = TensorConvolution(self, transpose, capacity, precision)
 
@@ -129,14 +134,20 @@ class TensorConv2d(Segment):
         if isinstance(self.few, WinnersGradient):
             assert self.winner is not None
             return self.few.launches(n, t.x, t.dy, self.winner, t.dw, t.db)
-        found, gradient, slabs = self.incoming.launches(n, t.dy, y, self.winner)
         below = t.x if self.operands.x_rectified else None
+        if isinstance(self.forward_pass, NarrowConvolution):
+            found = [] if self.incoming is None else self.incoming.launches(n, t.dy, y, None)[0]
+            found += self.narrow_gradient.launches(n, t.x, t.dy, self.winner, t.dw, t.db)
+            if isinstance(self.backward_pass, NarrowConvolution):
+                found += self.backward_pass.launches(n, t.dy, None, t.dx, below=below, won=self.winner)
+            return found
+        assert self.incoming is not None
+        found, gradient, slabs = self.incoming.launches(n, t.dy, y, self.winner)
         if isinstance(self.forward_pass, WarpgroupConvolution):
             return found + self.forward_pass.backward(n, gradient, t.dw, self.incoming.sums, slabs, t.db, t.dx, below)
         read, other = (gradient, t.x) if self.folded else (t.x, gradient)
         found += self.weight_gradient.launches(n, read, other, t.dw, self.incoming.sums, slabs, t.db)
-        if isinstance(self.backward_pass, NarrowConvolution):
-            found += self.backward_pass.launches(n, t.dy if self.pool else gradient, None, t.dx, below=below, won=self.winner)
-        elif self.backward_pass is not None:
+        if self.backward_pass is not None:
+            assert not isinstance(self.backward_pass, NarrowConvolution)
             found += self.backward_pass.launches(n, gradient, None, t.dx, below=below)
         return found
