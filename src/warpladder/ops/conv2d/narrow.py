@@ -100,12 +100,18 @@ class Correlation:
 
     @property
     def groups(self) -> int:
-        """Sets of a block's warps that share its pixels: of a set, each has 16 channels and a row of taps."""
-        return THREADS // 32 // (self.shape.k * width(self.shape.read[0]) // 16)
+        """Sets of a block's warps that share its pixels."""
+        return THREADS // 32 // self._units
 
     @property
     def warps(self) -> int:
-        return self.groups * self.shape.k * width(self.shape.read[0]) // 16
+        """Of a block."""
+        return self.groups * self._units
+
+    @property
+    def _units(self) -> int:
+        """Warps that have all taps together, each up to three of a row."""
+        return ceil_div(self.shape.k, 3) * self.shape.k
 
     @property
     def high(self) -> int:
@@ -121,10 +127,10 @@ class Correlation:
 
     def shared(self, rows: int, kind: Format) -> int:
         """Bytes of shared memory of a block of `correlate_narrow`: of its tiles, or of all groups' sums in the end."""
-        (c, _, _), (o, _, wide) = self.shape.read, self.shape.written
+        o, _, wide = self.shape.written
         pixels = ceil_div(rows * wide, 32) * 32
-        tiles = kind.bytes * (self.shape.halo(rows) * width(c) + pixels * width(o)) + 2 * pixels
-        return max(tiles, 4 * self.groups * width(o) * self.shape.k**2 * width(c))
+        tiles = kind.bytes * (self.shape.halo(rows) * 16 + pixels * width(o))
+        return max(tiles, 4 * self.groups * width(o) * self.shape.k**2 * 16)
 
     def cut(self, n: int, kind: Format, limits: Limits) -> tuple[int, int, int]:
         """Rows of a tile, tiles of a block, and blocks: those with which the multiprocessor that has most to do is done first, by the model."""
@@ -133,7 +139,7 @@ class Correlation:
             if not self.fits(rows) or self.shared(rows, kind) > limits.shared_opt_in:
                 break
             tiles = n * ceil_div(self.high, rows)
-            depth = ceil_div(tiles, min(tiles, limits.multiprocessors))
+            depth = ceil_div(tiles * ceil_div(shape.read[0], 16), limits.multiprocessors)
             chunks = ceil_div(ceil_div(rows * shape.written[2], 32), self.groups) * self.warps * shape.k
             found[rows, depth, ceil_div(tiles, depth)] = depth * (WAIT + shape.halo(rows) * 4 * BRING + chunks * TAP)
         return min(found, key=lambda cut: found[cut])
@@ -206,9 +212,9 @@ class NarrowWeightGradient:
         """Fill dw and db; won: of a pool, its winners."""
         shape, (rows, depth, blocks) = self.correlation.shape, self._cut(n)
         (c, _, _), (o, _, _), pooled = shape.read, shape.written, "false" if won is None else "true"
-        kernel = self.device.kernel(WEIGHTS, f"correlate_narrow<{self.kind.name}, {shape.k}, {width(c)}, {width(o)}, {pooled}>")
+        kernel = self.device.kernel(WEIGHTS, f"correlate_narrow<{self.kind.name}, {shape.k}, {width(o)}, {pooled}>")
         product = kernel.bind(
-            blocks, 32 * self.correlation.warps, x, dy, won, self.parts, self.sums, n, *shape.read, *shape.written, shape.padding, rows, depth,
+            (blocks, ceil_div(c, 16)), 32 * self.correlation.warps, x, dy, won, self.parts, self.sums, n, *shape.read, *shape.written, shape.padding, rows, depth,
             shared=self.correlation.shared(rows, self.kind),
         )  # fmt: skip
         return [product, finish(self.device, self.parts, dw, blocks, self.sums, db, blocks, (o, c, shape.k, 1))]

@@ -2,12 +2,17 @@
 //
 // A block brings all channels of some rows, of dy and of x with its halo, once; where a pool follows, dy straight from the pool's gradient and winners. Both lie
 // channels last, and ldmatrix turns them: terms are pixels. A line is a channel's numbers in the block's rows: they stay in registers until its largest is known.
-// A warp has all outputs by 16 channels by a row of taps, and every GROUPS-th 32 pixels; sums leave the tensor cores after 32 (tensor_panels.cuh).
+// A block has 16 channels of x, a warp up to three taps of a row of them, for all outputs, and every GROUPS-th 32 pixels; sums leave the tensor cores after
+// those 32 (tensor_panels.cuh).
 // arch: sm_80, sm_90, sm_100
 #include "gemm_pixels.cuh"
 #include "narrow.cuh"
 
-constexpr int MOST = 384;  // threads of a block at most
+constexpr int CHANNELS = 16, MOST = 12;  // of a block: channels of x, warps at most
+
+// How many warps have all taps of a k x k window together, each up to three of a row; and how many a block has, in whole groups of these.
+__device__ constexpr int units_of(int k) { return (k + 2) / 3 * k; }
+__device__ constexpr int warps_of(int k) { return MOST / units_of(k) * units_of(k); }
 
 // The largest of each of eight channels' numbers, as bits, over the EACH lanes that have these channels, goes to largest[0] to [7]. A lane keeps half of what it
 // has at each step and gives the other half away.
@@ -27,6 +32,12 @@ __device__ __forceinline__ void largest_of_channels(unsigned (&mine)[8], unsigne
     if (lane % EACH < 8) atomicMax(largest + channel, mine[0]);
 }
 
+// The scales of eight channels whose numbers' largest are known.
+__device__ __forceinline__ void scales_of(float (&scale)[8], const unsigned* largest) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) scale[i] = power_of_two(scale_exponent(largest[i]));
+}
+
 // Eight channels of a pixel to their place in a tile, scaled.
 template <int FORMAT, class To>
 __device__ __forceinline__ void put_scaled(const To& to, float (&held)[8], const float (&scale)[8], int pixel, int first) {
@@ -36,11 +47,11 @@ __device__ __forceinline__ void put_scaled(const To& to, float (&held)[8], const
     to.put(held, pixel, first / 8);
 }
 
-// x: (n, c, h, w), c <= CHANNELS. dy: (n, o, oh, ow), o <= WIDTH; POOLED: what a 2 x 2 pool sends back, (n, o, oh / 2, ow / 2), and `won` of that shape.
+// x: (n, c, h, w), of which a block has 16 channels. dy: (n, o, oh, ow), o <= WIDTH; POOLED: what a 2 x 2 pool sends back, (n, o, oh / 2, ow / 2), and `won` of that shape.
 // part: (parts, o, K K padded_channels(c)), as finish_weights of gemm_weights.cu reads it. db_part: (parts, o), sums of dy.
-// A tile is `rows` whole rows of an image; a block has `depth` tiles, one after another.
-template <int FORMAT, int K, int CHANNELS, int WIDTH, bool POOLED>
-__global__ void __launch_bounds__(MOST, 1) correlate_narrow(
+// A tile is `rows` whole rows of an image; a block has `depth` tiles, one after another. The grid's x counts such parts, its y 16 channels of x each.
+template <int FORMAT, int K, int WIDTH, bool POOLED>
+__global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
     const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ won, float* __restrict__ part,
     float* __restrict__ db_part, int n, int c, int h, int w, int o, int oh, int ow, int padding, int rows, int depth
 ) {
@@ -48,34 +59,37 @@ __global__ void __launch_bounds__(MOST, 1) correlate_narrow(
     using OfY = Rows<FORMAT, WIDTH, EVERY_SECOND>;
     constexpr int COPIES = OfX::COPIES, STEPS = 2, EACH_X = 32 / OfX::CHUNKS, EACH_Y = 32 / OfY::CHUNKS;  // pixels that a warp brings at a time
     constexpr int ROUNDS_X = OfX::CHUNKS, ROUNDS_Y = POOLED ? 1 : OfY::CHUNKS;  // in all 32 pixels a warp: the block's tile has no more
-    constexpr int UNITS = K * CHANNELS / 16, TILES = WIDTH / 16, COLUMNS = K * K * CHANNELS;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32, g = lane / 4, t = lane % 4;
+    constexpr int UNITS = units_of(K), WARPS = warps_of(K), GROUPS = WARPS / UNITS, TAPS = K < 3 ? K : 3, TILES = WIDTH / 16, COLUMNS = K * K * CHANNELS;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int high = POOLED ? oh / 2 * 2 : oh, bands = (high + rows - 1) / rows, wide = ow + K - 1;
     const int first = blockIdx.x * depth, last = min(n * bands, first + depth);
 
-    // Shared memory: both tiles, where a pixel's first tap reads, and in the end the sums of all groups.
+    // Shared memory: both tiles, and in their place afterwards the sums of all groups.
     extern __shared__ uint4 shared[];
     __shared__ unsigned largest[CHANNELS + WIDTH];
-    __shared__ float undo[CHANNELS + WIDTH], bias[MOST / 32][WIDTH];
+    __shared__ float undo[CHANNELS + WIDTH], bias[WARPS][WIDTH];
+    __shared__ unsigned short seen[32 * WARPS];  // the pixel of x's tile that the first tap reads for a pixel of dy's
     const int room_x = (rows + K - 1) * wide, room_y = (rows * ow + DEPTH - 1) / DEPTH * DEPTH;
     const OfX tile_x{shared, room_x};
     const OfY tile_y{shared + COPIES * room_x * OfX::CHUNKS, room_y};
-    unsigned short* seen = reinterpret_cast<unsigned short*>(tile_y.chunks + COPIES * room_y * OfY::CHUNKS);
-    for (int pixel = threadIdx.x; pixel < room_y; pixel += blockDim.x) seen[pixel] = pixel / ow * wide + pixel % ow;
+    for (int pixel = threadIdx.x; pixel < room_y; pixel += 32 * WARPS) seen[pixel] = pixel / ow * wide + pixel % ow;
     if (threadIdx.x < CHANNELS + WIDTH) largest[threadIdx.x] = 0;
+    if (lane < WIDTH) bias[warp][lane] = 0.0f;
 
     const int first_x = lane / EACH_X * 8, first_y = lane / EACH_Y * 8;  // this lane's channels of x and dy
-    const int unit = warp % UNITS, row = unit % K, part_c = unit / K * 16, group = warp / UNITS, groups = warps / UNITS;
-    float sum[K][TILES][2][4] = {}, added[8] = {};
+    const int unit = warp % UNITS, row = unit % K, tap0 = unit / K * TAPS, group = warp / UNITS, c0 = blockIdx.y * CHANNELS;
+    const int padded = padded_channels(c), all = o * K * K * padded;
+    part += static_cast<long long>(blockIdx.x) * all;
     for (int tile = first; tile < last; ++tile) {
         const int image = tile / bands, row0 = tile % bands * rows, lines = min(rows, high - row0), count = lines * ow;
-        const Halo of_x{c, h, w, row0 - padding, -padding, lines + K - 1, wide}, of_y{o, oh, ow, row0, 0, lines, ow};
+        const Halo of_x{c - c0, h, w, row0 - padding, -padding, lines + K - 1, wide}, of_y{o, oh, ow, row0, 0, lines, ow};
         __syncthreads();  // everybody has read the tile before
         float held_x[ROUNDS_X][8], held_y[ROUNDS_Y][8];
         WindowGradient window;
+        const float* from_x = x + (static_cast<long long>(image) * c + c0) * h * w;
 #pragma unroll
         for (int round = 0; round < ROUNDS_X; ++round)
-            read_pixel(held_x[round], x + static_cast<long long>(image) * c * h * w, of_x, EACH_X * (warp + round * warps) + lane % EACH_X, first_x);
+            read_pixel(held_x[round], from_x, of_x, EACH_X * (warp + round * WARPS) + lane % EACH_X, first_x);
         if constexpr (POOLED) {
             const long long from = static_cast<long long>(image) * o * (oh / 2) * (ow / 2);
             window.read(dy + from, won + from, of_y, EACH_Y * warp + lane % EACH_Y, first_y);
@@ -84,13 +98,17 @@ __global__ void __launch_bounds__(MOST, 1) correlate_narrow(
         } else {
 #pragma unroll
             for (int round = 0; round < ROUNDS_Y; ++round)
-                read_pixel(held_y[round], dy + static_cast<long long>(image) * o * oh * ow, of_y, EACH_Y * (warp + round * warps) + lane % EACH_Y, first_y);
+                read_pixel(held_y[round], dy + static_cast<long long>(image) * o * oh * ow, of_y, EACH_Y * (warp + round * WARPS) + lane % EACH_Y, first_y);
         }
 #pragma unroll
-        for (int round = 0; round < ROUNDS_Y; ++round)
+        for (int i = 0; i < 8; ++i) {
+            float added = held_y[0][i];
 #pragma unroll
-            for (int i = 0; i < 8; ++i) added[i] += held_y[round][i];
-        float scale_x[8], scale_y[8];
+            for (int round = 1; round < ROUNDS_Y; ++round) added += held_y[round][i];
+#pragma unroll
+            for (int offset = 1; offset < EACH_Y; offset *= 2) added += __shfl_xor_sync(EVERY_LANE, added, offset);
+            if (lane % EACH_Y == i) bias[warp][first_y + i] += added;
+        }
         if constexpr (SCALED<FORMAT>) {
             unsigned most_x[8] = {}, most_y[8] = {};
 #pragma unroll
@@ -103,26 +121,24 @@ __global__ void __launch_bounds__(MOST, 1) correlate_narrow(
             largest_of_channels<EACH_X>(most_x, largest + first_x);
             largest_of_channels<EACH_Y>(most_y, largest + CHANNELS + first_y);
             __syncthreads();
-#pragma unroll
-            for (int i = 0; i < 8; ++i) {
-                scale_x[i] = power_of_two(scale_exponent(largest[first_x + i]));
-                scale_y[i] = power_of_two(scale_exponent(largest[CHANNELS + first_y + i]));
-            }
             if (threadIdx.x < CHANNELS + WIDTH)
                 undo[threadIdx.x] = power_of_two(254u - scale_exponent(largest[threadIdx.x])) * (threadIdx.x < CHANNELS ? DOWN : UP);
         }
+        float scale[8];
+        if constexpr (SCALED<FORMAT>) scales_of(scale, largest + first_x);
 #pragma unroll
         for (int round = 0; round < ROUNDS_X; ++round) {
-            const int pixel = EACH_X * (warp + round * warps) + lane % EACH_X;
-            if (pixel < of_x.pixels()) put_scaled<FORMAT>(tile_x, held_x[round], scale_x, pixel, first_x);
+            const int pixel = EACH_X * (warp + round * WARPS) + lane % EACH_X;
+            if (pixel < of_x.pixels()) put_scaled<FORMAT>(tile_x, held_x[round], scale, pixel, first_x);
         }
+        if constexpr (SCALED<FORMAT>) scales_of(scale, largest + CHANNELS + first_y);
         if constexpr (POOLED) {
             if (EACH_Y * warp + lane % EACH_Y < of_y.down() * of_y.along())
 #pragma unroll
                 for (int place = 0; place < 4; ++place) {
                     const int pixel = window.pixel(of_y, place);
                     window.put_out(held_y[0], place);
-                    if (pixel >= 0) put_scaled<FORMAT>(tile_y, held_y[0], scale_y, pixel, first_y);
+                    if (pixel >= 0) put_scaled<FORMAT>(tile_y, held_y[0], scale, pixel, first_y);
                 }
             const int chunk = threadIdx.x % OfY::CHUNKS, beyond = count + threadIdx.x / OfY::CHUNKS;  // zeros up to whole 32 pixels
             const float zeros[8] = {};
@@ -130,42 +146,36 @@ __global__ void __launch_bounds__(MOST, 1) correlate_narrow(
         } else {
 #pragma unroll
             for (int round = 0; round < ROUNDS_Y; ++round) {
-                const int pixel = EACH_Y * (warp + round * warps) + lane % EACH_Y;
-                if (pixel < room_y) put_scaled<FORMAT>(tile_y, held_y[round], scale_y, pixel, first_y);
+                const int pixel = EACH_Y * (warp + round * WARPS) + lane % EACH_Y;
+                if (pixel < room_y) put_scaled<FORMAT>(tile_y, held_y[round], scale, pixel, first_y);
             }
         }
         __syncthreads();
         if (threadIdx.x < CHANNELS + WIDTH) largest[threadIdx.x] = 0;  // for the next tile, whose first barrier comes before it is used
 
-        float back_y[TILES][2], back_x[2][2];  // of this lane's rows and columns
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-#pragma unroll
-            for (int i = 0; i < TILES; ++i) back_y[i][e] = SCALED<FORMAT> ? undo[CHANNELS + 16 * i + 8 * e + g] : 1.0f;
-#pragma unroll
-            for (int j = 0; j < 2; ++j) back_x[j][e] = SCALED<FORMAT> ? undo[part_c + 8 * j + 2 * t + e] : 1.0f;
-        }
+        float sum[TAPS][TILES][2][4] = {};
 #pragma unroll 1
-        for (int term = DEPTH * group; term < count; term += DEPTH * groups) {
+        for (int term = DEPTH * group; term < count; term += DEPTH * GROUPS) {
             unsigned a[COPIES][STEPS][TILES][4];
             int row_x[STEPS];
 #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
                 const int pixel = term + 16 * step + lane % 8 + lane / 16 * 8;
-                row_x[step] = (pixel < count ? seen[pixel] : 0) + row * wide;  // dy is 0 beyond the last pixel
+                row_x[step] = (pixel < count ? seen[pixel] : 0) + row * wide + tap0;  // dy is 0 beyond the last pixel
 #pragma unroll
                 for (int copy = 0; copy < COPIES; ++copy)
 #pragma unroll
                     for (int i = 0; i < TILES; ++i) load_matrices_turned(a[copy][step][i], tile_y.at(copy, pixel, 2 * i + lane / 8 % 2));
             }
 #pragma unroll
-            for (int tap = 0; tap < K; ++tap) {
+            for (int tap = 0; tap < TAPS; ++tap) {
+                if (K % TAPS > 0 && tap0 + tap >= K) continue;
                 float parts[TILES][2][4] = {};
 #pragma unroll
                 for (int step = 0; step < STEPS; ++step) {
                     unsigned b[COPIES][4];
 #pragma unroll
-                    for (int copy = 0; copy < COPIES; ++copy) load_matrices_turned(b[copy], tile_x.at(copy, row_x[step] + tap, part_c / 8 + lane / 8 % 2));
+                    for (int copy = 0; copy < COPIES; ++copy) load_matrices_turned(b[copy], tile_x.at(copy, row_x[step] + tap, lane / 8 % 2));
 #pragma unroll
                     for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // al bh, ah bl, ah bh: the small ones first
 #pragma unroll
@@ -180,44 +190,43 @@ __global__ void __launch_bounds__(MOST, 1) correlate_narrow(
 #pragma unroll
                     for (int j = 0; j < 2; ++j)
 #pragma unroll
-                        for (int l = 0; l < 4; ++l) {
-                            float& to = sum[tap][i][j][l];
-                            to = SCALED<FORMAT> ? fmaf(parts[i][j][l] * back_x[j][l % 2], back_y[i][l / 2], to) : to + parts[i][j][l];
-                        }
+                        for (int l = 0; l < 4; ++l) sum[tap][i][j][l] += parts[i][j][l];
             }
         }
-    }
 
-    // The groups' sums, and the lanes' of dy, are added up in a fixed order.
-    __syncthreads();
-    float* sums = reinterpret_cast<float*>(shared);  // (groups, WIDTH, COLUMNS)
+        // The tile's scales are undone, and the groups' sums added up in a fixed order.
+        __syncthreads();  // the tile has been read
+        float* sums = reinterpret_cast<float*>(shared);  // (GROUPS, WIDTH, COLUMNS)
 #pragma unroll
-    for (int tap = 0; tap < K; ++tap)
+        for (int tap = 0; tap < TAPS; ++tap)
 #pragma unroll
-        for (int i = 0; i < TILES; ++i)
+            for (int i = 0; i < TILES; ++i)
 #pragma unroll
-            for (int j = 0; j < 2; ++j)
+                for (int j = 0; j < 2; ++j)
 #pragma unroll
-                for (int e = 0; e < 2; ++e)
-                    *reinterpret_cast<float2*>(sums + (group * WIDTH + 16 * i + 8 * e + g) * COLUMNS + (row * K + tap) * CHANNELS + part_c + 8 * j + 2 * t) =
-                        make_float2(sum[tap][i][j][2 * e], sum[tap][i][j][2 * e + 1]);
+                    for (int l = 0; l < 4; l += 2) {
+                        if (K % TAPS > 0 && tap0 + tap >= K) continue;
+                        const int output = 16 * i + 4 * l + g, channel = 8 * j + 2 * t;
+                        float2 pair = make_float2(sum[tap][i][j][l], sum[tap][i][j][l + 1]);
+                        if constexpr (SCALED<FORMAT>) {
+                            const float back = undo[CHANNELS + output];
+                            pair.x = pair.x * undo[channel] * back, pair.y = pair.y * undo[channel + 1] * back;
+                        }
+                        *reinterpret_cast<float2*>(sums + (group * WIDTH + output) * COLUMNS + (row * K + tap0 + tap) * CHANNELS + channel) = pair;
+                    }
+        __syncthreads();
+        for (int i = threadIdx.x; i < all; i += 32 * WARPS) {
+            const int channel = channel_of(i % padded, c) - c0, from = i / (K * K * padded) * COLUMNS + i / padded % (K * K) * CHANNELS + channel;
+            if (channel < 0 || channel >= CHANNELS) continue;  // of another block
+            float value = tile == first ? 0.0f : part[i];
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-#pragma unroll
-        for (int offset = 1; offset < EACH_Y; offset *= 2) added[i] += __shfl_xor_sync(EVERY_LANE, added[i], offset);
-        if (lane % EACH_Y == 0) bias[warp][first_y + i] = added[i];
+            for (int each = 0; each < GROUPS; ++each) value += sums[each * WIDTH * COLUMNS + from];
+            part[i] = value;
+        }
     }
-    __syncthreads();
-    const int padded = padded_channels(c), all = o * K * K * padded;
-    for (int i = threadIdx.x; i < all; i += blockDim.x) {
-        const int channel = channel_of(i % padded, c), from = (i / (K * K * padded)) * COLUMNS + i / padded % (K * K) * CHANNELS + channel;
+    if (blockIdx.y == 0 && threadIdx.x < o) {
         float value = 0.0f;
-        for (int each = 0; each < groups; ++each) value += sums[each * WIDTH * COLUMNS + from];
-        part[static_cast<long long>(blockIdx.x) * all + i] = value;
-    }
-    if (threadIdx.x < o) {
-        float value = 0.0f;
-        for (int each = 0; each < warps; ++each) value += bias[each][threadIdx.x];
+        for (int each = 0; each < WARPS; ++each) value += bias[each][threadIdx.x];
         db_part[blockIdx.x * o + threadIdx.x] = value;
     }
 }
