@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(MOST, 1) convolve_narrow(
 #pragma unroll
             for (int place = 0; place < 4; ++place) {
                 float held[8];
-                window.put_out(held, place);
+                window.of_pixel(held, place);
                 put(held, number0 + lane % EACH < count ? window.pixel(halo, place) : -1);
             }
         }

@@ -22,7 +22,7 @@ __device__ __forceinline__ void read_pixel(float (&out)[8], const float* image, 
     for (int i = 0; i < 8; ++i) out[i] = inside && first + i < halo.channels ? from[i * plane] : 0.0f;
 }
 
-// A window of a 2 x 2 pool: the pool's gradient and winner (pooled.cuh) of eight channels, and the window's first pixel in the halo, which may lack it.
+// A window of a 2 x 2 pool: the pool's gradient, 0 where nobody won, and winner (pooled.cuh) of eight channels, and the window's first pixel in the halo, which may lack it.
 struct WindowGradient {
     float g[8];
     int won[8], row, column;
@@ -40,6 +40,8 @@ struct WindowGradient {
             g[i] = there ? pooled[from + i * plane] : 0.0f;
             won[i] = there ? winner[from + i * plane] : 4;
         }
+#pragma unroll
+        for (int i = 0; i < 8; ++i) g[i] = won[i] < 4 ? g[i] : 0.0f;
         row = 2 * down - halo.row0, column = 2 * across - halo.column0;
     }
     // The halo's number of the window's pixel at `place`; -1 where the halo lacks it.
@@ -48,7 +50,8 @@ struct WindowGradient {
         return static_cast<unsigned>(at) < static_cast<unsigned>(halo.rows) && static_cast<unsigned>(beside) < static_cast<unsigned>(halo.columns)
                    ? at * halo.columns + beside : -1;
     }
-    __device__ __forceinline__ void put_out(float (&out)[8], int place) const {
+    // The gradient of that pixel.
+    __device__ __forceinline__ void of_pixel(float (&out)[8], int place) const {
 #pragma unroll
         for (int i = 0; i < 8; ++i) out[i] = won[i] == place ? g[i] : 0.0f;
     }

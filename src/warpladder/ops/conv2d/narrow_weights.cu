@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
             const long long from = static_cast<long long>(image) * o * (oh / 2) * (ow / 2);
             window.read(dy + from, won + from, of_y, EACH_Y * warp + lane % EACH_Y, first_y);
 #pragma unroll
-            for (int i = 0; i < 8; ++i) held_y[0][i] = window.won[i] < 4 ? window.g[i] : 0.0f;
+            for (int i = 0; i < 8; ++i) held_y[0][i] = window.g[i];
         } else {
 #pragma unroll
             for (int round = 0; round < ROUNDS_Y; ++round)
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
 #pragma unroll
                 for (int place = 0; place < 4; ++place) {
                     const int pixel = window.pixel(of_y, place);
-                    window.put_out(held_y[0], place);
+                    window.of_pixel(held_y[0], place);
                     if (pixel >= 0) put_scaled<FORMAT>(tile_y, held_y[0], scale, pixel, first_y);
                 }
             const int chunk = threadIdx.x % OfY::CHUNKS, beyond = count + threadIdx.x / OfY::CHUNKS;  // zeros up to whole 32 pixels
