@@ -24,22 +24,21 @@ __global__ void __launch_bounds__(MOST, 1) convolve_narrow(
     const float* __restrict__ below, float* __restrict__ y, unsigned char* __restrict__ winner, int c, int h, int w, int o, int oh, int ow, int k,
     int padding, int rows, int after
 ) {
-    using Tile = Rows<FORMAT, CHANNELS, EVERY_SECOND>;
-    constexpr int COPIES = Tile::COPIES, CHUNKS = Tile::CHUNKS, STEPS = CHANNELS / 16, EACH = 32 / CHUNKS;  // EACH: pixels that a warp brings at a time
+    using Tile = Rows<FORMAT, CHANNELS, PADDED>;
+    constexpr int COPIES = Tile::COPIES, CHUNKS = Tile::CHUNKS, STRIDE = Tile::STRIDE, STEPS = CHANNELS / 16, EACH = 32 / CHUNKS;  // EACH: pixels that a warp brings at a time
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32, g = lane / 4, t = lane % 4;
     const bool windows = after == POOL;
     const int high = windows ? oh / 2 * 2 : oh, wide = windows ? ow / 2 * 2 : ow, bands = (high + rows - 1) / rows;
     const int image = blockIdx.x / bands, row0 = blockIdx.x % bands * rows, lines = min(rows, high - row0), taps = k * k;
     const Halo halo{c, h, w, row0 - padding, -padding, lines + k - 1, ow + k - 1};
 
-    // Shared memory: the weights with what undoes their scales, the bias, and the halo with what undoes its.
+    // Shared memory: the weights with what undoes their scales, the bias, and the halo, where what undoes a pixel's scale stands behind the pixel.
     extern __shared__ uint4 shared[];
-    const int panel = taps * WIDTH * CHUNKS * COPIES + (SCALED<FORMAT> ? WIDTH / 4 : 0);
-    const float* scales = reinterpret_cast<const float*>(shared + taps * WIDTH * CHUNKS * COPIES);
+    const int panel = taps * WIDTH * STRIDE + (SCALED<FORMAT> ? WIDTH / 4 : 0);
+    const float* scales = reinterpret_cast<const float*>(shared + taps * WIDTH * STRIDE);
     float* add = reinterpret_cast<float*>(shared + panel);
-    const int room = (rows + k - 1) * halo.columns;
-    const Tile tile{shared + panel + WIDTH / 4, room};
-    float* undo = reinterpret_cast<float*>(tile.chunks + COPIES * room * CHUNKS);
+    const Tile tile{shared + panel + WIDTH / 4, 0};
+    float* undo = reinterpret_cast<float*>(tile.chunks + COPIES * CHUNKS);
     for (int i = threadIdx.x; i < panel; i += blockDim.x) copy_sixteen(shared + i, packed + i, 1);
     commit_copies();
     if (threadIdx.x < WIDTH) add[threadIdx.x] = bias != nullptr && threadIdx.x < o ? bias[threadIdx.x] : 0.0f;
@@ -54,17 +53,18 @@ __global__ void __launch_bounds__(MOST, 1) convolve_narrow(
             const unsigned exponent = scale_exponent(largest);
 #pragma unroll
             for (int i = 0; i < 8; ++i) held[i] *= power_of_two(exponent);
-            if (pixel >= 0 && lane < EACH) undo[pixel] = power_of_two(254u - exponent) * DOWN;
+            if (pixel >= 0 && lane < EACH) undo[4 * STRIDE * pixel] = power_of_two(254u - exponent) * DOWN;
         }
         if (pixel >= 0) tile.put(held, pixel, first / 8);
     };
     if constexpr (POOLED) {
         const long long plane = static_cast<long long>(c) * (h / 2) * (w / 2);
         const int count = halo.down() * halo.along();
+        const Divider along(halo.along());
 #pragma unroll 1
         for (int number0 = EACH * warp; number0 < count; number0 += EACH * warps) {
             WindowGradient window;
-            window.read(x + image * plane, won + image * plane, halo, number0 + lane % EACH, first);
+            window.read(x + image * plane, won + image * plane, halo, along, number0 + lane % EACH, first);
 #pragma unroll
             for (int place = 0; place < 4; ++place) {
                 float held[8];
@@ -74,11 +74,12 @@ __global__ void __launch_bounds__(MOST, 1) convolve_narrow(
         }
     } else {
         const float* from = x + static_cast<long long>(image) * c * h * w;
+        const Divider across(halo.columns);
 #pragma unroll 1
         for (int pixel0 = EACH * warp; pixel0 < halo.pixels(); pixel0 += ROUNDS * EACH * warps) {
             float held[ROUNDS][8];
 #pragma unroll
-            for (int round = 0; round < ROUNDS; ++round) read_pixel(held[round], from, halo, pixel0 + round * EACH * warps + lane % EACH, first);
+            for (int round = 0; round < ROUNDS; ++round) read_pixel(held[round], from, halo, across, pixel0 + round * EACH * warps + lane % EACH, first);
 #pragma unroll
             for (int round = 0; round < ROUNDS; ++round) {
                 const int pixel = pixel0 + round * EACH * warps + lane % EACH;
@@ -89,45 +90,42 @@ __global__ void __launch_bounds__(MOST, 1) convolve_narrow(
     wait_for_copies<0>();
     __syncthreads();
 
-    // A warp's sums: 32 pixels by 16 outputs. Row r of its fragments is pixel r; or of window r % 8 the pixel r / 8, so that a lane has all four of a window.
+    // A warp's sums: 32 pixels by 16 outputs. Row r of a fragment is pixel r of 16 neighbours; or, of four windows beside each other, rows 0 to 7 are the
+    // upper pixels and 8 to 15 the lower ones, so that a window's two halves are in lanes g and g ^ 1.
     const int across = max(1, wide / 2), count = lines * wide, tiles = (count + TILE - 1) / TILE;
+    const Divider by(windows ? across : wide);
     const bool two = o > OUTPUTS;
 #pragma unroll 1
     for (int item = warp; item < (two ? 2 * tiles : tiles); item += warps) {
         const int o0 = two ? item % 2 * OUTPUTS : 0, pixel0 = TILE * (two ? item / 2 : item);
-        int seen[2];  // the halo's pixel that the first tap reads for row lane % 16 of each fragment
+        int seen[2];  // where in the tile the pixel begins that the first tap reads for row lane % 16 of each fragment
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            const int r = lane % 16 + 16 * i;
-            int row, column;
-            if (windows) {
-                const int window = min(pixel0 / 4 + r % 8, count / 4 - 1), place = r / 8;
-                row = window / across * 2 + place / 2, column = window % across * 2 + place % 2;
-            } else {
-                const int pixel = min(pixel0 + r, count - 1);
-                row = pixel / wide, column = pixel % wide;
-            }
-            seen[i] = row * halo.columns + column;
+            const int r = lane % 16, at = windows ? min(pixel0 / 4 + 4 * i + r % 8 / 2, count / 4 - 1) : min(pixel0 + 16 * i + r, count - 1);
+            const int line = by.quotient(at), beside = at - line * by.by;
+            seen[i] = STRIDE * (windows ? (2 * line + r / 8) * halo.columns + 2 * beside + r % 2 : line * halo.columns + beside);
         }
-        int undone[4];
+        int undone[4];  // the same of this lane's rows g and g + 8
 #pragma unroll
-        for (int e = 0; e < 4; ++e) undone[e] = __shfl_sync(EVERY_LANE, seen[e / 2], g + e % 2 * 8);
+        for (int e = 0; e < 4; ++e) undone[e] = 4 * __shfl_sync(EVERY_LANE, seen[e / 2], g + e % 2 * 8);
 
         float sum[2][2][4] = {};
-        const uint4* weights = shared;  // of the tap
-        const int line = Tile::place(o0 + lane % 8 + lane / 16 * 8, lane / 8 % 2);  // where this lane's output begins among them
+        const uint4* weights = shared + STRIDE * (o0 + lane % 8 + lane / 16 * 8) + lane / 8 % 2;
         int offset = 0, along = 0;
 #pragma unroll 1
-        for (int tap = 0; tap < taps; ++tap, weights += WIDTH * CHUNKS) {
+        for (int tap = 0; tap < taps; ++tap, weights += WIDTH * STRIDE) {
             unsigned a[COPIES][STEPS][2][4], b[COPIES][STEPS][4];
+            float back[4];
 #pragma unroll
             for (int copy = 0; copy < COPIES; ++copy)
 #pragma unroll
                 for (int step = 0; step < STEPS; ++step) {
 #pragma unroll
-                    for (int i = 0; i < 2; ++i) load_matrices(a[copy][step][i], tile.at(copy, seen[i] + offset, 2 * step + lane / 16));
-                    load_matrices(b[copy][step], weights + copy * taps * WIDTH * CHUNKS + (line ^ 2 * step));
+                    for (int i = 0; i < 2; ++i) load_matrices(a[copy][step][i], tile.chunks + seen[i] + lane / 16 + offset + copy * CHUNKS + 2 * step);
+                    load_matrices(b[copy][step], weights + copy * CHUNKS + 2 * step);
                 }
+#pragma unroll
+            for (int e = 0; e < 4; ++e) back[e] = SCALED<FORMAT> ? undo[undone[e] + 4 * offset] : 1.0f;
             float part[2][2][4] = {};
 #pragma unroll
             for (int step = 0; step < STEPS; ++step)
@@ -142,40 +140,49 @@ __global__ void __launch_bounds__(MOST, 1) convolve_narrow(
 #pragma unroll
             for (int i = 0; i < 2; ++i)
 #pragma unroll
-                for (int l = 0; l < 2; ++l) {
-                    const float back = SCALED<FORMAT> ? undo[undone[2 * i + l] + offset] : 1.0f;
+                for (int j = 0; j < 2; ++j)
 #pragma unroll
-                    for (int j = 0; j < 2; ++j)
-#pragma unroll
-                        for (int e = 2 * l; e < 2 * l + 2; ++e) sum[i][j][e] = SCALED<FORMAT> ? fmaf(part[i][j][e], back, sum[i][j][e]) : sum[i][j][e] + part[i][j][e];
-                }
-            ++offset;
-            if (++along == k) along = 0, offset += halo.columns - k;
+                    for (int l = 0; l < 4; ++l)
+                        sum[i][j][l] = SCALED<FORMAT> ? fmaf(part[i][j][l], back[2 * i + l / 2], sum[i][j][l]) : sum[i][j][l] + part[i][j][l];
+            offset += STRIDE;
+            if (++along == k) along = 0, offset += STRIDE * (halo.columns - k);
         }
 
+        if (windows) {  // of eight outputs a lane with left pixels keeps the first ones and gives the others, a lane with right pixels the other way
+            const int odd = g % 2;
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const int window = pixel0 / 4 + 4 * i + g / 2;
+#pragma unroll
+                for (int l = 0; l < 2; ++l) {
+                    const float upper = odd ? sum[i][1][l] : sum[i][0][l], lower = odd ? sum[i][1][2 + l] : sum[i][0][2 + l];
+                    const float other_upper = __shfl_xor_sync(EVERY_LANE, odd ? sum[i][0][l] : sum[i][1][l], 4);
+                    const float other_lower = __shfl_xor_sync(EVERY_LANE, odd ? sum[i][0][2 + l] : sum[i][1][2 + l], 4);
+                    const int output = o0 + 8 * odd + 2 * t + l;
+                    float four[4] = {odd ? other_upper : upper, odd ? upper : other_upper, odd ? other_lower : lower, odd ? lower : other_lower};
+#pragma unroll
+                    for (int e = 0; e < 4; ++e) four[e] = SCALED<FORMAT> ? fmaf(four[e], scales[output], add[output]) : four[e] + add[output];
+                    if (output < o && window < count / 4)
+                        store_best(best_of(four), y, winner, ((static_cast<long long>(image) * o + output) * (high / 2) + row0 / 2) * across + window);
+                }
+            }
+            continue;
+        }
+        const int size = oh * ow;
+        const long long first_target = (static_cast<long long>(image) * o + o0 + 2 * t) * size + (row0 * ow + pixel0 + g);
 #pragma unroll
         for (int j = 0; j < 2; ++j)
 #pragma unroll
             for (int l = 0; l < 2; ++l) {
                 const int output = o0 + 8 * j + 2 * t + l;
-                if (output >= o) continue;
-                const float by = SCALED<FORMAT> ? scales[output] : 1.0f;
-                float four[4] = {sum[0][j][l], sum[0][j][2 + l], sum[1][j][l], sum[1][j][2 + l]};
-#pragma unroll
-                for (int e = 0; e < 4; ++e) four[e] = fmaf(four[e], by, add[output]);
-                const long long plane = static_cast<long long>(image) * o + output;
-                if (windows) {
-                    const int window = pixel0 / 4 + g;
-                    if (window < count / 4) store_best(best_of(four), y, winner, plane * (high / 2) * across + row0 / 2 * across + window);
-                    continue;
-                }
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
-                    const int pixel = pixel0 + g + 8 * e;
-                    if (pixel >= count) continue;
-                    const long long target = plane * oh * ow + row0 * ow + pixel;
-                    if (after == RECTIFY) four[e] = relu(four[e]);
-                    y[target] = below != nullptr ? relu_gradient(four[e], below[target]) : four[e];
+                    if (output >= o || pixel0 + g + 8 * e >= count) continue;
+                    const long long target = first_target + ((8 * j + l) * size + 8 * e);
+                    const float part = sum[e / 2][j][e % 2 * 2 + l];
+                    float value = SCALED<FORMAT> ? fmaf(part, scales[output], add[output]) : part + add[output];
+                    if (after == RECTIFY) value = relu(value);
+                    y[target] = below != nullptr ? relu_gradient(value, below[target]) : value;
                 }
             }
     }

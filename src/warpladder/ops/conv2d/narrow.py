@@ -36,6 +36,11 @@ def width(channels: int) -> int:
     return ceil_div(channels, 16) * 16
 
 
+def row_bytes(channels: int, kind: Format) -> int:
+    """Bytes of shared memory of a pixel's channels, or of an output's at a tap: an odd number of 16."""
+    return width(channels) * kind.bytes + 16
+
+
 @dataclass(frozen=True)
 class Shape:
     """Which image a convolution of stride 1 reads, which it writes, before a pool, and by which window.
@@ -67,11 +72,11 @@ class Shape:
 
     def packed(self, kind: Format) -> int:
         """Bytes of the packed weights, and of what undoes their scales."""
-        return width(self.written[0]) * (self.k**2 * width(self.read[0]) * kind.bytes + (4 if kind.scaled else 0))
+        return width(self.written[0]) * (self.k**2 * row_bytes(self.read[0], kind) + (4 if kind.scaled else 0))
 
     def shared(self, rows: int, kind: Format) -> int:
         """Bytes of shared memory of a block of `convolve_narrow`."""
-        return self.packed(kind) + 4 * width(self.written[0]) + self.halo(rows) * (width(self.read[0]) * kind.bytes + 4)
+        return self.packed(kind) + 4 * width(self.written[0]) + self.halo(rows) * row_bytes(self.read[0], kind)
 
     def items(self, rows: int) -> int:
         """Warps' sums in so many rows."""
@@ -129,7 +134,7 @@ class Correlation:
         """Bytes of shared memory of a block of `correlate_narrow`: of its tiles, or of all groups' sums in the end."""
         o, _, wide = self.shape.written
         pixels = ceil_div(rows * wide, 32) * 32
-        tiles = kind.bytes * (self.shape.halo(rows) * 16 + pixels * width(o))
+        tiles = self.shape.halo(rows) * row_bytes(16, kind) + pixels * row_bytes(o, kind)
         return max(tiles, 4 * self.groups * width(o) * self.shape.k**2 * 16)
 
     def cut(self, n: int, kind: Format, limits: Limits) -> tuple[int, int, int]:

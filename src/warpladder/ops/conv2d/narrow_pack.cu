@@ -8,7 +8,7 @@ constexpr int THREADS = 128;  // of a block, at least as many as eights of an ou
 // and taps in the other order, as the convolution has them that goes the other way.
 template <int FORMAT, int CHANNELS>
 __device__ void pack(uint4* packed, const float* w, int output, int outputs, int width, int inputs, int taps, bool swapped) {
-    using Panel = Rows<FORMAT, CHANNELS, EVERY_SECOND>;
+    using Panel = Rows<FORMAT, CHANNELS, PADDED>;
     __shared__ unsigned largests[THREADS / 32];
     const int tap = threadIdx.x / Panel::CHUNKS, first = threadIdx.x % Panel::CHUNKS * 8;
     const bool there = tap < taps && output < outputs;
@@ -29,9 +29,11 @@ __device__ void pack(uint4* packed, const float* w, int output, int outputs, int
         const unsigned exponent = scale_exponent(largest);
 #pragma unroll
         for (int i = 0; i < 8; ++i) held[i] *= power_of_two(exponent);
-        if (threadIdx.x == 0) reinterpret_cast<float*>(packed + Panel::COPIES * taps * width * Panel::CHUNKS)[output] = power_of_two(254u - exponent) * UP;
+        if (threadIdx.x == 0) reinterpret_cast<float*>(packed + taps * width * Panel::STRIDE)[output] = power_of_two(254u - exponent) * UP;
     }
-    if (tap < taps) target.put(held, tap * width + output, first / 8);
+    if (tap >= taps) return;
+    target.put(held, tap * width + output, first / 8);
+    if (first == 0) packed[Panel::place(tap * width + output, Panel::STRIDE - 1)] = make_uint4(0, 0, 0, 0);  // between rows
 }
 
 // A layer's weights w (o, c, k, k), for its forward pass (`o_width` blocks, one for an output), and for its input gradient (`c_width` blocks), if `backward`

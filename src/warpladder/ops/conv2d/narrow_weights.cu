@@ -5,6 +5,7 @@
 // A block has 16 channels of x, a warp up to three taps of a row of them, for all outputs, and every GROUPS-th 32 pixels; sums leave the tensor cores after
 // those 32 (tensor_panels.cuh).
 // arch: sm_80, sm_90, sm_100
+#include "four.cuh"
 #include "gemm_pixels.cuh"
 #include "narrow.cuh"
 
@@ -55,8 +56,8 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
     const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ won, float* __restrict__ part,
     float* __restrict__ db_part, int n, int c, int h, int w, int o, int oh, int ow, int padding, int rows, int depth
 ) {
-    using OfX = Rows<FORMAT, CHANNELS, EVERY_SECOND>;
-    using OfY = Rows<FORMAT, WIDTH, EVERY_SECOND>;
+    using OfX = Rows<FORMAT, CHANNELS, PADDED>;
+    using OfY = Rows<FORMAT, WIDTH, PADDED>;
     constexpr int COPIES = OfX::COPIES, STEPS = 2, EACH_X = 32 / OfX::CHUNKS, EACH_Y = 32 / OfY::CHUNKS;  // pixels that a warp brings at a time
     constexpr int ROUNDS_X = OfX::CHUNKS, ROUNDS_Y = POOLED ? 1 : OfY::CHUNKS;  // in all 32 pixels a warp: the block's tile has no more
     constexpr int UNITS = units_of(K), WARPS = warps_of(K), GROUPS = WARPS / UNITS, TAPS = K < 3 ? K : 3, TILES = WIDTH / 16, COLUMNS = K * K * CHANNELS;
@@ -70,16 +71,17 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
     __shared__ float undo[CHANNELS + WIDTH], bias[WARPS][WIDTH];
     __shared__ unsigned short seen[32 * WARPS];  // the pixel of x's tile that the first tap reads for a pixel of dy's
     const int room_x = (rows + K - 1) * wide, room_y = (rows * ow + DEPTH - 1) / DEPTH * DEPTH;
-    const OfX tile_x{shared, room_x};
-    const OfY tile_y{shared + COPIES * room_x * OfX::CHUNKS, room_y};
-    for (int pixel = threadIdx.x; pixel < room_y; pixel += 32 * WARPS) seen[pixel] = pixel / ow * wide + pixel % ow;
+    const OfX tile_x{shared, 0};
+    const OfY tile_y{shared + room_x * OfX::STRIDE, 0};
+    const Divider by_wide(wide), by_ow(ow), by_windows((ow + 1) / 2);
+    for (int pixel = threadIdx.x; pixel < room_y; pixel += 32 * WARPS) seen[pixel] = pixel + by_ow.quotient(pixel) * (K - 1);
     if (threadIdx.x < CHANNELS + WIDTH) largest[threadIdx.x] = 0;
     if (lane < WIDTH) bias[warp][lane] = 0.0f;
 
     const int first_x = lane / EACH_X * 8, first_y = lane / EACH_Y * 8;  // this lane's channels of x and dy
     const int unit = warp % UNITS, row = unit % K, tap0 = unit / K * TAPS, group = warp / UNITS, c0 = blockIdx.y * CHANNELS;
-    const int padded = padded_channels(c), all = o * K * K * padded;
-    part += static_cast<long long>(blockIdx.x) * all;
+    const int padded = padded_channels(c);
+    part += static_cast<long long>(blockIdx.x) * (o * K * K * padded);
     for (int tile = first; tile < last; ++tile) {
         const int image = tile / bands, row0 = tile % bands * rows, lines = min(rows, high - row0), count = lines * ow;
         const Halo of_x{c - c0, h, w, row0 - padding, -padding, lines + K - 1, wide}, of_y{o, oh, ow, row0, 0, lines, ow};
@@ -89,16 +91,16 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
         const float* from_x = x + (static_cast<long long>(image) * c + c0) * h * w;
 #pragma unroll
         for (int round = 0; round < ROUNDS_X; ++round)
-            read_pixel(held_x[round], from_x, of_x, EACH_X * (warp + round * WARPS) + lane % EACH_X, first_x);
+            read_pixel(held_x[round], from_x, of_x, by_wide, EACH_X * (warp + round * WARPS) + lane % EACH_X, first_x);
         if constexpr (POOLED) {
             const long long from = static_cast<long long>(image) * o * (oh / 2) * (ow / 2);
-            window.read(dy + from, won + from, of_y, EACH_Y * warp + lane % EACH_Y, first_y);
+            window.read(dy + from, won + from, of_y, by_windows, EACH_Y * warp + lane % EACH_Y, first_y);
 #pragma unroll
             for (int i = 0; i < 8; ++i) held_y[0][i] = window.g[i];
         } else {
 #pragma unroll
             for (int round = 0; round < ROUNDS_Y; ++round)
-                read_pixel(held_y[round], dy + static_cast<long long>(image) * o * oh * ow, of_y, EACH_Y * (warp + round * WARPS) + lane % EACH_Y, first_y);
+                read_pixel(held_y[round], dy + static_cast<long long>(image) * o * oh * ow, of_y, by_ow, EACH_Y * (warp + round * WARPS) + lane % EACH_Y, first_y);
         }
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
@@ -215,13 +217,17 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
                         *reinterpret_cast<float2*>(sums + (group * WIDTH + output) * COLUMNS + (row * K + tap0 + tap) * CHANNELS + channel) = pair;
                     }
         __syncthreads();
-        for (int i = threadIdx.x; i < all; i += 32 * WARPS) {
-            const int channel = channel_of(i % padded, c) - c0, from = i / (K * K * padded) * COLUMNS + i / padded % (K * K) * CHANNELS + channel;
-            if (channel < 0 || channel >= CHANNELS) continue;  // of another block
-            float value = tile == first ? 0.0f : part[i];
+        for (int i = threadIdx.x; i < o * K * K * (CHANNELS / 4); i += 32 * WARPS) {  // four channels of an output and tap
+            const int line = i / (CHANNELS / 4), group = c0 + i % (CHANNELS / 4) * 4, begin = channel_of(group, c) - c0;
+            if (group >= c) continue;
+            float4* to = reinterpret_cast<float4*>(part + line * padded + group);
+            float4 value = tile == first ? make_float4(0.0f, 0.0f, 0.0f, 0.0f) : *to;
 #pragma unroll
-            for (int each = 0; each < GROUPS; ++each) value += sums[each * WIDTH * COLUMNS + from];
-            part[i] = value;
+            for (int each = 0; each < GROUPS; ++each) {
+                const float* from = sums + each * WIDTH * COLUMNS + line * CHANNELS + begin;
+                value = value + make_float4(begin < 0 ? 0.0f : from[0], begin < -1 ? 0.0f : from[1], begin < -2 ? 0.0f : from[2], from[3]);
+            }
+            *to = value;
         }
     }
     if (blockIdx.y == 0 && threadIdx.x < o) {
