@@ -7,28 +7,25 @@
 #include "tensor_panels.cuh"
 
 // Which rows are read at a time, and so how 16 bytes are exchanged within 128, that all 32 banks give something: every fourth pixel (a lane then has
-// four neighbours), or neighbours; or, of numbers that are read one by one, four neighbours and eight channels. PADDED: neighbours, and nothing is
-// exchanged; both copies of a row lie together, with 16 bytes behind them, so that rows are an odd number of 16 bytes apart.
-enum { EVERY_FOURTH = 0, NEIGHBOURS = 1, FOUR_BY_EIGHT = 2, PADDED = 3 };
+// four neighbours), or neighbours; or, of numbers that are read one by one, four neighbours and eight channels.
+enum { EVERY_FOURTH = 0, NEIGHBOURS = 1, FOUR_BY_EIGHT = 2 };
 
 // Rows of WIDTH numbers in shared memory, COPIES times: the high halves, and `rows` rows further the low ones.
 template <int FORMAT, int WIDTH, int READ>
 struct Rows {
     using Number = typename Held<FORMAT>::Number;
     static constexpr int COPIES = FORMAT == SPLIT ? 2 : 1, EACH = 16 / sizeof(Number), CHUNKS = WIDTH / EACH;  // of 16 bytes
-    static constexpr int STRIDE = READ == PADDED ? COPIES * CHUNKS + 1 : CHUNKS;  // from row to row
     uint4* chunks;
     int rows;
 
-    __device__ __forceinline__ int to_low() const { return READ == PADDED ? CHUNKS : rows * CHUNKS; }  // from the high halves to the low ones
     __device__ __forceinline__ static int place(int row, int chunk) {
-        const int at = row * STRIDE + chunk;
-        int turn = READ == PADDED ? 0 : 2 * row;
+        const int at = row * CHUNKS + chunk;
+        int turn = 2 * row;
         if constexpr (READ == EVERY_FOURTH) turn = row / 4 + row / 32;
         if constexpr (READ == NEIGHBOURS) turn = CHUNKS == 4 ? row / 2 % 4 : row;
         return at ^ (turn & 7);
     }
-    __device__ __forceinline__ const uint4* at(int copy, int row, int chunk) const { return chunks + copy * to_low() + place(row, chunk); }
+    __device__ __forceinline__ const uint4* at(int copy, int row, int chunk) const { return chunks + copy * rows * CHUNKS + place(row, chunk); }
     __device__ __forceinline__ const Number& number(int row, int column) const {
         return reinterpret_cast<const Number*>(chunks + place(row, column / EACH))[column % EACH];
     }
@@ -53,7 +50,7 @@ struct Rows {
                     unsigned low[4];
 #pragma unroll
                     for (int i = 0; i < 4; ++i) low[i] = two_halves(v[2 * i] - low_half(high[i]), v[2 * i + 1] - high_half(high[i]));
-                    to[to_low()] = make_uint4(low[0], low[1], low[2], low[3]);
+                    to[rows * CHUNKS] = make_uint4(low[0], low[1], low[2], low[3]);
                 }
             }
         }

@@ -10,7 +10,7 @@ import numpy as np
 from ...device import Array, Launch, Limits
 from ..kernels import Launches, OnDevice, ceil_div
 from .gradients import columns, finish
-from .products import AFTER, Image
+from .products import Image
 from .tensor_products import FORMATS as GENERAL
 from .tensor_products import Format
 
@@ -18,8 +18,8 @@ SOURCE = Path(__file__).with_name("narrow.cu")
 PACK = Path(__file__).with_name("narrow_pack.cu")
 WEIGHTS = Path(__file__).with_name("narrow_weights.cu")
 
-#: Channels and outputs of a layer that these kernels take, at least and at most; its window at most.
-LEAST, MOST, WINDOW = 8, 32, 5
+#: Channels, and outputs, of a layer that these kernels take; rows and columns of its window at most.
+CHANNELS, WINDOW = (8, 16, 24, 32), 5
 
 #: As in narrow.cu: threads of a block at most, pixels and outputs of a warp's sums; and threads of a block of narrow_pack.cu.
 THREADS, TILE, OUTPUTS, PACKING = 384, 32, 16, 128
@@ -157,7 +157,7 @@ def fits(read: Image, written: Image, window: tuple[int, int, int], precision: s
     window : kernel size, stride and padding.
     """
     (k, stride, padding), kind = window, FORMATS[precision]
-    if enlargement > 1 or stride > 1 or k > WINDOW or padding >= k or not all(LEAST <= image[0] <= MOST for image in (read, written)):
+    if enlargement > 1 or stride > 1 or k > WINDOW or padding >= k or not all(image[0] in CHANNELS for image in (read, written)):
         return False
     shape = Shape(read, written, k, padding)
     gradient = Correlation(shape, True)
@@ -189,14 +189,13 @@ class NarrowConvolution:
         won : where x is the gradient that a 2 x 2 pool sends back, the pool's winners.
         """
         shape, kind = self.shape, self.kind
-        rows, after = shape.rows(n, kind, self.device.limits), "POOL" if shape.pool else "RECTIFY" if rectify else "PLAIN"
-        pooled = "false" if won is None else "true"
-        kernel = self.device.kernel(SOURCE, f"convolve_narrow<{kind.name}, {width(shape.read[0])}, {width(shape.written[0])}, {pooled}>")
+        rows, pooled, windows = shape.rows(n, kind, self.device.limits), *("true" if yes else "false" for yes in (won is not None, shape.pool))
+        kernel = self.device.kernel(SOURCE, f"convolve_narrow<{kind.name}, {width(shape.read[0])}, {width(shape.written[0])}, {pooled}, {windows}>")
         threads = 32 * max(4, min(THREADS // 32, shape.items(rows)))
         return [
             kernel.bind(
                 n * ceil_div(shape.made[0], rows), threads, x, won, self.packed, bias, below, y, winner, *shape.read, *shape.written, shape.k,
-                shape.padding, rows, AFTER.index(after), shared=shape.shared(rows, kind),
+                shape.padding, rows, int(rectify), shared=shape.shared(rows, kind),
             )
         ]  # fmt: skip
 

@@ -6,7 +6,6 @@
 // those 32 (tensor_panels.cuh).
 // arch: sm_80, sm_90, sm_100
 #include "four.cuh"
-#include "gemm_pixels.cuh"
 #include "narrow.cuh"
 
 constexpr int CHANNELS = 16, MOST = 12;  // of a block: channels of x, warps at most
@@ -33,31 +32,32 @@ __device__ __forceinline__ void largest_of_channels(unsigned (&mine)[8], unsigne
     if (lane % EACH < 8) atomicMax(largest + channel, mine[0]);
 }
 
-// The scales of eight channels whose numbers' largest are known.
-__device__ __forceinline__ void scales_of(float (&scale)[8], const unsigned* largest) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) scale[i] = power_of_two(scale_exponent(largest[i]));
-}
+// The scales of eight channels whose numbers' largest are known, and eight such numbers scaled.
+template <int FORMAT>
+struct Scales {
+    float by[8];
 
-// Eight channels of a pixel to their place in a tile, scaled.
-template <int FORMAT, class To>
-__device__ __forceinline__ void put_scaled(const To& to, float (&held)[8], const float (&scale)[8], int pixel, int first) {
-    if constexpr (SCALED<FORMAT>)
+    __device__ __forceinline__ explicit Scales(const unsigned* largest) {
 #pragma unroll
-        for (int i = 0; i < 8; ++i) held[i] *= scale[i];
-    to.put(held, pixel, first / 8);
-}
+        for (int i = 0; i < 8; ++i) by[i] = SCALED<FORMAT> ? power_of_two(scale_exponent(largest[i])) : 1.0f;
+    }
+    __device__ __forceinline__ Eight<FORMAT> of(float (&x)[8]) const {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) x[i] *= by[i];
+        return Eight<FORMAT>(x);
+    }
+};
 
 // x: (n, c, h, w), of which a block has 16 channels. dy: (n, o, oh, ow), o <= WIDTH; POOLED: what a 2 x 2 pool sends back, (n, o, oh / 2, ow / 2), and `won` of that shape.
-// part: (parts, o, K K padded_channels(c)), as finish_weights of gemm_weights.cu reads it. db_part: (parts, o), sums of dy.
+// c and o are multiples of 8. part: (parts, o, K K, c), as finish_weights of gemm_weights.cu reads it. db_part: (parts, o), sums of dy.
 // A tile is `rows` whole rows of an image; a block has `depth` tiles, one after another. The grid's x counts such parts, its y 16 channels of x each.
 template <int FORMAT, int K, int WIDTH, bool POOLED>
 __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
     const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ won, float* __restrict__ part,
     float* __restrict__ db_part, int n, int c, int h, int w, int o, int oh, int ow, int padding, int rows, int depth
 ) {
-    using OfX = Rows<FORMAT, CHANNELS, PADDED>;
-    using OfY = Rows<FORMAT, WIDTH, PADDED>;
+    using OfX = Lines<FORMAT, CHANNELS>;
+    using OfY = Lines<FORMAT, WIDTH>;
     constexpr int COPIES = OfX::COPIES, STEPS = 2, EACH_X = 32 / OfX::CHUNKS, EACH_Y = 32 / OfY::CHUNKS;  // pixels that a warp brings at a time
     constexpr int ROUNDS_X = OfX::CHUNKS, ROUNDS_Y = POOLED ? 1 : OfY::CHUNKS;  // in all 32 pixels a warp: the block's tile has no more
     constexpr int UNITS = units_of(K), WARPS = warps_of(K), GROUPS = WARPS / UNITS, TAPS = K < 3 ? K : 3, TILES = WIDTH / 16, COLUMNS = K * K * CHANNELS;
@@ -71,8 +71,8 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
     __shared__ float undo[CHANNELS + WIDTH], bias[WARPS][WIDTH];
     __shared__ unsigned short seen[32 * WARPS];  // the pixel of x's tile that the first tap reads for a pixel of dy's
     const int room_x = (rows + K - 1) * wide, room_y = (rows * ow + DEPTH - 1) / DEPTH * DEPTH;
-    const OfX tile_x{shared, 0};
-    const OfY tile_y{shared + room_x * OfX::STRIDE, 0};
+    const OfX tile_x{shared};
+    const OfY tile_y{shared + room_x * OfX::STRIDE};
     const Divider by_wide(wide), by_ow(ow), by_windows((ow + 1) / 2);
     for (int pixel = threadIdx.x; pixel < room_y; pixel += 32 * WARPS) seen[pixel] = pixel + by_ow.quotient(pixel) * (K - 1);
     if (threadIdx.x < CHANNELS + WIDTH) largest[threadIdx.x] = 0;
@@ -80,8 +80,7 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
 
     const int first_x = lane / EACH_X * 8, first_y = lane / EACH_Y * 8;  // this lane's channels of x and dy
     const int unit = warp % UNITS, row = unit % K, tap0 = unit / K * TAPS, group = warp / UNITS, c0 = blockIdx.y * CHANNELS;
-    const int padded = padded_channels(c);
-    part += static_cast<long long>(blockIdx.x) * (o * K * K * padded);
+    part += static_cast<long long>(blockIdx.x) * (o * K * K * c);
     for (int tile = first; tile < last; ++tile) {
         const int image = tile / bands, row0 = tile % bands * rows, lines = min(rows, high - row0), count = lines * ow;
         const Halo of_x{c - c0, h, w, row0 - padding, -padding, lines + K - 1, wide}, of_y{o, oh, ow, row0, 0, lines, ow};
@@ -126,30 +125,31 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
             if (threadIdx.x < CHANNELS + WIDTH)
                 undo[threadIdx.x] = power_of_two(254u - scale_exponent(largest[threadIdx.x])) * (threadIdx.x < CHANNELS ? DOWN : UP);
         }
-        float scale[8];
-        if constexpr (SCALED<FORMAT>) scales_of(scale, largest + first_x);
+        const Scales<FORMAT> scales_x(largest + first_x);
 #pragma unroll
         for (int round = 0; round < ROUNDS_X; ++round) {
             const int pixel = EACH_X * (warp + round * WARPS) + lane % EACH_X;
-            if (pixel < of_x.pixels()) put_scaled<FORMAT>(tile_x, held_x[round], scale, pixel, first_x);
+            if (pixel < of_x.pixels()) tile_x.put(scales_x.of(held_x[round]), pixel, first_x / 8);
         }
-        if constexpr (SCALED<FORMAT>) scales_of(scale, largest + CHANNELS + first_y);
+        const Scales<FORMAT> scales_y(largest + CHANNELS + first_y);
         if constexpr (POOLED) {
+            const Eight<FORMAT> eight = scales_y.of(window.g);
             if (EACH_Y * warp + lane % EACH_Y < of_y.down() * of_y.along())
 #pragma unroll
                 for (int place = 0; place < 4; ++place) {
                     const int pixel = window.pixel(of_y, place);
-                    window.of_pixel(held_y[0], place);
-                    if (pixel >= 0) put_scaled<FORMAT>(tile_y, held_y[0], scale, pixel, first_y);
+                    unsigned wanted[4];
+                    window.of_pixel(wanted, place);
+                    if (pixel >= 0) tile_y.put(eight, wanted, pixel, first_y / 8);
                 }
-            const int chunk = threadIdx.x % OfY::CHUNKS, beyond = count + threadIdx.x / OfY::CHUNKS;  // zeros up to whole 32 pixels
             const float zeros[8] = {};
-            if (beyond < (count + DEPTH - 1) / DEPTH * DEPTH) tile_y.put(zeros, beyond, chunk);
+            const int beyond = count + threadIdx.x / OfY::CHUNKS;  // zeros up to whole 32 pixels
+            if (beyond < (count + DEPTH - 1) / DEPTH * DEPTH) tile_y.put(Eight<FORMAT>(zeros), beyond, threadIdx.x % OfY::CHUNKS);
         } else {
 #pragma unroll
             for (int round = 0; round < ROUNDS_Y; ++round) {
                 const int pixel = EACH_Y * (warp + round * WARPS) + lane % EACH_Y;
-                if (pixel < room_y) put_scaled<FORMAT>(tile_y, held_y[round], scale, pixel, first_y);
+                if (pixel < room_y) tile_y.put(scales_y.of(held_y[round]), pixel, first_y / 8);
             }
         }
         __syncthreads();
@@ -218,15 +218,13 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
                     }
         __syncthreads();
         for (int i = threadIdx.x; i < o * K * K * (CHANNELS / 4); i += 32 * WARPS) {  // four channels of an output and tap
-            const int line = i / (CHANNELS / 4), group = c0 + i % (CHANNELS / 4) * 4, begin = channel_of(group, c) - c0;
-            if (group >= c) continue;
-            float4* to = reinterpret_cast<float4*>(part + line * padded + group);
+            const int line = i / (CHANNELS / 4), channel = i % (CHANNELS / 4) * 4;
+            if (c0 + channel >= c) continue;
+            float4* to = reinterpret_cast<float4*>(part + line * c + c0 + channel);
             float4 value = tile == first ? make_float4(0.0f, 0.0f, 0.0f, 0.0f) : *to;
 #pragma unroll
-            for (int each = 0; each < GROUPS; ++each) {
-                const float* from = sums + each * WIDTH * COLUMNS + line * CHANNELS + begin;
-                value = value + make_float4(begin < 0 ? 0.0f : from[0], begin < -1 ? 0.0f : from[1], begin < -2 ? 0.0f : from[2], from[3]);
-            }
+            for (int each = 0; each < GROUPS; ++each)
+                value = value + *reinterpret_cast<const float4*>(sums + each * WIDTH * COLUMNS + line * CHANNELS + channel);
             *to = value;
         }
     }
