@@ -9,7 +9,7 @@
 #include "narrow.cuh"
 #include "pooled.cuh"
 
-constexpr int MOST = 384, TILE = 32, OUTPUTS = 16;  // threads of a block at most; pixels and outputs of a warp's sums
+constexpr int WARPS = 18, TILE = 32, OUTPUTS = 16;  // of a block at most; pixels and outputs of a warp's sums
 constexpr int ROUNDS = 2;                           // in which a thread's loads are on their way together
 
 // x: (n, c, h, w), c <= CHANNELS, a multiple of 8; POOLED: what a 2 x 2 pool sends back to it, (n, c, h / 2, w / 2), and `won` of that shape (pooled.cuh).
@@ -17,7 +17,7 @@ constexpr int ROUNDS = 2;                           // in which a thread's loads
 // rectify: whether a ReLU follows. below: null, or as y, the output of a ReLU whose gradient y shall be. The window is k x k and moves by one pixel.
 // A block has `rows` whole rows of an image's y. The grid counts those first, then images.
 template <int FORMAT, int CHANNELS, int WIDTH, bool POOLED, bool WINDOWS>
-__global__ void __launch_bounds__(MOST, 1) convolve_narrow(
+__global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
     const float* __restrict__ x, const unsigned char* __restrict__ won, const uint4* __restrict__ packed, const float* __restrict__ bias,
     const float* __restrict__ below, float* __restrict__ y, unsigned char* __restrict__ winner, int c, int h, int w, int o, int oh, int ow, int k,
     int padding, int rows, int rectify

@@ -12,9 +12,9 @@ from ..outside import FIRST, is_small
 from ..segments import Operands, Segment
 from .few import FewConvolution, FewGradient, WinnersGradient
 from .gemm import GemmConv2d
-from . import narrow
 from .gradients import IncomingGradient
-from .narrow import NarrowConvolution, NarrowWeightGradient
+from .narrow import NarrowConvolution, Shape
+from .narrow import fits as fits_narrow
 from .products import Geometry
 from .tensor_products import FORMATS, TensorConvolution, TensorWeightGradient, pack
 from .warpgroups import PackedImages, WarpgroupConvolution, fits
@@ -32,6 +32,8 @@ class TensorConv2d(Segment):
     On Hopper, channels and outputs that are multiples of 64 go through windows of 3 x 3, behind an enlargement by 2 as well, by warpgroup products
     (warpgroups.py), in tf32 as halves, which have as many bits. Their images are packed in bf16 by the convolution that writes them, where there is one before
     them that can; in the other precisions nobody can, since the scale of an image is known only when all of it is there.
+
+    Few channels, at most 32 on either side, with windows up to 5 x 5, have kernels as small as their work (narrow.py), in tf32 by halves as well.
     """
 
     rectifies = True
@@ -53,10 +55,9 @@ class TensorConv2d(Segment):
         self.winner: Array | None = None
         self.packed: Array | None = None  # y once more, for the segment behind
         self.few: FewGradient | WinnersGradient | None = None
-        self.backward_pass: TensorConvolution | NarrowConvolution | None = None
-        self.incoming: IncomingGradient | None = None
+        self.backward_pass: TensorConvolution | None = None
         self.forward_pass: TensorConvolution | NarrowConvolution | FewConvolution | WarpgroupConvolution
-        trains = buffers.dy is not None
+        trains, narrow = buffers.dy is not None, Shape(small, written, k, conv.padding, self.pool)
         first = not folded and buffers.dx is None and is_small(subgraph, FIRST, products=2)
         if first and FewConvolution.takes(small, k, conv.stride):
             self.forward_pass = FewConvolution(self, small, written, k, conv.padding)
@@ -64,8 +65,8 @@ class TensorConv2d(Segment):
             self.forward_pass = WarpgroupConvolution(self, small, written, capacity, precision, trains, buffers.dx is not None)
             self.factors = "fp16" if precision == "tf32" else None
             self.forward_pass.images.given = isinstance(operands.before, TensorConv2d) and operands.before.feed(self.forward_pass.images)
-        elif narrow.fits(small, written, (k, conv.stride, conv.padding), precision, fold, device.limits):
-            self.forward_pass = NarrowConvolution(self, narrow.Shape(small, written, k, conv.padding, self.pool), precision)
+        elif not folded and fits_narrow(narrow, conv.stride, precision, device.limits):
+            self.forward_pass = NarrowConvolution(self, narrow, capacity, precision, trains, buffers.dx is not None)
             self.factors = "fp16" if precision == "tf32" else None
         else:
             forward = Geometry(small, written, *window, transposed=folded, fold=fold, pool=self.pool)
@@ -80,14 +81,9 @@ class TensorConv2d(Segment):
             self.few = FewGradient(self, small, written, *window, capacity)
         if self.few is not None:
             return
-        if isinstance(self.forward_pass, NarrowConvolution):
-            self.narrow_gradient = NarrowWeightGradient(self, self.forward_pass.shape, self.pool, capacity, precision)
-            self.incoming = IncomingGradient(self, written, capacity, False) if self.rectify and not self.pool and not operands.dy_rectified else None
-            if buffers.dx is not None:
-                self.backward_pass = NarrowConvolution(self, self.forward_pass.shape.back, precision)
-            return
-        self.incoming = IncomingGradient(self, written, capacity, self.pool)
-        if isinstance(self.forward_pass, WarpgroupConvolution):
+        self.spreads = self.pool and not isinstance(self.forward_pass, NarrowConvolution)
+        self.incoming = IncomingGradient(self, written, capacity, self.spreads)
+        if isinstance(self.forward_pass, WarpgroupConvolution | NarrowConvolution):
             return
         read, other = (written, small) if folded else (small, written)
         self.weight_gradient = TensorWeightGradient(self, read, other, *window, fold, capacity, precision)
@@ -112,9 +108,7 @@ class TensorConv2d(Segment):
         if isinstance(self.forward_pass, WarpgroupConvolution):
             return [self.forward_pass.weights.pack(self.buffers.w)]
         if isinstance(self.forward_pass, NarrowConvolution):
-            assert not isinstance(self.backward_pass, TensorConvolution)
-            return [narrow.pack(self.buffers.w, self.forward_pass, self.backward_pass)]
-        assert not isinstance(self.backward_pass, NarrowConvolution)
+            return [self.forward_pass.pack(self.buffers.w)]
         return [pack(self.buffers.w, self.forward_pass, self.backward_pass)]
 
     def forward(self, part: Slice) -> Launches:
@@ -124,6 +118,8 @@ class TensorConv2d(Segment):
         if isinstance(self.forward_pass, WarpgroupConvolution):
             after = "POOL" if self.pool else "RECTIFY" if self.rectify else "PLAIN"
             return self.forward_pass.forward(part.n, t.x, t.b, t.y, after, self.winner, self.packed)
+        if isinstance(self.forward_pass, NarrowConvolution):
+            return self.forward_pass.forward(part.n, t.x, t.b, t.y, self.rectify, self.winner)
         return self.forward_pass.launches(part.n, t.x, t.b, t.y, self.rectify, self.winner)
 
     def backward(self, part: Slice) -> Launches:
@@ -135,19 +131,14 @@ class TensorConv2d(Segment):
             assert self.winner is not None
             return self.few.launches(n, t.x, t.dy, self.winner, t.dw, t.db)
         below = t.x if self.operands.x_rectified else None
-        if isinstance(self.forward_pass, NarrowConvolution):
-            found = [] if self.incoming is None else self.incoming.launches(n, t.dy, y, None)[0]
-            found += self.narrow_gradient.launches(n, t.x, t.dy, self.winner, t.dw, t.db)
-            if isinstance(self.backward_pass, NarrowConvolution):
-                found += self.backward_pass.launches(n, t.dy, None, t.dx, below=below, won=self.winner)
-            return found
-        assert self.incoming is not None
+        if isinstance(self.forward_pass, NarrowConvolution):  # which sums dy itself, and goes through a pool itself
+            found = self.incoming.launches(n, t.dy, y, None)[0] if y is not None and not self.pool else []
+            return found + self.forward_pass.backward(n, t.x, t.dy, self.winner, t.dw, t.db, t.dx, below)
         found, gradient, slabs = self.incoming.launches(n, t.dy, y, self.winner)
         if isinstance(self.forward_pass, WarpgroupConvolution):
             return found + self.forward_pass.backward(n, gradient, t.dw, self.incoming.sums, slabs, t.db, t.dx, below)
         read, other = (gradient, t.x) if self.folded else (t.x, gradient)
         found += self.weight_gradient.launches(n, read, other, t.dw, self.incoming.sums, slabs, t.db)
         if self.backward_pass is not None:
-            assert not isinstance(self.backward_pass, NarrowConvolution)
             found += self.backward_pass.launches(n, gradient, None, t.dx, below=below)
         return found
