@@ -11,7 +11,7 @@ import numpy as np
 from ...device import Array, Device
 from ..kernels import Launches
 from ..segments import Segment
-from . import first
+from . import first, narrow
 from .few import FewConvolution, FewGradient, WinnersGradient
 from .gradients import IncomingGradient
 from .products import Geometry, Image
@@ -290,6 +290,38 @@ class Warpgroups(Way):
         return self.passes.backward(n, t.dy, self.rectified, self.winner, t.dw, t.db, t.dx, self.below)
 
 
+class Narrow(Way):
+    """Few channels, at most 32 on either side, with windows up to 5 x 5: kernels as small as their work (narrow.py). In tf32 factors are halves."""
+
+    @classmethod
+    def takes(cls, asked: Asked) -> bool:
+        return not asked.folded and narrow.fits(cls._shape(asked), asked.stride, asked.precision, asked.device.limits)
+
+    @staticmethod
+    def _shape(asked: Asked) -> narrow.Shape:
+        return narrow.Shape(asked.small, asked.written, asked.k, asked.padding, asked.pool)
+
+    def __init__(self, owner: Segment, asked: Asked, before: Way | None) -> None:
+        super().__init__(owner, asked, before)
+        self.factors = HALVES.get(asked.precision)
+        self.passes = narrow.NarrowConvolution(owner, self._shape(asked), asked.capacity, asked.precision, asked.trains, asked.both)
+        # Its kernels go through a pool by themselves, and sum dy; a ReLU alone is seen to before.
+        rectifies = asked.trains and not asked.pool and self.rectified is not None
+        self.incoming = IncomingGradient(owner, asked.written, asked.capacity, False) if rectifies else None
+
+    def prepare(self) -> Launches:
+        return [self.passes.pack(self.buffers.w)]
+
+    def forward(self, n: int) -> Launches:
+        t = self.buffers
+        return self.passes.forward(n, t.x, t.b, t.y, self.asked.rectify, self.winner)
+
+    def backward(self, n: int) -> Launches:
+        t = self.buffers
+        found = [] if self.incoming is None else self.incoming.launches(n, t.dy, self.rectified, None)[0]
+        return found + self.passes.backward(n, t.x, t.dy, self.winner, t.dw, t.db, t.dx, self.below)
+
+
 class Shifted(Way):
     """Few outputs behind an enlargement by 2, the last layer of an autoencoder: wgmma first, shifts afterwards (shifted.py). In tf32 factors are halves."""
 
@@ -318,4 +350,4 @@ class Shifted(Way):
 
 
 #: In the order in which they are asked: the first that takes a convolution computes it.
-WAYS: tuple[type[Way], ...] = (First, Few, Warpgroups, Shifted, General)
+WAYS: tuple[type[Way], ...] = (First, Few, Warpgroups, Shifted, Narrow, General)

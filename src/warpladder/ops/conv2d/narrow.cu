@@ -1,0 +1,198 @@
+// Convolutions of few channels on tensor cores: y[o, pixel] = sum over (tap, channel) of w[o, (tap, channel)] x[channel, what the tap reads for the pixel].
+//
+// All channels of some rows of an image with their halo fit shared memory, and so do all weights. So a block brings both once, waits once, and then runs
+// a short loop over the taps: with so little to do, code that is long because it is unrolled waits for itself to arrive.
+// A line of x is a pixel's channels, or of what a pool sends back a window's; a line of w is all that an output sums over. Formats, scales: tensor_panels.cuh.
+// arch: sm_80, sm_90, sm_100
+#include "async.cuh"
+#include "four.cuh"
+#include "narrow.cuh"
+#include "pooled.cuh"
+
+constexpr int WARPS = 18, TILE = 32, OUTPUTS = 16;  // of a block at most; pixels and outputs of a warp's sums
+constexpr int ROUNDS = 2;                           // in which a thread's loads are on their way together
+
+// x: (n, c, h, w), c <= CHANNELS, a multiple of 8; POOLED: what a 2 x 2 pool sends back to it, (n, c, h / 2, w / 2), and `won` of that shape (pooled.cuh).
+// packed: of narrow_pack.cu, o rounded up to WIDTH. y: (n, o, oh, ow); WINDOWS: after ReLU and a 2 x 2 pool, (n, o, oh / 2, ow / 2), and winner as y.
+// rectify: whether a ReLU follows. below: null, or as y, the output of a ReLU whose gradient y shall be. The window is k x k and moves by one pixel.
+// A block has `rows` whole rows of an image's y. The grid counts those first, then images.
+template <int FORMAT, int CHANNELS, int WIDTH, bool POOLED, bool WINDOWS>
+__global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
+    const float* __restrict__ x, const unsigned char* __restrict__ won, const uint4* __restrict__ packed, const float* __restrict__ bias,
+    const float* __restrict__ below, float* __restrict__ y, unsigned char* __restrict__ winner, int c, int h, int w, int o, int oh, int ow, int k,
+    int padding, int rows, int rectify
+) {
+    using Tile = Lines<FORMAT, CHANNELS>;
+    constexpr int COPIES = Tile::COPIES, CHUNKS = Tile::CHUNKS, STRIDE = Tile::STRIDE, STEPS = CHANNELS / 16, EACH = 32 / CHUNKS;
+    constexpr int HALVES = WIDTH / OUTPUTS;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32, g = lane / 4, t = lane % 4;
+    const int high = WINDOWS ? oh / 2 * 2 : oh, wide = WINDOWS ? ow / 2 * 2 : ow, bands = (high + rows - 1) / rows;
+    const int image = blockIdx.x / bands, row0 = (blockIdx.x - image * bands) * rows, lines = min(rows, high - row0), taps = k * k;
+    const Halo halo{c, h, w, row0 - padding, -padding, lines + k - 1, ow + k - 1};
+
+    // Shared memory: the weights with what undoes their scales, the bias, and the halo.
+    extern __shared__ uint4 shared[];
+    const int panel = taps * WIDTH * STRIDE + (SCALED<FORMAT> ? WIDTH / 4 : 0);
+    const float* scales = reinterpret_cast<const float*>(shared + taps * WIDTH * STRIDE);
+    float* add = reinterpret_cast<float*>(shared + panel);
+    const Tile tile{shared + panel + WIDTH / 4};
+    for (int i = threadIdx.x; i < panel; i += blockDim.x) copy_sixteen(shared + i, packed + i, 1);
+    commit_copies();
+    if (threadIdx.x < WIDTH) add[threadIdx.x] = bias != nullptr && threadIdx.x < o ? bias[threadIdx.x] : 0.0f;
+
+    // A warp brings EACH pixels, or windows, at a time; the lanes of one have eight channels each.
+    const int chunk = lane / EACH;
+    const auto scale = [&](float(&held)[8]) {  // gives what undoes it
+        if constexpr (!SCALED<FORMAT>) return 1.0f;
+        unsigned largest = largest_of(held);
+#pragma unroll
+        for (int offset = EACH; offset < 32; offset *= 2) largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
+        const unsigned exponent = scale_exponent(largest);
+        scale_all(held, power_of_two(exponent));
+        return power_of_two(254u - exponent) * DOWN;
+    };
+    if constexpr (POOLED) {
+        const Divider along(halo.along());
+        const long long first = static_cast<long long>(image) * c * (h / 2) * (w / 2);
+        const int count = halo.down() * along.by;
+#pragma unroll 1
+        for (int number0 = EACH * warp; number0 < count; number0 += EACH * warps) {
+            WindowGradient window;
+            window.read(x + first, won + first, halo, along, number0 + lane % EACH, 8 * chunk);
+            const float back = scale(window.g);
+            const Eight<FORMAT> eight(window.g);
+            if (number0 + lane % EACH >= count) continue;
+#pragma unroll
+            for (int place = 0; place < 4; ++place) {
+                const int pixel = window.pixel(halo, place);
+                if (pixel < 0) continue;
+                unsigned wanted[4];
+                window.of_pixel(wanted, place);
+                tile.put(eight, wanted, pixel, chunk);
+                if (SCALED<FORMAT> && chunk == 0) *tile.undo(pixel) = back;
+            }
+        }
+    } else {
+        const Divider columns(halo.columns);
+        const float* from = x + static_cast<long long>(image) * c * h * w;
+#pragma unroll 1
+        for (int pixel0 = EACH * warp; pixel0 < halo.pixels(); pixel0 += ROUNDS * EACH * warps) {
+            float held[ROUNDS][8];
+#pragma unroll
+            for (int round = 0; round < ROUNDS; ++round) read_pixel(held[round], from, halo, columns, pixel0 + round * EACH * warps + lane % EACH, 8 * chunk);
+#pragma unroll
+            for (int round = 0; round < ROUNDS; ++round) {
+                const int pixel = pixel0 + round * EACH * warps + lane % EACH;
+                const float back = scale(held[round]);
+                if (pixel >= halo.pixels()) continue;
+                tile.put(Eight<FORMAT>(held[round]), pixel, chunk);
+                if (SCALED<FORMAT> && chunk == 0) *tile.undo(pixel) = back;
+            }
+        }
+    }
+    wait_for_copies<0>();
+    __syncthreads();
+
+    // A warp's sums: 32 pixels by 16 outputs. Row r of a fragment is pixel r of 16 neighbours; or, of four windows beside each other, rows 0 to 7 are the
+    // upper pixels and 8 to 15 the lower ones, so that a window's two halves are in lanes g and g ^ 1.
+    const int count = lines * wide, tiles = (count + TILE - 1) / TILE;
+    const Divider across(WINDOWS ? wide / 2 : wide);
+#pragma unroll 1
+    for (int item = warp; item < HALVES * tiles; item += warps) {
+        const int o0 = item % HALVES * OUTPUTS, pixel0 = item / HALVES * TILE;
+        const uint4* read[2];  // for row lane % 16 of each fragment, what the first tap reads
+        int row_of[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int r = lane % 16, at = WINDOWS ? min(pixel0 / 4 + 4 * i + r % 8 / 2, count / 4 - 1) : min(pixel0 + 16 * i + r, count - 1);
+            const int line = across.quotient(at), beside = at - line * across.by;
+            row_of[i] = WINDOWS ? (2 * line + r / 8) * halo.columns + 2 * beside + r % 2 : line * halo.columns + beside;
+            read[i] = tile.at(0, row_of[i], lane / 16);
+        }
+        const float* undo[4];  // of this lane's rows g and g + 8 of each
+#pragma unroll
+        for (int e = 0; e < 4; ++e) undo[e] = tile.undo(__shfl_sync(EVERY_LANE, row_of[e / 2], g + e % 2 * 8));
+        const uint4* weights = shared + STRIDE * (o0 + lane % 8 + lane / 16 * 8) + lane / 8 % 2;
+        const auto advance = [&](int pixels) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) read[i] += STRIDE * pixels;
+#pragma unroll
+            for (int e = 0; e < 4; ++e) undo[e] += 4 * STRIDE * pixels;
+        };
+
+        float sum[2][2][4] = {};
+#pragma unroll 1
+        for (int row = 0; row < k; ++row, advance(halo.columns - k))
+#pragma unroll 1
+            for (int column = 0; column < k; ++column, advance(1), weights += WIDTH * STRIDE) {
+                unsigned a[COPIES][STEPS][2][4], b[COPIES][STEPS][4];
+                float back[4];
+#pragma unroll
+                for (int copy = 0; copy < COPIES; ++copy)
+#pragma unroll
+                    for (int step = 0; step < STEPS; ++step) {
+#pragma unroll
+                        for (int i = 0; i < 2; ++i) load_matrices(a[copy][step][i], read[i] + copy * CHUNKS + 2 * step);
+                        load_matrices(b[copy][step], weights + copy * CHUNKS + 2 * step);
+                    }
+#pragma unroll
+                for (int e = 0; e < 4; ++e) back[e] = SCALED<FORMAT> ? *undo[e] : 1.0f;
+                float part[2][2][4] = {};
+#pragma unroll
+                for (int step = 0; step < STEPS; ++step)
+#pragma unroll
+                    for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // al bh, ah bl, ah bh: the small ones first
+#pragma unroll
+                        for (int j = 0; j < 2; ++j) {
+                            const unsigned right[2] = {b[product == 1][step][2 * j], b[product == 1][step][2 * j + 1]};
+#pragma unroll
+                            for (int i = 0; i < 2; ++i) mma_step<FORMAT>(part[i][j], a[product == 0][step][i], right);
+                        }
+#pragma unroll
+                for (int i = 0; i < 2; ++i)
+#pragma unroll
+                    for (int j = 0; j < 2; ++j)
+#pragma unroll
+                        for (int l = 0; l < 4; ++l)
+                            sum[i][j][l] = SCALED<FORMAT> ? fmaf(part[i][j][l], back[2 * i + l / 2], sum[i][j][l]) : sum[i][j][l] + part[i][j][l];
+            }
+
+        const auto finished = [&](float value, int output) { return SCALED<FORMAT> ? fmaf(value, scales[output], add[output]) : value + add[output]; };
+        if constexpr (WINDOWS) {  // of 16 outputs a lane with left pixels keeps the first eight and gives the others, a lane with right pixels the other way
+            const int odd = g % 2;
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const int window = pixel0 / 4 + 4 * i + g / 2;
+#pragma unroll
+                for (int l = 0; l < 2; ++l) {
+                    const int output = o0 + 8 * odd + 2 * t + l;
+                    float four[4];
+#pragma unroll
+                    for (int below = 0; below < 2; ++below) {
+                        const float first = sum[i][0][2 * below + l], second = sum[i][1][2 * below + l];
+                        const float given = __shfl_xor_sync(EVERY_LANE, odd ? first : second, 4), kept = odd ? second : first;
+                        four[2 * below] = finished(odd ? given : kept, output), four[2 * below + 1] = finished(odd ? kept : given, output);
+                    }
+                    if (output < o && window < count / 4)
+                        store_best(best_of(four), y, winner, ((static_cast<long long>(image) * o + output) * (high / 2) + row0 / 2) * across.by + window);
+                }
+            }
+        } else {
+            const long long first = (static_cast<long long>(image) * o + o0 + 2 * t) * (oh * ow) + (row0 * ow + pixel0 + g);
+#pragma unroll
+            for (int j = 0; j < 2; ++j)
+#pragma unroll
+                for (int l = 0; l < 2; ++l) {
+                    const int output = o0 + 8 * j + 2 * t + l;
+#pragma unroll
+                    for (int e = 0; e < 4; ++e) {
+                        if (output >= o || pixel0 + g + 8 * e >= count) continue;
+                        const long long target = first + ((8 * j + l) * (oh * ow) + 8 * e);
+                        const float value = finished(sum[e / 2][j][e % 2 * 2 + l], output);
+                        const bool passes = below != nullptr ? below[target] > 0.0f : !rectify || !(value < 0.0f);  // NaN passes
+                        y[target] = passes ? value : 0.0f;
+                    }
+                }
+        }
+    }
+}
