@@ -17,10 +17,10 @@ from warpladder.gemm.proof import DEPTH as MMA
 from warpladder.gemm.proof import Question, judged, question
 from warpladder.ops.chain import Slice
 from warpladder.ops.kernels import OnDevice, ceil_div
-from warpladder.ops.linear import tensor_packed, tensor_products
+from warpladder.ops.linear import tensor_packed
 from warpladder.ops.linear.tensor_packed import BLOCK, EXACT, FORMATS, Formats, Outlet, PackedFactor, pack, pack_samples
 from warpladder.ops.linear.tensor_products import TensorProduct
-from warpladder.ops.linear.tensor_tiles import TILES, PackedTile
+from warpladder.ops.linear.tensor_tiles import SOURCE, TILES, PackedTile
 from warpladder.ops.segments import Samples
 from warpladder.ops.tiles import Plan
 from warpladder.precision import named
@@ -98,7 +98,7 @@ def multiplied(
     if asked.tile is not None:
         tile, records = asked.tile, ceil_div(k, kind.terms)
         depth = ceil_div(records, asked.parts)
-        tiles = ceil_div(m, tile.bm) * ceil_div(n, tile.bn)
+        tiles = tile.blocks(m, n)
         product.plan.use(1, Plan(tile, depth, ceil_div(records, depth)))
         product.parts = device.array(np.full(tiles * asked.parts * tile.bm * tile.bn, np.nan, np.float32))
         product.arrived = device.zeros((tiles,), np.uint32)
@@ -162,7 +162,7 @@ class Edited:
         self.honest = honest
         self.sources: dict[Path, Source] = {}
         found = dict.fromkeys(edits, 0)
-        for path in (tensor_packed.SOURCE, tensor_products.SOURCE):
+        for path in (tensor_packed.SOURCE, SOURCE):
             text = (source := sources.read(path)).text
             for before, after in edits:
                 found[before, after] += (count := text.count(before))

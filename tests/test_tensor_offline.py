@@ -26,7 +26,7 @@ from warpladder.gpu.ptxas import resources
 from warpladder.ops.conv2d import tensor_products as of_convolutions
 from warpladder.ops.conv2d import warpgroups
 from warpladder.ops.linear import tensor_packed as packed
-from warpladder.ops.linear import tensor_products
+from warpladder.ops.linear import tensor_tiles
 from warpladder.ops.linear.tensor_tiles import TILES
 from warpladder.ops.tensor import TABLE
 from warpladder.profile.kernels import full
@@ -89,7 +89,7 @@ def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(a
     if precision == "fp32":  # and of bytes, whose products are two: y's in a large tile, dw's in a small one
         asked += [(TILES[0], packed.Formats(kind, packed.EXACT, kind)), (TILES[-1], packed.Formats(kind, kind, packed.EXACT))]
     names = [tile.kernel(formats) for tile, formats in asked]
-    found = compiler.compile(sources.read(tensor_products.SOURCE), tuple(names), arch)
+    found = compiler.compile(sources.read(tensor_tiles.SOURCE), tuple(names), arch)
     for name, (tile, formats) in zip(names, asked, strict=True):
         taken = found.resources[name]
         assert (taken.spill_stores, taken.spill_loads, taken.local) == (0, 0, 0), name

@@ -1,4 +1,4 @@
-// Tiles that the copy engine (TMA) brings to shared memory, and the barriers there (mbarrier) that say when they have arrived.
+// Tiles and pieces that the copy engine (TMA) brings to shared memory, and the barriers there (mbarrier) that say when they have arrived.
 //
 // One thread asks for a whole tile: a tensor map, made by the host, says where the matrix lies, how long its rows are and how large a tile is; what
 // lies beyond the matrix arrives as zeros. A tile begins at a multiple of 1,024 bytes and has rows of 128 bytes, eight pieces of 16, and piece p of row r
@@ -32,6 +32,12 @@ __device__ __forceinline__ void copy_tile_to(unsigned blocks, void* to, const Te
 }
 __device__ __forceinline__ void copy_pixels(void* to, const TensorMap& from, int channel, int column, int row, int image, Barrier* barrier, EMU_HERE) {
     emu_copy_tile(to, &from, 4, channel, column, row, image, barrier, 0, file, line);
+}
+__device__ __forceinline__ void copy_piece(void* to, const void* from, unsigned bytes, Barrier* barrier, EMU_HERE) {
+    emu_copy_piece(to, from, bytes, barrier, 0, file, line);
+}
+__device__ __forceinline__ void copy_piece_to(unsigned blocks, void* to, const void* from, unsigned bytes, Barrier* barrier, EMU_HERE) {
+    emu_copy_piece(to, from, bytes, barrier, blocks, file, line);
 }
 
 #elif __CUDA_ARCH__ >= 900
@@ -82,6 +88,17 @@ __device__ __forceinline__ void copy_pixels(void* to, const TensorMap& from, int
 __device__ __forceinline__ void copy_tile_to(unsigned blocks, void* to, const TensorMap& from, int column, int row, Barrier* barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
                  ::"r"(in_shared(to)), "l"(&from), "r"(column), "r"(row), "r"(in_shared(barrier)), "h"(static_cast<unsigned short>(blocks)) : "memory");
+}
+
+// Begins to copy a piece of memory as it lies; addresses and bytes are multiples of 16.
+__device__ __forceinline__ void copy_piece(void* to, const void* from, unsigned bytes, Barrier* barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 ::"r"(in_shared(to)), "l"(from), "r"(bytes), "r"(in_shared(barrier)) : "memory");
+}
+// The same to several blocks of the cluster, as copy_tile_to.
+__device__ __forceinline__ void copy_piece_to(unsigned blocks, void* to, const void* from, unsigned bytes, Barrier* barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;"
+                 ::"r"(in_shared(to)), "l"(from), "r"(bytes), "r"(in_shared(barrier)), "h"(static_cast<unsigned short>(blocks)) : "memory");
 }
 
 #endif

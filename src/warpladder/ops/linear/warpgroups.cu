@@ -1,0 +1,173 @@
+// Matrix products for linear layers by warpgroups of Hopper (wgmma), of packed factors (cu/tensor_packed.cuh): C = A B, sums in float32; as tensor.cu.
+//
+// A panel of packed lines lies as wgmma reads it: lines are rows of 128 bytes, of EXACT of 64, with their pieces of 16 bytes dealt out to different banks. So
+// one instruction takes 16 terms of 64 x BN numbers from where the copy engine has put them, in place of tensor.cu's 16 x 8 and the fragments that these
+// want in registers. A thread of a warp of its own asks for panels, as far ahead as the ring is long; warpgroups multiply, each at its own pace.
+// Sums leave the tensor cores after 32 terms where there are scales, which is when these are undone, and else after a record; they are added to sums in
+// registers by additions that round.
+// arch: sm_90a
+#include "finished.cuh"
+#include "sync.cuh"
+#include "turn.cuh"
+#include "wgmma.cuh"
+
+// Where lines of terms from byte `from` of their records on lie, as wgmma wants to be told. Panels begin at a multiple of 1,024 bytes.
+template <class P>
+__device__ __forceinline__ unsigned long long lines_of(const unsigned* panel, int from) {
+    const char* at = reinterpret_cast<const char*>(panel) + from;
+    return P::RECORD == 32 ? terms_along(at) : terms_along_64(at);
+}
+
+// part (+)= A B over 32 bytes of terms.
+template <int FORMAT, int SUMS>
+__device__ __forceinline__ void multiply_step(float (&part)[SUMS], unsigned long long a, unsigned long long b, bool add) {
+    if constexpr (SCALED<FORMAT>) wgmma_half_along(part, a, b, add);
+    else if constexpr (FORMAT == TF32) wgmma_tf32(part, a, b, add);
+    else wgmma_bf16_along(part, a, b, add);
+}
+
+// As `multiply` of tensor.cu, whose arguments these are. A block makes BM x BN numbers by BM / 64 x SHARES warpgroups: each has 64 rows, and where SHARES is
+// more than 1 those of the same rows take records in turn, and their sums are added up at the end, in order.
+// CLUSTER blocks side by side have the same rows of A: each asks for a part of their panel, for all of them. Tiles along n are a multiple of it then.
+// Shared memory: STAGES panels of A and B, their scales, and 1,024 bytes.
+template <int FORMAT, int A, int B, int BM, int BN, int SHARES, int STAGES, int CLUSTER, int BLOCKS>
+__global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BLOCKS) multiply(
+    const unsigned* __restrict__ a, const float* __restrict__ a_undo, int a_lines, const unsigned* __restrict__ b, const float* __restrict__ b_undo,
+    int b_lines, const float* __restrict__ bias, const float* __restrict__ gate, float* __restrict__ c, unsigned* __restrict__ along,
+    float* __restrict__ along_undo, int along_lines, unsigned* __restrict__ across, float* __restrict__ across_undo, int across_lines,
+    float* __restrict__ db, float* __restrict__ parts, unsigned* __restrict__ arrived, int m, int n, int records, int depth, int rectify
+) {
+    using P = Packed<FORMAT>;
+    using PA = Packed<A>;
+    using PB = Packed<B>;
+    static_assert(PA::TERMS == P::TERMS && PB::TERMS == P::TERMS, "a step takes as many terms of both factors");
+    static_assert(CLUSTER == 1 || CLUSTER * BN <= 128, "packed factors have whole groups of 128 lines: so much can be read beyond the last one");
+    constexpr int ROWS = BM / 64, GROUPS = ROWS * SHARES, THREADS = GROUPS * 128 + 32, HOLDERS = ROWS * 128, ACROSS = BN / 8;
+    constexpr int OF_A = BM * PA::RECORD, OF_B = BN * PB::RECORD, STAGE = OF_A + OF_B;                     // words of a stage's panels
+    constexpr int SCALES = SCALED<FORMAT> ? P::TERMS / 32 : 0, UNDO = (BM + BN) * SCALES;                  // and what undoes their scales
+    constexpr int LEAVING = SCALED<FORMAT> ? 32 : P::TERMS, STEP = Held<FORMAT>::TERMS;                    // terms until sums leave, of a product
+    static_assert(STAGE % 256 == 0, "every stage begins at a multiple of 1,024 bytes");
+    extern __shared__ uint4 shared[];
+    __shared__ Barrier filled[STAGES], read[STAGES];
+    unsigned* ring = reinterpret_cast<unsigned*>(first_stage(shared));
+    float* scales = reinterpret_cast<float*>(ring + STAGES * STAGE);
+    const int tiles_n = (n + BN * CLUSTER - 1) / (BN * CLUSTER) * CLUSTER;
+    const int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
+    const int from = blockIdx.y * depth, steps = max(0, min(records - from, depth));
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = warp / 4, row = group % ROWS, share = group / ROWS;
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            barrier_init(&filled[stage], 1);
+            barrier_init(&read[stage], 4 * ROWS * CLUSTER);  // a lane of each warp that reads it, and that reads what is shared with it
+        }
+        barriers_ready();
+    }
+    if constexpr (CLUSTER > 1) cluster_sync();
+    else __syncthreads();
+
+    float sum[1][ACROSS][4] = {};
+    if (group == GROUPS) {
+        if (lane == 0) {
+            Turn<STAGES> turn;
+            for (int step = 0; step < steps; ++step, turn.next()) {
+                barrier_wait(&read[turn.stage], turn.parity ^ 1);  // the first time around nobody has to have read it
+                Barrier* full = &filled[turn.stage];
+                barrier_expect(full, 4 * (STAGE + UNDO));
+                const long long record = from + step;
+                unsigned* panel = ring + turn.stage * STAGE;
+                float* undo = scales + turn.stage * UNDO;
+                if constexpr (CLUSTER > 1) {
+                    constexpr int LINES = BM / CLUSTER;
+                    const int first = static_cast<int>(cluster_rank()) * LINES;
+                    copy_piece_to((1u << CLUSTER) - 1, panel + first * PA::RECORD, a + (record * a_lines + m0 + first) * PA::RECORD, 4 * LINES * PA::RECORD, full);
+#pragma unroll
+                    for (int s = 0; s < SCALES; ++s)
+                        copy_piece_to((1u << CLUSTER) - 1, undo + s * (BM + BN) + first, a_undo + (record * SCALES + s) * a_lines + m0 + first, 4 * LINES, full);
+                } else {
+                    copy_piece(panel, a + (record * a_lines + m0) * PA::RECORD, 4 * OF_A, full);
+#pragma unroll
+                    for (int s = 0; s < SCALES; ++s) copy_piece(undo + s * (BM + BN), a_undo + (record * SCALES + s) * a_lines + m0, 4 * BM, full);
+                }
+                copy_piece(panel + OF_A, b + (record * b_lines + n0) * PB::RECORD, 4 * OF_B, full);
+#pragma unroll
+                for (int s = 0; s < SCALES; ++s) copy_piece(undo + s * (BM + BN) + BM, b_undo + (record * SCALES + s) * b_lines + n0, 4 * BN, full);
+            }
+        }
+        __syncwarp();
+    } else {
+        for (int step = share; step < steps; step += SHARES) {
+            const int stage = step % STAGES;
+            barrier_wait(&filled[stage], step / STAGES % 2);
+            const unsigned *panel_a = ring + stage * STAGE + row * 64 * PA::RECORD, *panel_b = ring + stage * STAGE + OF_A;
+#pragma unroll 1
+            for (int first = 0; first < P::TERMS; first += LEAVING) {  // not unrolled: registers of one turn serve the next
+                float part[4 * ACROSS];
+                wgmma_begin();
+#pragma unroll
+                for (int product = FORMAT == SPLIT ? 0 : 2, begun = 0; product < 3; ++product) {  // al bh, ah bl, ah bh: the small ones first, so that less is cut off
+                    if ((product == 0 && A == EXACT) || (product == 1 && B == EXACT)) continue;     // there is no such low half
+#pragma unroll
+                    for (int term = first; term < first + LEAVING; term += STEP, begun = 1)
+                        multiply_step<FORMAT>(
+                            part, lines_of<PA>(panel_a, (product == 0 ? 64 : 0) + 32 * (term / STEP)),
+                            lines_of<PB>(panel_b, (product == 1 ? 64 : 0) + 32 * (term / STEP)), begun
+                        );
+                }
+                wgmma_commit();
+                wgmma_wait<0>();
+                if constexpr (SCALED<FORMAT>) {
+                    const float* undo = scales + stage * UNDO + first / 32 * (BM + BN);
+                    const int g = lane / 4, t = lane % 4, line = row * 64 + warp % 4 * 16 + g;
+                    const float undo_a[2] = {undo[line] * DOWN, undo[line + 8] * DOWN};
+#pragma unroll
+                    for (int j = 0; j < ACROSS; ++j)
+#pragma unroll
+                        for (int l = 0; l < 4; ++l) {
+                            const float undo_b = undo[BM + 8 * j + 2 * t + l % 2] * UP;
+                            sum[0][j][l] = fmaf(part[4 * j + l] * undo_a[l / 2], undo_b, sum[0][j][l]);
+                        }
+                } else {
+#pragma unroll
+                    for (int j = 0; j < ACROSS; ++j)
+#pragma unroll
+                        for (int l = 0; l < 4; ++l) sum[0][j][l] += part[4 * j + l];
+                }
+            }
+            if (CLUSTER == 1 && lane == 0) barrier_arrive(&read[stage]);
+            if (CLUSTER > 1 && lane < CLUSTER) barrier_arrive_at(&read[stage], lane);
+        }
+    }
+    // Everybody has read the last stage, and nobody of the cluster arrives at a barrier here any more.
+    if constexpr (CLUSTER > 1) cluster_sync();
+    else __syncthreads();
+
+    constexpr int SHARED_SUMS = (SHARES - 1) * BM * BN;  // numbers
+    static_assert(SHARED_SUMS + BM * PITCH<BN> <= STAGES * STAGE, "finished sums lie where panels were");
+    if constexpr (SHARES > 1) {
+        float4* others = reinterpret_cast<float4*>(ring) + threadIdx.x % HOLDERS;
+        if (group < GROUPS && share > 0)
+#pragma unroll
+            for (int j = 0; j < ACROSS; ++j)
+                others[((share - 1) * ACROSS + j) * HOLDERS] = make_float4(sum[0][j][0], sum[0][j][1], sum[0][j][2], sum[0][j][3]);
+        __syncthreads();
+        if (share == 0)
+#pragma unroll
+            for (int j = 0; j < (SHARES - 1) * ACROSS; ++j) {
+                const float4 more = others[j * HOLDERS];
+                float(&own)[4] = sum[0][j % ACROSS];
+                own[0] += more.x, own[1] += more.y, own[2] += more.z, own[3] += more.w;
+            }
+    }
+    const bool holds = threadIdx.x < HOLDERS;
+    if (gridDim.y > 1) {
+        if (holds) leave_part<HOLDERS>(sum, parts);
+        if (!last_of(arrived + blockIdx.x, gridDim.y)) return;
+        if (holds) add_parts<HOLDERS>(sum, parts);
+    }
+    float* tile = reinterpret_cast<float*>(ring) + SHARED_SUMS;
+    if (holds) put_sums<BN>(sum, tile, row * 64 + warp % 4 * 16, 0);
+    __syncthreads();
+    write_tile<FORMAT, BM, BN, THREADS / 32>(
+        tile, {bias, gate, c, {along, along_undo, along_lines, across, across_undo, across_lines, db}, m, n, rectify}, m0, n0
+    );
+}
