@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
@@ -54,7 +55,7 @@ class TensorProduct:
         launch = self.device.kernel(tile.source, tile.kernel(self.formats)).bind(
             (tile.blocks(m, n), plan.parts), tile.threads, a.numbers, a.undo, a.lines, b.numbers, b.undo, b.lines,
             bias, gate, c, *to.arguments(), to.sums, *cut, m, n, ceil_div(k, self.formats.kind.terms), plan.depth, int(rectify),
-            shared=tile.shared_of(self.formats), cluster=tile.together,
+            shared=tile.shared_of(self.formats), cluster=prod(tile.cluster),
         )  # fmt: skip
         self.plan.mark([launch])
         return launch

@@ -63,9 +63,9 @@ class PackedTile(Tile):
         return SOURCE
 
     @property
-    def together(self) -> int:
-        """Blocks of a cluster, side by side along n."""
-        return 1
+    def cluster(self) -> tuple[int, int]:
+        """Blocks of a cluster, along m and along n."""
+        return 1, 1
 
     @property
     def resident(self) -> int:
@@ -84,7 +84,8 @@ class PackedTile(Tile):
 
     def blocks(self, m: int, n: int) -> int:
         """Tiles of C (m, n)."""
-        return ceil_div(m, self.bm) * ceil_div(n, self.bn * self.together) * self.together
+        down, across = self.cluster
+        return ceil_div(m, self.bm * down) * down * ceil_div(n, self.bn * across) * across
 
     def step(self, formats: Formats, blocks: int, busy: float) -> float:
         """Cycles of a record, by the model, where so many blocks share a multiprocessor, and this share of the multiprocessors has any."""
@@ -104,11 +105,12 @@ class WarpgroupTile(PackedTile):
     """The template arguments of `multiply` by warpgroups, each of which makes 64 rows of a tile: tm is 64, and tn is bn.
 
     shares : warpgroups with the same rows, which take records in turn.
-    cluster : blocks side by side along n that share the panel of A.
+    cm, cn : blocks of a cluster along m, which share the panel of B, and along n, which share A's.
     """
 
     shares: int = 1
-    cluster: int = 1
+    cm: int = 1
+    cn: int = 1
 
     @property
     def threads(self) -> int:
@@ -120,12 +122,12 @@ class WarpgroupTile(PackedTile):
         return WARPGROUPS
 
     @property
-    def together(self) -> int:
-        return self.cluster
+    def cluster(self) -> tuple[int, int]:
+        return self.cm, self.cn
 
     @property
     def resident(self) -> int:
-        """Blocks that fit a multiprocessor by their registers: a sum and a part of it for each number of a warpgroup's threads."""
+        """One block: what two would hide of each other's waits its warpgroups do, and there are registers for a sum and a part of each number."""
         return 1
 
     def shared_of(self, formats: Formats) -> int:
@@ -133,14 +135,17 @@ class WarpgroupTile(PackedTile):
         return super().shared_of(formats) + 1024
 
     def kernel(self, formats: Formats) -> str:
-        return f"multiply<{formats.name}, {self.bm}, {self.bn}, {self.shares}, {self.stages}, {self.cluster}, {self.resident}>"
+        return f"multiply<{formats.name}, {self.bm}, {self.bn}, {self.shares}, {self.stages}, {self.cm}, {self.cn}>"
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}, {self.shares}, {self.cm}, {self.cn}"
 
     def step(self, formats: Formats, blocks: int, busy: float) -> float:
         """Cycles of a record: nothing of it but the tensor cores' own time keeps warps waiting that do something else."""
         kind = formats.kind
         multiplying = 2 * self.bm * self.bn * kind.terms * formats.work / PEAK
         adding = kind.terms // (32 if kind.scaled else kind.terms) * self.bm * self.bn / 128 * (3 if kind.scaled else 1)
-        copied = 4 * formats.words(self.bm // self.cluster, self.bn)
+        copied = 4 * formats.words(self.bm // self.cn, self.bn // self.cm)
         return max(
             WAIT_ASIDE,
             blocks * max(multiplying, copied / min(CACHE_BYTES_ASIDE / busy, ALONE)),
@@ -164,8 +169,9 @@ TILES = (
 OF_WARPGROUPS = (
     WarpgroupTile(128, 128, 32, 64, 128, 5),
     WarpgroupTile(128, 64, 32, 64, 64, 7),
+    WarpgroupTile(128, 64, 32, 64, 64, 7, cn=2),
     WarpgroupTile(64, 64, 32, 64, 64, 6, shares=2),
-    WarpgroupTile(64, 64, 32, 64, 64, 6, shares=2, cluster=2),
+    WarpgroupTile(64, 64, 32, 64, 64, 6, shares=2, cm=2, cn=2),
 )
 
 
@@ -232,9 +238,9 @@ class PackedPlanned(Planned):
             plans = _sorted(*shape(samples), formats, limits, self.of_tiles)
             for plan, taken in plans:
                 if plan.parts > 1 and taken <= plans[0][1] * WITHIN:
-                    tiles = _tiles(plan, *shape(samples)[:2])
-                    self.room = max(self.room, tiles * plan.parts * plan.tile.bm * plan.tile.bn)
-                    self.counters = max(self.counters, tiles)
+                    count = _tiles(plan, *shape(samples)[:2])
+                    self.room = max(self.room, count * plan.parts * plan.tile.bm * plan.tile.bn)
+                    self.counters = max(self.counters, count)
 
     def options(self, n: int) -> list[Plan]:
         m, columns, k = self.of(n)

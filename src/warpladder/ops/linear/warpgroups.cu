@@ -26,12 +26,20 @@ __device__ __forceinline__ void multiply_step(float (&part)[SUMS], unsigned long
     else wgmma_bf16_along(part, a, b, add);
 }
 
+// Begins to copy `words` words, to as many blocks of the cluster as share them.
+template <int SHARING>
+__device__ __forceinline__ void bring(unsigned blocks, void* to, const void* from, int words, Barrier* full) {
+    if constexpr (SHARING == 1) copy_piece(to, from, 4 * words, full);
+    else copy_piece_to(blocks, to, from, 4 * words, full);
+}
+
 // As `multiply` of tensor.cu, whose arguments these are. A block makes BM x BN numbers by BM / 64 x SHARES warpgroups: each has 64 rows, and where SHARES is
 // more than 1 those of the same rows take records in turn, and their sums are added up at the end, in order.
-// CLUSTER blocks side by side have the same rows of A: each asks for a part of their panel, for all of them. Tiles along n are a multiple of it then.
+// A cluster is CM x CN blocks: those side by side have the same rows of A, those below each other the same columns of B, and each of them asks for a part of
+// such a panel, for all of them. The grid has whole clusters.
 // Shared memory: STAGES panels of A and B, their scales, and 1,024 bytes.
-template <int FORMAT, int A, int B, int BM, int BN, int SHARES, int STAGES, int CLUSTER, int BLOCKS>
-__global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BLOCKS) multiply(
+template <int FORMAT, int A, int B, int BM, int BN, int SHARES, int STAGES, int CM, int CN>
+__global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, 1) multiply(
     const unsigned* __restrict__ a, const float* __restrict__ a_undo, int a_lines, const unsigned* __restrict__ b, const float* __restrict__ b_undo,
     int b_lines, const float* __restrict__ bias, const float* __restrict__ gate, float* __restrict__ c, unsigned* __restrict__ along,
     float* __restrict__ along_undo, int along_lines, unsigned* __restrict__ across, float* __restrict__ across_undo, int across_lines,
@@ -40,8 +48,9 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BLOCKS) multiply(
     using P = Packed<FORMAT>;
     using PA = Packed<A>;
     using PB = Packed<B>;
+    static_assert(CM <= 2, "of_column has a bit for each row of a cluster");
     static_assert(PA::TERMS == P::TERMS && PB::TERMS == P::TERMS, "a step takes as many terms of both factors");
-    static_assert(CLUSTER == 1 || CLUSTER * BN <= 128, "packed factors have whole groups of 128 lines: so much can be read beyond the last one");
+    constexpr int CLUSTER = CM * CN, READERS = CM + CN - 1;  // blocks that read what one of them asks for
     constexpr int ROWS = BM / 64, GROUPS = ROWS * SHARES, THREADS = GROUPS * 128 + 32, HOLDERS = ROWS * 128, ACROSS = BN / 8;
     constexpr int OF_A = BM * PA::RECORD, OF_B = BN * PB::RECORD, STAGE = OF_A + OF_B;                     // words of a stage's panels
     constexpr int SCALES = SCALED<FORMAT> ? P::TERMS / 32 : 0, UNDO = (BM + BN) * SCALES;                  // and what undoes their scales
@@ -51,14 +60,15 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BLOCKS) multiply(
     __shared__ Barrier filled[STAGES], read[STAGES];
     unsigned* ring = reinterpret_cast<unsigned*>(first_stage(shared));
     float* scales = reinterpret_cast<float*>(ring + STAGES * STAGE);
-    const int tiles_n = (n + BN * CLUSTER - 1) / (BN * CLUSTER) * CLUSTER;
-    const int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
+    const int clusters_n = (n + BN * CN - 1) / (BN * CN), cluster = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER;
+    const int across_m = rank / CN, across_n = rank % CN;  // the block's place in its cluster
+    const int m0 = (cluster / clusters_n * CM + across_m) * BM, n0 = (cluster % clusters_n * CN + across_n) * BN;
     const int from = blockIdx.y * depth, steps = max(0, min(records - from, depth));
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = warp / 4, row = group % ROWS, share = group / ROWS;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             barrier_init(&filled[stage], 1);
-            barrier_init(&read[stage], 4 * ROWS * CLUSTER);  // a lane of each warp that reads it, and that reads what is shared with it
+            barrier_init(&read[stage], 4 * ROWS * READERS);  // a lane of each warp that reads what this block asks for
         }
         barriers_ready();
     }
@@ -68,6 +78,11 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BLOCKS) multiply(
     float sum[1][ACROSS][4] = {};
     if (group == GROUPS) {
         if (lane == 0) {
+            constexpr int LINES_A = BM / CN, LINES_B = BN / CM;  // of a panel, that this block asks for
+            const int first_a = across_n * LINES_A, first_b = across_m * LINES_B;
+            // Beyond the last tile of a cluster some lines are read again, and nothing is written.
+            const int a0 = min(m0, a_lines - BM) + first_a, b0 = min(n0, b_lines - BN) + first_b;
+            const unsigned of_row = ((1u << CN) - 1) << across_m * CN, of_column = (CM == 1 ? 1u : 1u << CN | 1u) << across_n;
             Turn<STAGES> turn;
             for (int step = 0; step < steps; ++step, turn.next()) {
                 barrier_wait(&read[turn.stage], turn.parity ^ 1);  // the first time around nobody has to have read it
@@ -76,21 +91,13 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BLOCKS) multiply(
                 const long long record = from + step;
                 unsigned* panel = ring + turn.stage * STAGE;
                 float* undo = scales + turn.stage * UNDO;
-                if constexpr (CLUSTER > 1) {
-                    constexpr int LINES = BM / CLUSTER;
-                    const int first = static_cast<int>(cluster_rank()) * LINES;
-                    copy_piece_to((1u << CLUSTER) - 1, panel + first * PA::RECORD, a + (record * a_lines + m0 + first) * PA::RECORD, 4 * LINES * PA::RECORD, full);
+                bring<CN>(of_row, panel + first_a * PA::RECORD, a + (record * a_lines + a0) * PA::RECORD, LINES_A * PA::RECORD, full);
+                bring<CM>(of_column, panel + OF_A + first_b * PB::RECORD, b + (record * b_lines + b0) * PB::RECORD, LINES_B * PB::RECORD, full);
 #pragma unroll
-                    for (int s = 0; s < SCALES; ++s)
-                        copy_piece_to((1u << CLUSTER) - 1, undo + s * (BM + BN) + first, a_undo + (record * SCALES + s) * a_lines + m0 + first, 4 * LINES, full);
-                } else {
-                    copy_piece(panel, a + (record * a_lines + m0) * PA::RECORD, 4 * OF_A, full);
-#pragma unroll
-                    for (int s = 0; s < SCALES; ++s) copy_piece(undo + s * (BM + BN), a_undo + (record * SCALES + s) * a_lines + m0, 4 * BM, full);
+                for (int s = 0; s < SCALES; ++s) {
+                    bring<CN>(of_row, undo + s * (BM + BN) + first_a, a_undo + (record * SCALES + s) * a_lines + a0, LINES_A, full);
+                    bring<CM>(of_column, undo + s * (BM + BN) + BM + first_b, b_undo + (record * SCALES + s) * b_lines + b0, LINES_B, full);
                 }
-                copy_piece(panel + OF_A, b + (record * b_lines + n0) * PB::RECORD, 4 * OF_B, full);
-#pragma unroll
-                for (int s = 0; s < SCALES; ++s) copy_piece(undo + s * (BM + BN) + BM, b_undo + (record * SCALES + s) * b_lines + n0, 4 * BN, full);
             }
         }
         __syncwarp();
@@ -133,8 +140,12 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BLOCKS) multiply(
                         for (int l = 0; l < 4; ++l) sum[0][j][l] += part[4 * j + l];
                 }
             }
-            if (CLUSTER == 1 && lane == 0) barrier_arrive(&read[stage]);
-            if (CLUSTER > 1 && lane < CLUSTER) barrier_arrive_at(&read[stage], lane);
+            if constexpr (CLUSTER == 1) {
+                if (lane == 0) barrier_arrive(&read[stage]);
+            } else if (lane < READERS) {  // first those of the row, then the others of the column
+                const int other = lane - CN + (lane - CN >= across_m);
+                barrier_arrive_at(&read[stage], lane < CN ? across_m * CN + lane : other * CN + across_n);
+            }
         }
     }
     // Everybody has read the last stage, and nobody of the cluster arrives at a barrier here any more.
