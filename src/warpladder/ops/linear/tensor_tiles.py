@@ -122,6 +122,10 @@ class WarpgroupTile(PackedTile):
         return WARPGROUPS
 
     @property
+    def kind(self) -> str:
+        return "wgmma in clusters" if self.cm * self.cn > 1 else "wgmma"
+
+    @property
     def cluster(self) -> tuple[int, int]:
         return self.cm, self.cn
 
