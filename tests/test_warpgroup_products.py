@@ -88,15 +88,15 @@ def test_the_checker_finds_nothing(precision: str) -> None:
 
 
 #: How the kernel waits for a stage, how it adds in bf16, and where it asks for its part of A's panel.
-PHASE = "barrier_wait(&filled[stage], step / STAGES % 2);"
-ADDS = "sum[0][j][l] += part[4 * j + l];"
+PHASE = "barrier_wait(&filled[stage], parity);"
+ADDS = "sum[0][j][l] += part[4 * j + l]"
 OTHER_HALF = (
     ("first_a = across_n * LINES_A", "first_a = (across_n ^ 1) * LINES_A"), ("a_lines - BM) + first_a", "a_lines - BM) + across_n * LINES_A"),
 )  # fmt: skip
 #: What is planted, in which precision, by which edits, with which factors and how many terms; whether a day shows it.
 LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str, int, bool]] = {
     "the low half of A dropped": ("fp32", (("SPLIT ? 0 : 2, begun", "SPLIT ? 1 : 2, begun"),), "normal", 92, True),
-    "the low half of B dropped": ("fp32", (("(product == 1 ? 64 : 0)", "0"),), "normal", 92, False),
+    "the low half of B dropped": ("fp32", (("(product == 1 ? 4 : 0)", "0"),), "normal", 92, False),
     "the scale of B not undone": ("fp32", (("* undo_a[l / 2], undo_b,", "* undo_a[l / 2], UP,"),), "normal", 92, False),
     "a neighbour's scale undone": ("fp32", (("undo[line + 8] * DOWN", "undo[line] * DOWN"),), "far apart", 92, True),
     "the first half's scales undone": ("fp16", (("stage * UNDO + first / 32 * (BM + BN)", "stage * UNDO"),), "far apart", 92, True),
@@ -104,13 +104,13 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str, int, bool]] = {
     "a share left out": ("bf16", (("j < (SHARES - 1) * ACROSS", "j < 0"),), "normal", 92, False),
     "sums in bf16": (
         "bf16",
-        ((ADDS, f"{ADDS} sum[0][j][l] = __uint_as_float(two_bf16(sum[0][j][l], 0.0f) << 16);"),),
+        ((ADDS, f"{ADDS}, sum[0][j][l] = __uint_as_float(two_bf16(sum[0][j][l], 0.0f) << 16)"),),
         "normal",
         200,
         False,
     ),
-    "a phase too early": ("bf16", ((PHASE, PHASE.replace("% 2", "% 2 ^ 1")),), "normal", 92, True),
-    "always the first phase": ("bf16", ((PHASE, PHASE.replace("step / STAGES % 2", "0")),), "normal", 900, False),
+    "a phase too early": ("bf16", ((PHASE, PHASE.replace("parity", "parity ^ 1")),), "normal", 92, True),
+    "always the first phase": ("bf16", ((PHASE, PHASE.replace("parity", "0")),), "normal", 900, False),
     "a panel's half where the other belongs": ("bf16", OTHER_HALF, "normal", 92, False),
     "a panel for this block alone": ("bf16", (("((1u << CN) - 1) << across_m * CN", "1u << rank"),), "normal", 92, True),
 }
@@ -120,7 +120,7 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str, int, bool]] = {
 def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
     """By a number that is wrong, or because somebody waits for what never comes."""
     precision, edits, kind, k, _ = LIARS[liar]
-    with pytest.raises((WarpladderError, AssertionError), match=r"wrong at|never written|waits|wait for|lacks|bytes"):
+    with pytest.raises((WarpladderError, AssertionError), match=r"wrong at|never written|waits|wait for|lacks|bytes|has arrived"):
         prove(Edited(device, *edits), Asked("dw", precision, TURNS), 70, 67, k, kind)  # type: ignore[arg-type]
 
 

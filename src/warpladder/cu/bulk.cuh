@@ -22,6 +22,8 @@ __device__ inline void barriers_ready() {}
 __device__ inline void tiles_written() { emu_proxy_fence(); }
 __device__ inline void barrier_arrive(Barrier* barrier, EMU_HERE) { emu_phase_arrive(barrier, 0, -1, file, line); }
 __device__ inline void barrier_arrive_at(Barrier* barrier, unsigned rank, EMU_HERE) { emu_phase_arrive(barrier, 0, int(rank), file, line); }
+__device__ inline void barrier_read_at(Barrier* barrier, unsigned rank, EMU_HERE) { emu_phase_arrive(barrier, 0, int(rank), file, line); }
+__device__ inline void barriers_ready_in_cluster(EMU_HERE) { emu_cluster_barrier(file, line); }
 __device__ inline void barrier_expect(Barrier* barrier, unsigned bytes, EMU_HERE) { emu_phase_arrive(barrier, bytes, -1, file, line); }
 __device__ inline void barrier_wait(Barrier* barrier, unsigned parity, EMU_HERE) { emu_phase_wait(barrier, parity, file, line); }
 __device__ __forceinline__ void copy_tile(void* to, const TensorMap& from, int column, int row, Barrier* barrier, EMU_HERE) {
@@ -60,6 +62,15 @@ __device__ __forceinline__ void barrier_arrive(Barrier* barrier) {
 __device__ __forceinline__ void barrier_arrive_at(Barrier* barrier, unsigned rank) {
     asm volatile("{.reg .b32 its; mapa.shared::cluster.u32 its, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [its];}"
                  ::"r"(in_shared(barrier)), "r"(rank) : "memory");
+}
+// The same where the thread has only read what lies there: nothing that it wrote is handed over, which would wait for all its writes to the whole GPU.
+__device__ __forceinline__ void barrier_read_at(Barrier* barrier, unsigned rank) {
+    asm volatile("{.reg .b32 its; mapa.shared::cluster.u32 its, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [its];}"
+                 ::"r"(in_shared(barrier)), "r"(rank) : "memory");
+}
+// By all threads of a cluster, after barriers_ready: from here on the barriers of all its blocks are there.
+__device__ __forceinline__ void barriers_ready_in_cluster() {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 // Arrives, and announces bytes that the phase is to wait for.
 __device__ __forceinline__ void barrier_expect(Barrier* barrier, unsigned bytes) {

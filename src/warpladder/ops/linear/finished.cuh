@@ -76,10 +76,12 @@ __device__ __forceinline__ void put_sums(const float (&sum)[ACROSS_M][ACROSS_N][
 template <int FORMAT, int BM, int BN, int WARPS>
 __device__ __forceinline__ void write_tile(const float* tile, const Product& product, int m0, int n0) {
     static_assert(BM % 64 == 0 && BN % 32 == 0, "a tile is made of blocks that are packed, and of whole records");
-    const auto& [bias, gate, c, to, m, n, rectify] = product;
+    const float *bias = product.bias, *gate = product.gate;
+    float* c = product.c;
+    const int m = product.m, n = product.n;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const bool wide = n % 4 == 0 && (reinterpret_cast<unsigned long long>(c) | reinterpret_cast<unsigned long long>(gate)) % 16 == 0;
-    const bool packs = to.along != nullptr || to.across != nullptr;
+    const bool packs = product.to.along != nullptr || product.to.across != nullptr;
     for (int block = warp; block < BM / 32 * (BN / 32); block += WARPS) {
         const int top = block / (BN / 32) * 32, left = block % (BN / 32) * 32, row0 = m0 + top, column0 = n0 + left;
         if (!block_counts<FORMAT>(row0, column0, m, n)) continue;
@@ -87,18 +89,41 @@ __device__ __forceinline__ void write_tile(const float* tile, const Product& pro
         float v[8][4], add[4];
 #pragma unroll
         for (int q = 0; q < 4; ++q) add[q] = bias != nullptr && column + q < n ? bias[column + q] : 0.0f;
+        // How many of row i's numbers from `column` on there are; where `wide`, 4 or more, or none.
+        const auto count = [&](int i) { return row0 + own + i < m ? n - column : 0; };
+        const auto at = [&](int i) { return count(i) > 0 ? static_cast<long long>(row0 + own + i) * n + column : 0; };
+        float4 y[8];  // all rows at once, so that they are waited for once
+        if (gate != nullptr) {
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+                y[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                if (wide) {
+                    if (count(i) > 0) y[i] = *reinterpret_cast<const float4*>(gate + at(i));
+                } else {
+                    y[i] = load_four(gate + at(i), count(i), false);
+                }
+            }
+        }
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
-            const int row = row0 + own + i, count = row < m ? n - column : 0;
-            const long long at = count > 0 ? static_cast<long long>(row) * n + column : 0;
             float4 four = *reinterpret_cast<const float4*>(tile + (top + own + i) * PITCH<BN> + left + lane % 8 * 4);
             four = four + make_float4(add[0], add[1], add[2], add[3]);
-            if (rectify) four = make_float4(relu(four.x), relu(four.y), relu(four.z), relu(four.w));
-            if (gate != nullptr) four = relu_gradient(four, load_four(gate + at, count, wide));
-            if (c != nullptr) store_four(c + at, four, count, wide);
-            v[i][0] = count > 0 ? four.x : 0.0f, v[i][1] = count > 1 ? four.y : 0.0f;
-            v[i][2] = count > 2 ? four.z : 0.0f, v[i][3] = count > 3 ? four.w : 0.0f;
+            if (product.rectify) four = make_float4(relu(four.x), relu(four.y), relu(four.z), relu(four.w));
+            if (gate != nullptr) four = relu_gradient(four, y[i]);
+            v[i][0] = count(i) > 0 ? four.x : 0.0f, v[i][1] = count(i) > 1 ? four.y : 0.0f;
+            v[i][2] = count(i) > 2 ? four.z : 0.0f, v[i][3] = count(i) > 3 ? four.w : 0.0f;
         }
-        if (packs) pack_block<FORMAT>(v, to, row0, column0, m, n);
+        if (c != nullptr) {
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+                const float4 four = make_float4(v[i][0], v[i][1], v[i][2], v[i][3]);
+                if (wide) {
+                    if (count(i) > 0) *reinterpret_cast<float4*>(c + at(i)) = four;
+                } else {
+                    store_four(c + at(i), four, count(i), false);
+                }
+            }
+        }
+        if (packs) pack_block<FORMAT>(v, product.to, row0, column0, m, n);
     }
 }

@@ -7,15 +7,13 @@
 // registers by additions that round.
 // arch: sm_90a
 #include "finished.cuh"
-#include "sync.cuh"
 #include "turn.cuh"
 #include "wgmma.cuh"
 
-// Where lines of terms from byte `from` of their records on lie, as wgmma wants to be told. Panels begin at a multiple of 1,024 bytes.
+// Where lines lie, as wgmma wants to be told. Their panel begins at a multiple of 1,024 bytes; a descriptor counts 16 bytes, and what lies further has a larger one.
 template <class P>
-__device__ __forceinline__ unsigned long long lines_of(const unsigned* panel, int from) {
-    const char* at = reinterpret_cast<const char*>(panel) + from;
-    return P::RECORD == 32 ? terms_along(at) : terms_along_64(at);
+__device__ __forceinline__ unsigned long long lines_of(const unsigned* panel) {
+    return P::RECORD == 32 ? terms_along(panel) : terms_along_64(panel);
 }
 
 // part (+)= A B over 32 bytes of terms.
@@ -64,7 +62,9 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, 1) multiply(
     const int across_m = rank / CN, across_n = rank % CN;  // the block's place in its cluster
     const int m0 = (cluster / clusters_n * CM + across_m) * BM, n0 = (cluster % clusters_n * CN + across_n) * BN;
     const int from = blockIdx.y * depth, steps = max(0, min(records - from, depth));
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = warp / 4, row = group % ROWS, share = group / ROWS;
+    // The same in all lanes, which the compiler then knows: addresses of panels are worked out once for a warp.
+    const int warp = __shfl_sync(EVERY_LANE, static_cast<int>(threadIdx.x) / 32, 0);
+    const int lane = threadIdx.x % 32, group = warp / 4, row = group % ROWS, share = group / ROWS;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             barrier_init(&filled[stage], 1);
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, 1) multiply(
         }
         barriers_ready();
     }
-    if constexpr (CLUSTER > 1) cluster_sync();
+    if constexpr (CLUSTER > 1) barriers_ready_in_cluster();
     else __syncthreads();
 
     float sum[1][ACROSS][4] = {};
@@ -84,6 +84,7 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, 1) multiply(
             const int a0 = min(m0, a_lines - BM) + first_a, b0 = min(n0, b_lines - BN) + first_b;
             const unsigned of_row = ((1u << CN) - 1) << across_m * CN, of_column = (CM == 1 ? 1u : 1u << CN | 1u) << across_n;
             Turn<STAGES> turn;
+#pragma unroll 1
             for (int step = 0; step < steps; ++step, turn.next()) {
                 barrier_wait(&read[turn.stage], turn.parity ^ 1);  // the first time around nobody has to have read it
                 Barrier* full = &filled[turn.stage];
@@ -99,13 +100,19 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, 1) multiply(
                     bring<CM>(of_column, undo + s * (BM + BN) + BM + first_b, b_undo + (record * SCALES + s) * b_lines + b0, LINES_B, full);
                 }
             }
+            // Nobody arrives at barriers here any more when the block ends.
+            if constexpr (CLUSTER > 1)
+                for (int last = 0; last < STAGES; ++last, turn.next()) barrier_wait(&read[turn.stage], turn.parity ^ 1);
         }
         __syncwarp();
     } else {
+        static_assert(SHARES <= STAGES, "a warpgroup's next stage is at most one time around the ring further");
+        const unsigned long long first_a = lines_of<PA>(ring + row * 64 * PA::RECORD), first_b = lines_of<PB>(ring + OF_A);
+        int stage = share, parity = 0;
+#pragma unroll 1
         for (int step = share; step < steps; step += SHARES) {
-            const int stage = step % STAGES;
-            barrier_wait(&filled[stage], step / STAGES % 2);
-            const unsigned *panel_a = ring + stage * STAGE + row * 64 * PA::RECORD, *panel_b = ring + stage * STAGE + OF_A;
+            barrier_wait(&filled[stage], parity);
+            const unsigned long long at = stage * (STAGE / 4), panel_a = first_a + at, panel_b = first_b + at;
 #pragma unroll 1
             for (int first = 0; first < P::TERMS; first += LEAVING) {  // not unrolled: registers of one turn serve the next
                 float part[4 * ACROSS];
@@ -116,8 +123,7 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, 1) multiply(
 #pragma unroll
                     for (int term = first; term < first + LEAVING; term += STEP, begun = 1)
                         multiply_step<FORMAT>(
-                            part, lines_of<PA>(panel_a, (product == 0 ? 64 : 0) + 32 * (term / STEP)),
-                            lines_of<PB>(panel_b, (product == 1 ? 64 : 0) + 32 * (term / STEP)), begun
+                            part, panel_a + (product == 0 ? 4 : 0) + 2 * (term / STEP), panel_b + (product == 1 ? 4 : 0) + 2 * (term / STEP), begun
                         );
                 }
                 wgmma_commit();
@@ -144,13 +150,13 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, 1) multiply(
                 if (lane == 0) barrier_arrive(&read[stage]);
             } else if (lane < READERS) {  // first those of the row, then the others of the column
                 const int other = lane - CN + (lane - CN >= across_m);
-                barrier_arrive_at(&read[stage], lane < CN ? across_m * CN + lane : other * CN + across_n);
+                barrier_read_at(&read[stage], lane < CN ? across_m * CN + lane : other * CN + across_n);
             }
+            stage += SHARES;
+            if (stage >= STAGES) stage -= STAGES, parity ^= 1;
         }
     }
-    // Everybody has read the last stage, and nobody of the cluster arrives at a barrier here any more.
-    if constexpr (CLUSTER > 1) cluster_sync();
-    else __syncthreads();
+    __syncthreads();  // everybody has read the last stage
 
     constexpr int SHARED_SUMS = (SHARES - 1) * BM * BN;  // numbers
     static_assert(SHARED_SUMS + BM * PITCH<BN> <= STAGES * STAGE, "finished sums lie where panels were");
