@@ -97,7 +97,7 @@ OTHER_HALF = (
 LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str, int, bool]] = {
     "the low half of A dropped": ("fp32", (("SPLIT ? 0 : 2, begun", "SPLIT ? 1 : 2, begun"),), "normal", 92, True),
     "the low half of B dropped": ("fp32", (("(product == 1 ? 4 : 0)", "0"),), "normal", 92, False),
-    "the scale of B not undone": ("fp32", (("* undo_a[l / 2], undo_b,", "* undo_a[l / 2], UP,"),), "normal", 92, False),
+    "the scale of B not undone": ("fp32", (("(l % 2 ? undo_b[j].y : undo_b[j].x) * UP", "UP"),), "normal", 92, False),
     "a neighbour's scale undone": ("fp32", (("undo[line + 8] * DOWN", "undo[line] * DOWN"),), "far apart", 92, True),
     "the first half's scales undone": ("fp16", (("stage * UNDO + first / 32 * (BM + BN)", "stage * UNDO"),), "far apart", 92, True),
     "the last record left out": ("bf16", (("min(records - from, depth)", "min(records - from - 1, depth)"),), "normal", 92, True),

@@ -127,19 +127,22 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, 1) multiply(
                         );
                 }
                 wgmma_commit();
-                wgmma_wait<0>();
                 if constexpr (SCALED<FORMAT>) {
                     const float* undo = scales + stage * UNDO + first / 32 * (BM + BN);
                     const int g = lane / 4, t = lane % 4, line = row * 64 + warp % 4 * 16 + g;
                     const float undo_a[2] = {undo[line] * DOWN, undo[line + 8] * DOWN};
+                    float2 undo_b[ACROSS];
+                    if constexpr (ACROSS > 8) wgmma_wait<0>();  // there are no registers for as many beside a product
+#pragma unroll
+                    for (int j = 0; j < ACROSS; ++j) undo_b[j] = *reinterpret_cast<const float2*>(undo + BM + 8 * j + 2 * t);
+                    if constexpr (ACROSS <= 8) wgmma_wait<0>();
 #pragma unroll
                     for (int j = 0; j < ACROSS; ++j)
 #pragma unroll
-                        for (int l = 0; l < 4; ++l) {
-                            const float undo_b = undo[BM + 8 * j + 2 * t + l % 2] * UP;
-                            sum[0][j][l] = fmaf(part[4 * j + l] * undo_a[l / 2], undo_b, sum[0][j][l]);
-                        }
+                        for (int l = 0; l < 4; ++l)
+                            sum[0][j][l] = fmaf(part[4 * j + l] * undo_a[l / 2], (l % 2 ? undo_b[j].y : undo_b[j].x) * UP, sum[0][j][l]);
                 } else {
+                    wgmma_wait<0>();
 #pragma unroll
                     for (int j = 0; j < ACROSS; ++j)
 #pragma unroll
