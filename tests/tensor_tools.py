@@ -17,10 +17,10 @@ from warpladder.gemm.proof import DEPTH as MMA
 from warpladder.gemm.proof import Question, judged, question
 from warpladder.ops.chain import Slice
 from warpladder.ops.kernels import OnDevice, ceil_div
-from warpladder.ops.linear import tensor_packed, tensor_products
+from warpladder.ops.linear import tensor_packed
 from warpladder.ops.linear.tensor_packed import BLOCK, EXACT, FORMATS, Formats, Outlet, PackedFactor, pack, pack_samples
 from warpladder.ops.linear.tensor_products import TensorProduct
-from warpladder.ops.linear.tensor_tiles import TILES, PackedTile
+from warpladder.ops.linear.tensor_tiles import OF_WARPGROUPS, SOURCE, TILES, WARPGROUPS, PackedTile
 from warpladder.ops.segments import Samples
 from warpladder.ops.tiles import Plan
 from warpladder.precision import named
@@ -56,6 +56,14 @@ class Asked:
 SCALE = np.float32(1 / 255)
 
 EVERY_TILE = [Asked(layout, precision, tile, parts) for precision in PRECISIONS for layout in LAYOUTS for tile in TILES for parts in (1, 3)]
+
+#: The same by warpgroups, for Hopper and the emulator: how factors were packed is not seen by the kernel, so layouts take turns.
+EVERY_WARPGROUP_TILE = [
+    Asked(tuple(LAYOUTS)[(number + parts) % 3], precision, tile, parts)
+    for precision in PRECISIONS
+    for number, tile in enumerate(OF_WARPGROUPS)
+    for parts in (1, 3)
+]
 
 
 def placed(device: Device, numbers: np.ndarray, offset: int) -> Array:
@@ -98,7 +106,7 @@ def multiplied(
     if asked.tile is not None:
         tile, records = asked.tile, ceil_div(k, kind.terms)
         depth = ceil_div(records, asked.parts)
-        tiles = ceil_div(m, tile.bm) * ceil_div(n, tile.bn)
+        tiles = tile.blocks(m, n)
         product.plan.use(1, Plan(tile, depth, ceil_div(records, depth)))
         product.parts = device.array(np.full(tiles * asked.parts * tile.bm * tile.bn, np.nan, np.float32))
         product.arrived = device.zeros((tiles,), np.uint32)
@@ -162,7 +170,7 @@ class Edited:
         self.honest = honest
         self.sources: dict[Path, Source] = {}
         found = dict.fromkeys(edits, 0)
-        for path in (tensor_packed.SOURCE, tensor_products.SOURCE):
+        for path in (tensor_packed.SOURCE, SOURCE, WARPGROUPS):
             text = (source := sources.read(path)).text
             for before, after in edits:
                 found[before, after] += (count := text.count(before))

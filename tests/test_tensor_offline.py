@@ -28,8 +28,8 @@ from warpladder.ops.conv2d import shifted, warpgroups
 from warpladder.ops.conv2d import tensor_products as of_convolutions
 from warpladder.ops.kernels import OnDevice
 from warpladder.ops.linear import tensor_packed as packed
-from warpladder.ops.linear import tensor_products
-from warpladder.ops.linear.tensor_tiles import TILES
+from warpladder.ops.linear import tensor_tiles
+from warpladder.ops.linear.tensor_tiles import OF_WARPGROUPS, TILES
 from warpladder.ops.tensor import TABLE
 from warpladder.profile.kernels import full
 from warpladder.profile.units import tensor_share
@@ -91,7 +91,7 @@ def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(a
     if precision == "fp32":  # and of bytes, whose products are two: y's in a large tile, dw's in a small one
         asked += [(TILES[0], packed.Formats(kind, packed.EXACT, kind)), (TILES[-1], packed.Formats(kind, kind, packed.EXACT))]
     names = [tile.kernel(formats) for tile, formats in asked]
-    found = compiler.compile(sources.read(tensor_products.SOURCE), tuple(names), arch)
+    found = compiler.compile(sources.read(tensor_tiles.SOURCE), tuple(names), arch)
     for name, (tile, formats) in zip(names, asked, strict=True):
         taken = found.resources[name]
         assert (taken.spill_stores, taken.spill_loads, taken.local) == (0, 0, 0), name
@@ -104,6 +104,29 @@ def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(a
     compiler.compile(sources.read(packed.SOURCE), (f"pack<{kind.name}>",), arch)
     products, packing = assembled
     assert products and packing and "fma.rn.f32" not in packing and "mma.sync" not in packing
+
+
+@pytest.mark.parametrize(
+    "precision", [pytest.param(name, marks=[] if name in ("fp32", "bf16") else [pytest.mark.nightly]) for name in packed.FORMATS]
+)
+def test_the_products_of_linear_layers_by_warpgroups_fit(precision: str, assembled: list[str]) -> None:
+    """No register is spilled, a block fits a multiprocessor with its ring, and all products of a record, or of its 32 terms with one scale, are wgmma."""
+    kind, limits = packed.FORMATS[precision], OfflineDevice("sm_90").limits
+    asked = [(tile, packed.Formats.alike(kind)) for tile in OF_WARPGROUPS]
+    if precision == "fp32":
+        asked += [
+            (OF_WARPGROUPS[0], packed.Formats(kind, packed.EXACT, kind)),
+            (OF_WARPGROUPS[-1], packed.Formats(kind, kind, packed.EXACT)),
+        ]
+    names = [tile.kernel(formats) for tile, formats in asked]
+    found = compiler.compile(sources.read(tensor_tiles.WARPGROUPS), tuple(names), "sm_90a")
+    for name, (tile, formats) in zip(names, asked, strict=True):
+        taken = found.resources[name]
+        assert (taken.spill_stores, taken.spill_loads, taken.local) == (0, 0, 0), name
+        assert blocks_per_multiprocessor((tile.threads, 1, 1), tile.shared_of(formats), taken, limits) >= 1, name
+        text = assembled[-1].partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
+        assert text.count("wgmma.mma_async") == formats.products * min(kind.terms, 32 if kind.scaled else 64) // kind.mma, name
+        assert "mma.sync" not in text and text.count("fma.rn.f32") == (tile.tn // 2 if kind.scaled else 0), name
 
 
 @pytest.mark.parametrize(

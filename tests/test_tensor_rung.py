@@ -27,7 +27,7 @@ from warpladder.ladder import find
 from warpladder.nets import Conv2d, CrossEntropyLoss, Layer, Linear, MaxPool2d, MSELoss, Net, ReLU, Shape, Upsample2d
 from warpladder.ops.conv2d import tensor_products as of_convolutions
 from warpladder.ops.linear import tensor_packed as of_linear_layers
-from warpladder.ops.linear.tensor_products import SOURCE
+from warpladder.ops.linear.tensor_tiles import SOURCE
 from warpladder.ops.tensor import TABLE
 from warpladder.ops.thin_chain.arrays import MOST
 from warpladder.optimizers import Adam, AdamW

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class EditedWarpgroups(Edited):
     """The emulator, where the kernels of convolutions by warpgroup products, or their headers, read otherwise."""
 
     paths = (warpgroups.SOURCE, warpgroups.PACK, warpgroups.WEIGHTS)
-    headers = ("squares.cuh", "staged.cuh", "halves.cuh", "tensor_panels.cuh")
+    headers: ClassVar[tuple[str, ...]] = ("squares.cuh", "staged.cuh", "halves.cuh", "tensor_panels.cuh")
 
 
 class Unwritten(OnDevice):

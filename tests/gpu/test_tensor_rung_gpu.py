@@ -19,7 +19,18 @@ from tensor_convolutions import KINDS as SIZES
 from tensor_convolutions import SHAPES, convolved, drawn
 from tensor_convolutions import Asked as Convolution
 from tensor_convolutions import prove as prove_convolution
-from tensor_tools import EVERY_TILE, LAYOUTS, PRECISIONS, Asked, multiplied, prove, prove_with_bytes, size_of, unaligned
+from tensor_tools import (
+    EVERY_TILE,
+    EVERY_WARPGROUP_TILE,
+    LAYOUTS,
+    PRECISIONS,
+    Asked,
+    multiplied,
+    prove,
+    prove_with_bytes,
+    size_of,
+    unaligned,
+)
 from test_steps import compare_epoch
 from warpladder import emulator, gpu, nets
 from warpladder.config import TrainConfig
@@ -31,7 +42,7 @@ from warpladder.gpu.device import GpuDevice
 from warpladder.ladder import find
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, MSELoss, Net, ReLU
 from warpladder.ops.conv2d.tensor_products import FORMATS
-from warpladder.ops.linear.tensor_tiles import TILES
+from warpladder.ops.linear.tensor_tiles import tiles_of
 from warpladder.order import Order
 from warpladder.rungs.base import Rung
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
@@ -60,9 +71,11 @@ def device() -> Iterator[GpuDevice]:
     with_gpu.close()
 
 
-@pytest.mark.parametrize("asked", EVERY_TILE, ids=str)
+@pytest.mark.parametrize("asked", [*EVERY_TILE, *EVERY_WARPGROUP_TILE], ids=str)
 def test_every_tile_multiplies(asked: Asked, device: GpuDevice) -> None:
     assert asked.tile is not None
+    if asked.tile not in tiles_of(device):
+        pytest.skip("only Hopper has the products of warpgroups")
     for m, n, k in (size_of(asked.tile), (65, 1, 200), (300, 201, 999), (7, 10, 4096)):
         prove(device, asked, m, n, k)
         prove(device, unaligned(asked), m, n, k)
@@ -71,7 +84,7 @@ def test_every_tile_multiplies(asked: Asked, device: GpuDevice) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("layout", "exact"), [("y", "a"), ("dw", "b")])
 def test_bytes_beside_halves(layout: str, exact: str, kind: str, device: GpuDevice) -> None:
-    for tile in (None, *TILES):
+    for tile in (None, *tiles_of(device)):
         for m, n, k in ((64, 1024, 784), (300, 201, 999), (7, 10, 4096), (2, 3, 1)):
             prove_with_bytes(device, Asked(layout, "fp32", tile, exact=exact), m, n, k, kind)
 
@@ -104,7 +117,7 @@ def test_the_emulator_has_the_same_bits(layout: str, precision: str, device: Gpu
     if device.capability != (9, 0):
         pytest.skip("the emulator has Hopper's tensor cores")
     emulated = EmulatedDevice()
-    for tile in (each.tile for each in EVERY_TILE if (each.precision, each.layout, each.parts) == (precision, layout, 1)):
+    for tile in tiles_of(device):
         for seed in range(5):
             rng = np.random.default_rng([seed])
             a, b = (np.ldexp(rng.normal(size=s), rng.integers(-60, 60, (s[0], 1))).astype(np.float32) for s in ((70, 133), (133, 75)))

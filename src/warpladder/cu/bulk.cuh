@@ -1,4 +1,4 @@
-// Tiles that the copy engine (TMA) brings to shared memory, and the barriers there (mbarrier) that say when they have arrived.
+// Tiles and pieces that the copy engine (TMA) brings to shared memory, and the barriers there (mbarrier) that say when they have arrived.
 //
 // One thread asks for a whole tile: a tensor map, made by the host, says where the matrix lies, how long its rows are and how large a tile is; what
 // lies beyond the matrix arrives as zeros. A tile begins at a multiple of 1,024 bytes and has rows of 128 bytes, eight pieces of 16, and piece p of row r
@@ -22,6 +22,8 @@ __device__ inline void barriers_ready() {}
 __device__ inline void tiles_written() { emu_proxy_fence(); }
 __device__ inline void barrier_arrive(Barrier* barrier, EMU_HERE) { emu_phase_arrive(barrier, 0, -1, file, line); }
 __device__ inline void barrier_arrive_at(Barrier* barrier, unsigned rank, EMU_HERE) { emu_phase_arrive(barrier, 0, int(rank), file, line); }
+__device__ inline void barrier_read_at(Barrier* barrier, unsigned rank, EMU_HERE) { emu_phase_arrive(barrier, 0, int(rank), file, line); }
+__device__ inline void barriers_ready_in_cluster(EMU_HERE) { emu_cluster_barrier(file, line); }
 __device__ inline void barrier_expect(Barrier* barrier, unsigned bytes, EMU_HERE) { emu_phase_arrive(barrier, bytes, -1, file, line); }
 __device__ inline void barrier_wait(Barrier* barrier, unsigned parity, EMU_HERE) { emu_phase_wait(barrier, parity, file, line); }
 __device__ __forceinline__ void copy_tile(void* to, const TensorMap& from, int column, int row, Barrier* barrier, EMU_HERE) {
@@ -32,6 +34,12 @@ __device__ __forceinline__ void copy_tile_to(unsigned blocks, void* to, const Te
 }
 __device__ __forceinline__ void copy_pixels(void* to, const TensorMap& from, int channel, int column, int row, int image, Barrier* barrier, EMU_HERE) {
     emu_copy_tile(to, &from, 4, channel, column, row, image, barrier, 0, file, line);
+}
+__device__ __forceinline__ void copy_piece(void* to, const void* from, unsigned bytes, Barrier* barrier, EMU_HERE) {
+    emu_copy_piece(to, from, bytes, barrier, 0, file, line);
+}
+__device__ __forceinline__ void copy_piece_to(unsigned blocks, void* to, const void* from, unsigned bytes, Barrier* barrier, EMU_HERE) {
+    emu_copy_piece(to, from, bytes, barrier, blocks, file, line);
 }
 
 #elif __CUDA_ARCH__ >= 900
@@ -54,6 +62,15 @@ __device__ __forceinline__ void barrier_arrive(Barrier* barrier) {
 __device__ __forceinline__ void barrier_arrive_at(Barrier* barrier, unsigned rank) {
     asm volatile("{.reg .b32 its; mapa.shared::cluster.u32 its, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [its];}"
                  ::"r"(in_shared(barrier)), "r"(rank) : "memory");
+}
+// The same where the thread has only read what lies there: nothing that it wrote is handed over, which would wait for all its writes to the whole GPU.
+__device__ __forceinline__ void barrier_read_at(Barrier* barrier, unsigned rank) {
+    asm volatile("{.reg .b32 its; mapa.shared::cluster.u32 its, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [its];}"
+                 ::"r"(in_shared(barrier)), "r"(rank) : "memory");
+}
+// By all threads of a cluster, after barriers_ready: from here on the barriers of all its blocks are there.
+__device__ __forceinline__ void barriers_ready_in_cluster() {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 // Arrives, and announces bytes that the phase is to wait for.
 __device__ __forceinline__ void barrier_expect(Barrier* barrier, unsigned bytes) {
@@ -82,6 +99,17 @@ __device__ __forceinline__ void copy_pixels(void* to, const TensorMap& from, int
 __device__ __forceinline__ void copy_tile_to(unsigned blocks, void* to, const TensorMap& from, int column, int row, Barrier* barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
                  ::"r"(in_shared(to)), "l"(&from), "r"(column), "r"(row), "r"(in_shared(barrier)), "h"(static_cast<unsigned short>(blocks)) : "memory");
+}
+
+// Begins to copy a piece of memory as it lies; addresses and bytes are multiples of 16.
+__device__ __forceinline__ void copy_piece(void* to, const void* from, unsigned bytes, Barrier* barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 ::"r"(in_shared(to)), "l"(from), "r"(bytes), "r"(in_shared(barrier)) : "memory");
+}
+// The same to several blocks of the cluster, as copy_tile_to.
+__device__ __forceinline__ void copy_piece_to(unsigned blocks, void* to, const void* from, unsigned bytes, Barrier* barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;"
+                 ::"r"(in_shared(to)), "l"(from), "r"(bytes), "r"(in_shared(barrier)), "h"(static_cast<unsigned short>(blocks)) : "memory");
 }
 
 #endif

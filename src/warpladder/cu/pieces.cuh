@@ -33,9 +33,7 @@ struct Pieces {
     // COUNT words of 4 bytes, a multiple of 4, at addresses that 16 divides.
     template <int COUNT, typename T>
     __device__ __forceinline__ void bring(int step, T* to, const T* from) const {
-        if (threadIdx.x == 0)
-            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-                         ::"r"(in_shared(to)), "l"(from), "r"(4 * COUNT), "r"(in_shared(&barriers[step % STAGES])) : "memory");
+        if (threadIdx.x == 0) copy_piece(to, from, 4 * COUNT, &barriers[step % STAGES]);
     }
     __device__ __forceinline__ void end() const {}
     // Until all pieces of step `step` have arrived.

@@ -3,7 +3,7 @@
 // D (64 x columns) += A (64 x depth) B (depth x columns); depth is 32 bytes: 16 numbers in bf16 or half, 8 in tf32. Factors are named by descriptors, and
 // only D lies in registers: warp w has rows 16 w to 16 w + 15, and with g = lane / 4, t = lane % 4 a lane has
 //     d[4 j], d[4 j + 1] = row g, columns 8 j + 2 t and the next one;  d[4 j + 2], d[4 j + 3] = the same of row g + 8.
-// Terms go along the rows of A's tile and down those of B's (tf32: along); in wgmma_.._down down both, in wgmma_.._along along both.
+// Terms go along the rows of A's tile and down those of B's; in wgmma_.._down down both, in wgmma_.._along and in tf32 along both.
 // Steps run while the warps go on: they are committed in groups, and d may not be touched before its group was waited for. Needs sm_90a.
 #pragma once
 
@@ -24,6 +24,10 @@ WGMMA(wgmma_bf16_along, 64, bfloat16, 0)
 WGMMA(wgmma_half, 64, half, 1)
 WGMMA(wgmma_half_down, 64, half, 3)
 WGMMA(wgmma_half_along, 64, half, 0)
+WGMMA(wgmma_bf16_along, 128, bfloat16, 0)
+WGMMA(wgmma_half_along, 128, half, 0)
+WGMMA(wgmma_tf32, 64, tf32, 0)
+WGMMA(wgmma_tf32, 128, tf32, 0)
 WGMMA(wgmma_tf32, 256, tf32, 0)
 #undef WGMMA
 
@@ -80,6 +84,10 @@ WGMMA(wgmma_bf16_along, "m64n64k16.f32.bf16.bf16", ", 0, 0", 32, "%32, %33", "%3
 WGMMA(wgmma_half, "m64n64k16.f32.f16.f16", ", 0, 1", 32, "%32, %33", "%34")
 WGMMA(wgmma_half_down, "m64n64k16.f32.f16.f16", ", 1, 1", 32, "%32, %33", "%34")
 WGMMA(wgmma_half_along, "m64n64k16.f32.f16.f16", ", 0, 0", 32, "%32, %33", "%34")
+WGMMA(wgmma_bf16_along, "m64n128k16.f32.bf16.bf16", ", 0, 0", 64, "%64, %65", "%66")
+WGMMA(wgmma_half_along, "m64n128k16.f32.f16.f16", ", 0, 0", 64, "%64, %65", "%66")
+WGMMA(wgmma_tf32, "m64n64k8.f32.tf32.tf32", "", 32, "%32, %33", "%34")
+WGMMA(wgmma_tf32, "m64n128k8.f32.tf32.tf32", "", 64, "%64, %65", "%66")
 WGMMA(wgmma_tf32, "m64n256k8.f32.tf32.tf32", "", 128, "%128, %129", "%130")
 #undef WGMMA
 
@@ -101,12 +109,14 @@ __device__ __forceinline__ void more_registers() {
 #endif
 
 #if defined(__CUDA_EMU__) || __CUDA_ARCH__ >= 900
-// A descriptor's bits: 0-13 the address, 16-29 the leading and 32-45 the stride byte offset, each in units of 16 bytes; 62 the 128-byte swizzle.
-__device__ __forceinline__ unsigned long long descriptor(const void* tile, unsigned leading, unsigned stride) {
-    return (address_in_shared(tile) >> 4 & 0x3fff) | static_cast<unsigned long long>(leading >> 4) << 16 | static_cast<unsigned long long>(stride >> 4) << 32 | 1ull << 62;
+// A descriptor's bits: 0-13 the address, 16-29 the leading and 32-45 the stride byte offset, each in units of 16 bytes; 62-63 the swizzle, 1 of 128 bytes, 2 of 64.
+__device__ __forceinline__ unsigned long long descriptor(const void* tile, unsigned leading, unsigned stride, unsigned swizzle = 1) {
+    return (address_in_shared(tile) >> 4 & 0x3fff) | static_cast<unsigned long long>(leading >> 4) << 16 | static_cast<unsigned long long>(stride >> 4) << 32 |
+           static_cast<unsigned long long>(swizzle) << 62;
 }
-// Terms go along the rows of 128 bytes.
+// Terms go along the rows of 128 bytes, or of 64 bytes.
 __device__ __forceinline__ unsigned long long terms_along(const void* tile) { return descriptor(tile, 16, 1024); }
+__device__ __forceinline__ unsigned long long terms_along_64(const void* tile) { return descriptor(tile, 16, 512, 2); }
 // Terms go down the rows; the next 64 columns lie `next` bytes further.
 __device__ __forceinline__ unsigned long long terms_down(const void* tile, unsigned next) { return descriptor(tile, next, 1024); }
 

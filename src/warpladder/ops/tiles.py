@@ -36,6 +36,11 @@ class Tile:
         return self.bm // self.tm * (self.bn // self.tn)
 
     @property
+    def kind(self) -> str:
+        """How it is computed, where there are several ways, of which a tuner times at least one tile each."""
+        return ""
+
+    @property
     def shared(self) -> int:
         """Bytes of shared memory that a block takes."""
         return 4 * self.stages * self.bk * (self.bm + self.bn + 8)

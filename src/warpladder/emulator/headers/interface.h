@@ -143,6 +143,7 @@ EMU_EXPORT void emu_phase_init(void* barrier, unsigned count, const char* file, 
 EMU_EXPORT void emu_phase_arrive(void* barrier, unsigned bytes, int rank, const char* file, int line);
 EMU_EXPORT void emu_phase_wait(void* barrier, unsigned parity, const char* file, int line);
 EMU_EXPORT void emu_copy_tile(void* to, const void* map, unsigned axes, int column, int row, int line_of_rows, int image, void* barrier, unsigned blocks, const char* file, int line);
+EMU_EXPORT void emu_copy_piece(void* to, const void* from, unsigned bytes, void* barrier, unsigned blocks, const char* file, int line);
 EMU_EXPORT void emu_proxy_fence();
 
 // A warpgroup's products from shared memory. d: the thread's share of the sums, `columns` / 2 numbers; a, b: descriptors; turned: b's terms go down its rows (1), a's do (2).

@@ -7,16 +7,18 @@
 
 namespace emu {
 
-// A tile that a thread has asked for. It arrives as late as it may: when somebody waits for the barrier.
+// A tile that a thread has asked for, or a piece of memory as it lies. It arrives as late as it may: when somebody waits for the barrier.
 struct Tile {
     char* to;
     TileMap map;
     int first[4];  // of the tile's first number, by axis
     const void* code;  // where it was asked for,
     uint3 thread;      // and by whom
+    const char* piece = nullptr;  // where a piece lies, which has no map,
+    size_t length = 0;            // and how many bytes it has
 
     unsigned rows() const { return unsigned(map.box[1] * map.box[2] * map.box[3]); }
-    size_t bytes() const { return rows() * map.box[0] * map.size; }
+    size_t bytes() const { return piece ? length : rows() * map.box[0] * map.size; }
 };
 
 struct PhaseBarrier {

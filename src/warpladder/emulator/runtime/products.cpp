@@ -8,9 +8,9 @@ constexpr unsigned THREADS = 128, ROWS = 64;
 
 static Products& products_of(Thread& me, const char* file, int line) {
     Block& block = block_of(me);
+    if (me.linear >= block.count / THREADS * THREADS)
+        worker_of(me).fail({"warpgroup", "wgmma at {0} wants whole warpgroups of 128 threads, and the block has " + std::to_string(block.count), "", text(block.index), text(me.index), {{file, line}}});
     if (block.products.empty()) {
-        if (block.count % THREADS)
-            worker_of(me).fail({"warpgroup", "wgmma at {0} wants whole warpgroups of 128 threads, and the block has " + std::to_string(block.count), "", text(block.index), text(me.index), {{file, line}}});
         block.products.resize(block.count);
         block.warpgroups.resize(block.count / THREADS);
 #ifdef EMU_CHECK
@@ -24,17 +24,18 @@ static Products& products_of(Thread& me, const char* file, int line) {
     worker_of(me).fail({kind, name_of(me) + " " + why, "", text(me.block->index), text(me.index), std::move(places)});
 }
 
-// A factor in shared memory, as a descriptor has it: rows of 128 bytes in which pieces of 16 are dealt out.
+// A factor in shared memory, as a descriptor has it: rows of 128 bytes, or of 64, in which pieces of 16 are dealt out.
 struct Factor {
     uint64_t start, leading, stride;
+    unsigned row;   // bytes of a row
     bool down;      // terms go down the rows, and not along them
     unsigned size;  // bytes of a number
 
-    Factor(uint64_t bits, bool down_, unsigned size_) : start((bits & 0x3fff) << 4), leading((bits >> 16 & 0x3fff) << 4), stride((bits >> 32 & 0x3fff) << 4), down(down_), size(size_) {}
+    Factor(uint64_t bits, bool down_, unsigned size_) : start((bits & 0x3fff) << 4), leading((bits >> 16 & 0x3fff) << 4), stride((bits >> 32 & 0x3fff) << 4), row(bits >> 62 == 1 ? 128 : 64), down(down_), size(size_) {}
     // Where a term of a row of A, or of a column of B, lies in the block's shared memory.
     unsigned at(unsigned line, unsigned term) const {
-        uint64_t offset = down ? start + line / 64 * leading + term / 8 * stride + term % 8 * 128 + line % 64 * size : start + line / 8 * stride + line % 8 * 128 + term * size;
-        return swizzled(unsigned(offset));
+        uint64_t offset = down ? start + line / 64 * leading + term / 8 * stride + term % 8 * 128 + line % 64 * size : start + line / 8 * stride + line % 8 * row + term * size;
+        return row == 128 ? swizzled(unsigned(offset)) : unsigned(offset ^ (offset >> 3 & 0x30));
     }
 };
 
@@ -154,7 +155,9 @@ EMU_EXPORT void emu_products(float* d, uint64_t a, uint64_t b, unsigned columns,
     Block& block = block_of(me);
     Products& mine = products_of(me, file, line);
     Product product{d, a, b, columns, kind, (turned & 2) != 0, (turned & 1) != 0, add != 0, file, line};
-    if ((a | b) >> 62 != 1) refuse_products(me, "warpgroup", "calls wgmma at {0} with a descriptor that has another swizzle than the one of 128 bytes, which alone has a body here", {{file, line}});
+    auto known = [](uint64_t bits, bool down) { return bits >> 62 == 1 || (bits >> 62 == 2 && !down); };
+    if (!known(a, product.turned_a) || !known(b, product.turned))
+        refuse_products(me, "warpgroup", "calls wgmma at {0} with a descriptor that has another swizzle than those of 128 bytes and, of terms along the rows, of 64, which alone have a body here", {{file, line}});
     if (!mine.fenced)
         refuse_products(me, "wgmma fence", "calls wgmma at {0} with sums that it has touched since the last wgmma_begin, or with none before: the tensor cores may not see what is in these registers", {{file, line}});
     mine.begun.push_back(product);

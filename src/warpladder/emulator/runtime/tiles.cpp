@@ -1,4 +1,4 @@
-// The copy engine: tiles of matrices in global memory come to shared memory, and their bytes to a barrier there.
+// The copy engine: tiles of matrices, and pieces, come from global memory to shared memory, and their bytes to a barrier there.
 #include <optional>
 
 #include "worker.h"
@@ -31,6 +31,10 @@ static std::pair<unsigned, unsigned> part(const Tile& tile) {
 static const char* source(const Tile& tile, int64_t begin) { return reinterpret_cast<const char*>(tile.map.base) + begin + tile.first[0] * int64_t(tile.map.size); }
 
 static void arrive(Block& block, const Tile& tile) {
+    if (tile.piece) {
+        memcpy(tile.to, tile.piece, tile.length);
+        return;
+    }
     for (unsigned row = 0; row < tile.rows(); ++row) {
         unsigned char bytes[ROW] = {};
         auto [first, count] = part(tile);
@@ -64,6 +68,26 @@ void bring(Block& block, PhaseBarrier& barrier) {
     worker_of(me).fail({kind, name_of(me) + " " + why, "", text(me.block->index), text(me.index), {{file, line}}});
 }
 
+// Sends a tile on its way to the same place in each of these blocks of the cluster, a bit for each, and its bytes to the barrier in the same place there.
+static void begin_copy(Thread& me, const Tile& tile, const void* barrier, unsigned blocks, const char* file, int line) {
+    Block& mine = block_of(me);
+    if (!blocks) blocks = 1u << mine.rank;
+    for (unsigned rank = 0; rank < 32; ++rank) {
+        if (!(blocks >> rank & 1)) continue;
+        if (rank >= mine.cluster) refuse_tile(me, "cluster", "asks for a tile at {0} for block " + std::to_string(rank) + " of a cluster of " + std::to_string(mine.cluster), file, line);
+        Block& block = *mine.group->blocks[rank];
+        Tile its = tile;
+        its.to = block.shared + (tile.to - mine.shared);
+        const void* there = block.shared + (static_cast<const char*>(barrier) - mine.shared);
+#ifdef EMU_CHECK
+        checker.tile(its.to, its.bytes(), tile.code);
+#endif
+        PhaseBarrier& arrival = phase_of(me, block, there, file, line);
+        arrival.under_way.push_back(its);
+        wake_all(block, arrival);
+    }
+}
+
 }  // namespace emu
 
 EMU_EXPORT void emu_copy_tile(void* to, const void* described, unsigned axes, int column, int row, int line_of_rows, int image, void* barrier, unsigned blocks, const char* file, int line) {
@@ -78,24 +102,21 @@ EMU_EXPORT void emu_copy_tile(void* to, const void* described, unsigned axes, in
     if (unsigned(tile.to - mine.shared) % ATOM) refuse_tile(me, "misaligned", "asks for a tile at {0} to an address that 1,024 does not divide", file, line);
     if (int64_t(column) * int64_t(tile.map.size) % 16)  // Hopper stops at it with an illegal instruction
         refuse_tile(me, "misaligned", "asks at {0} for a tile from number " + std::to_string(column) + " of a row on, which is no multiple of 16 bytes", file, line);
-    if (!blocks) blocks = 1u << mine.rank;
 #ifdef EMU_CHECK
     for (unsigned each = 0; each < tile.rows(); ++each)
         if (auto from = begin(tile, each))
             if (auto [first, count] = part(tile); count) checker.access(source(tile, *from) + first, count, false, 0, tile.code);
 #endif
-    for (unsigned rank = 0; rank < 32; ++rank) {
-        if (!(blocks >> rank & 1)) continue;
-        if (rank >= mine.cluster) refuse_tile(me, "cluster", "asks for a tile at {0} for block " + std::to_string(rank) + " of a cluster of " + std::to_string(mine.cluster), file, line);
-        Block& block = *mine.group->blocks[rank];
-        Tile its = tile;
-        its.to = block.shared + (tile.to - mine.shared);
-        const void* there = block.shared + (static_cast<char*>(barrier) - mine.shared);
+    begin_copy(me, tile, barrier, blocks, file, line);
+}
+
+EMU_EXPORT void emu_copy_piece(void* to, const void* from, unsigned bytes, void* barrier, unsigned blocks, const char* file, int line) {
+    Thread& me = self();
+    if (!block_of(me).memory.holds(to)) refuse_tile(me, "out of bounds", "asks for a piece at {0} to what is no shared memory of its block", file, line);
+    if ((uintptr_t(to) | uintptr_t(from) | bytes) % 16) refuse_tile(me, "misaligned", "asks at {0} for a piece whose addresses or bytes 16 does not divide", file, line);
+    Tile tile{static_cast<char*>(to), {}, {}, __builtin_return_address(0), me.index, static_cast<const char*>(from), bytes};
 #ifdef EMU_CHECK
-        checker.tile(its.to, its.bytes(), tile.code);
+    checker.access(from, bytes, false, 0, tile.code);
 #endif
-        PhaseBarrier& arrival = phase_of(me, block, there, file, line);
-        arrival.under_way.push_back(its);
-        wake_all(block, arrival);
-    }
+    begin_copy(me, tile, barrier, blocks, file, line);
 }

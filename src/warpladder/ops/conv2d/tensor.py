@@ -10,7 +10,7 @@ from ..outside import FIRST, is_small
 from ..segments import Operands, Segment
 from .gemm import GemmConv2d
 from .tensor_products import FORMATS
-from .tensor_ways import WAYS, Asked
+from .tensor_ways import WAYS, Asked, Way
 
 
 class TensorConv2d(Segment):
@@ -36,7 +36,7 @@ class TensorConv2d(Segment):
             trains=buffers.dy is not None, both=buffers.dx is not None, begins=begins, slight=begins and is_small(subgraph, FIRST, products=2),
         )  # fmt: skip
         before = operands.before.way if isinstance(operands.before, TensorConv2d) else None
-        self.way = next(way for way in WAYS if way.takes(asked))(self, asked, before)
+        self.way: Way = next(way for way in WAYS if way.takes(asked))(self, asked, before)
         self.factors = self.way.factors
 
     @classmethod

@@ -4,18 +4,10 @@
 // tensor cores multiply, and no register holds what is copied. In fp32 three products make one, of which the fourth, 2^-22 of the whole, is left out. Tensor cores
 // cut off what they add (cu/mma.cuh). So each 32 terms begin from 0 and are added to a sum in a register by an addition that rounds.
 // arch: sm_80, sm_90, sm_100
-#include "four.cuh"
-#include "last_block.cuh"
-#include "nan.cuh"
+#include "finished.cuh"
 #include "pieces.cuh"
-#include "tensor_pack.cuh"
 
-// What undoes the scales of A and B multiplies a part of a sum: first A's times 2^-14, then B's times 2^14, which is about the size of B's largest number.
-// On the way a number is up to 2^7 times A's largest: above 2^121, 3e36, a row of A may give infinity that much too early. Nothing becomes 0 too early.
-constexpr float DOWN = 1.0f / 16384, UP = 16384;
-
-// c (m, n) = A B, + bias (n) where there is one, then max(., 0) where rectify is 1, and 0 where gate (m, n), if it is not null, is not above 0. It is
-// packed for what comes next as well (`Outlet`). Each of c and its packed copies may be null. A has m lines, B n.
+// c (m, n) = A B, + bias and so on (`Product`), and packed for what comes next as well (`Outlet`). A has m lines, B n.
 // A's and B's factor are packed in the formats A and B: both FORMAT, or one of them EXACT where FORMAT is SPLIT, which has no low half to be multiplied.
 // A block makes BM x BN numbers, a warp WM x WN; tiles are numbered along the grid's x, n first. Along its y each sum is cut into parts of `depth` of its
 // `records` records: the blocks of a tile leave their sums in parts (tiles, parts, BM BN), and the last one to arrive adds all of them up, in order.
@@ -115,59 +107,16 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
     }
 
     if (gridDim.y > 1) {
-        constexpr int EACH = ACROSS_M * ACROSS_N * THREADS;  // groups of four numbers in a tile
-        float4* all = reinterpret_cast<float4*>(parts) + static_cast<long long>(blockIdx.x) * gridDim.y * EACH + threadIdx.x;
-#pragma unroll
-        for (int i = 0; i < ACROSS_M; ++i)
-#pragma unroll
-            for (int j = 0; j < ACROSS_N; ++j)
-                all[blockIdx.y * EACH + (i * ACROSS_N + j) * THREADS] = make_float4(sum[i][j][0], sum[i][j][1], sum[i][j][2], sum[i][j][3]);
+        leave_part<THREADS>(sum, parts);
         if (!last_of(arrived + blockIdx.x, gridDim.y)) return;
-        for (int p = 0; p < static_cast<int>(gridDim.y); ++p)  // in order, this block's own part among them: the same bits whoever comes last
-#pragma unroll
-            for (int i = 0; i < ACROSS_M; ++i)
-#pragma unroll
-                for (int j = 0; j < ACROSS_N; ++j) {
-                    const float4 more = all[p * EACH + (i * ACROSS_N + j) * THREADS];
-                    if (p == 0) sum[i][j][0] = sum[i][j][1] = sum[i][j][2] = sum[i][j][3] = 0.0f;
-                    sum[i][j][0] += more.x, sum[i][j][1] += more.y, sum[i][j][2] += more.z, sum[i][j][3] += more.w;
-                }
+        add_parts<THREADS>(sum, parts);
     }
-
-    constexpr int PITCH = BN + 4;  // floats from row to row: what a warp writes at once is in different banks
-    static_assert(BM * PITCH <= STAGES * STAGE && BM % 64 == 0 && BN % 32 == 0, "a tile is made of blocks that are packed, and of whole records");
+    static_assert(BM * PITCH<BN> <= STAGES * STAGE, "finished sums lie where panels were");
     float* tile = reinterpret_cast<float*>(shared);
     __syncthreads();  // everybody has read the last stage
-#pragma unroll
-    for (int i = 0; i < ACROSS_M; ++i)
-#pragma unroll
-        for (int j = 0; j < ACROSS_N; ++j)
-#pragma unroll
-            for (int half = 0; half < 2; ++half)
-                *reinterpret_cast<float2*>(tile + (rows + 16 * i + g + 8 * half) * PITCH + columns + 8 * j + 2 * t) =
-                    make_float2(sum[i][j][2 * half], sum[i][j][2 * half + 1]);
+    put_sums<BN>(sum, tile, rows, columns);
     __syncthreads();
-    const bool wide = n % 4 == 0 && (reinterpret_cast<unsigned long long>(c) | reinterpret_cast<unsigned long long>(gate)) % 16 == 0;
-    const bool packs = along != nullptr || across != nullptr;
-    for (int block = warp; block < BM / 32 * (BN / 32); block += THREADS / 32) {
-        const int top = block / (BN / 32) * 32, left = block % (BN / 32) * 32, row0 = m0 + top, column0 = n0 + left;
-        if (!block_counts<FORMAT>(row0, column0, m, n)) continue;
-        const int own = lane / 8 * 8, column = column0 + lane % 8 * 4;
-        float v[8][4], add[4];
-#pragma unroll
-        for (int q = 0; q < 4; ++q) add[q] = bias != nullptr && column + q < n ? bias[column + q] : 0.0f;
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            const int row = row0 + own + i, count = row < m ? n - column : 0;
-            const long long at = count > 0 ? static_cast<long long>(row) * n + column : 0;
-            float4 four = *reinterpret_cast<const float4*>(tile + (top + own + i) * PITCH + left + lane % 8 * 4);
-            four = four + make_float4(add[0], add[1], add[2], add[3]);
-            if (rectify) four = make_float4(relu(four.x), relu(four.y), relu(four.z), relu(four.w));
-            if (gate != nullptr) four = relu_gradient(four, load_four(gate + at, count, wide));
-            if (c != nullptr) store_four(c + at, four, count, wide);
-            v[i][0] = count > 0 ? four.x : 0.0f, v[i][1] = count > 1 ? four.y : 0.0f;
-            v[i][2] = count > 2 ? four.z : 0.0f, v[i][3] = count > 3 ? four.w : 0.0f;
-        }
-        if (packs) pack_block<FORMAT>(v, {along, along_undo, along_lines, across, across_undo, across_lines, db}, row0, column0, m, n);
-    }
+    write_tile<FORMAT, BM, BN, THREADS / 32>(
+        tile, {bias, gate, c, {along, along_undo, along_lines, across, across_undo, across_lines, db}, m, n, rectify}, m0, n0
+    );
 }

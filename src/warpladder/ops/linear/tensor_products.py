@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from math import prod
 
 import numpy as np
 
 from ...device import Array, Launch
 from ..kernels import OnDevice, ceil_div
 from .tensor_packed import Formats, Outlet, PackedFactor
-from .tensor_tiles import PackedPlanned, PackedTile
-
-SOURCE = Path(__file__).with_name("tensor.cu")
+from .tensor_tiles import PackedPlanned, PackedTile, tiles_of
 
 NOWHERE = Outlet()
 
@@ -39,7 +37,7 @@ class TensorProduct:
 
     def __init__(self, owner: OnDevice, shape: Callable[[int], tuple[int, int, int]], capacity: int, formats: Formats) -> None:
         self.device, self.shape, self.formats = owner.device, shape, formats
-        self.plan = PackedPlanned(shape, owner.device.limits, capacity, formats)
+        self.plan = PackedPlanned(shape, owner.device.limits, capacity, formats, tiles_of(owner.device))
         self.parts = owner.scratch((self.plan.room,)) if self.plan.room else None
         self.arrived = owner.scratch((self.plan.counters,), np.uint32) if self.plan.room else None
         if self.arrived is not None:
@@ -54,10 +52,10 @@ class TensorProduct:
         tile = plan.tile
         assert isinstance(tile, PackedTile)
         cut = (self.parts, self.arrived) if plan.parts > 1 else (None, None)
-        launch = self.device.kernel(SOURCE, tile.kernel(self.formats)).bind(
-            (ceil_div(m, tile.bm) * ceil_div(n, tile.bn), plan.parts), tile.threads, a.numbers, a.undo, a.lines, b.numbers, b.undo, b.lines,
+        launch = self.device.kernel(tile.source, tile.kernel(self.formats)).bind(
+            (tile.blocks(m, n), plan.parts), tile.threads, a.numbers, a.undo, a.lines, b.numbers, b.undo, b.lines,
             bias, gate, c, *to.arguments(), to.sums, *cut, m, n, ceil_div(k, self.formats.kind.terms), plan.depth, int(rectify),
-            shared=tile.shared_of(self.formats),
+            shared=tile.shared_of(self.formats), cluster=prod(tile.cluster),
         )  # fmt: skip
         self.plan.mark([launch])
         return launch

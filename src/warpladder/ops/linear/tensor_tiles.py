@@ -9,22 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
-from ...device import Limits
-from ...peaks import RATES, TENSOR
+from ...device import Device, Limits
+from ...peaks import RATES, TENSOR, Capability
 from ..kernels import ceil_div
 from ..tiles import Plan, Planned, Tile
 from .tensor_packed import Formats
 
-#: What a multiprocessor multiplies in a cycle by mma.sync: FLOPs in bf16 or half, of the peak what was seen on an H200 (docs/tensor.md).
-RATE = 0.56 * RATES[9, 0][TENSOR]["fp16"]
+#: The kernels: of mma, for every GPU, and of wgmma, for Hopper alone.
+SOURCE = Path(__file__).with_name("tensor.cu")
+WARPGROUPS = Path(__file__).with_name("warpgroups.cu")
+HOPPER: Capability = (9, 0)
 
-#: Bytes that a multiprocessor gets in a cycle from its shared memory, and from the second-level cache, as it was seen on an H200 (docs/rungs/tensor.md).
-SHARED_BYTES, CACHE_BYTES = 128, 16
+#: What a multiprocessor multiplies in a cycle by wgmma, and by mma.sync: FLOPs in bf16 or half, of the peak what was seen on an H200 (docs/tensor.md).
+PEAK = RATES[9, 0][TENSOR]["fp16"]
+RATE = 0.56 * PEAK
+
+#: Bytes that a multiprocessor gets in a cycle from its shared memory, and from the second-level cache, as it was seen on an H200 (docs/rungs/tensor.md):
+#: by tensor.cu; by warpgroups.cu, where all of them share what the cache gives, 5.5 TB/s, and where few others want any.
+SHARED_BYTES, CACHE_BYTES, CACHE_BYTES_ASIDE, ALONE = 128, 16, 24, 48
 
 #: Cycles: of a step at least, from the barrier before it to the next one; of a launch, its first copies and its writing, as it was seen; of the last block's
-#: wait for the others' parts.
-WAIT, LAUNCH, ADDING = 450, 6000, 1500
+#: wait for the others' parts. Of a step of a warpgroup at least: its wait for the panels and for the tensor cores.
+WAIT, LAUNCH, ADDING, WAIT_ASIDE = 450, 6000, 1500, 150
 
 #: Parts that a sum may be cut into.
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -50,6 +58,16 @@ class PackedTile(Tile):
         return 32 * (self.bm // self.tm) * (self.bn // self.tn)
 
     @property
+    def source(self) -> Path:
+        """The file of the kernel."""
+        return SOURCE
+
+    @property
+    def cluster(self) -> tuple[int, int]:
+        """Blocks of a cluster, along m and along n."""
+        return 1, 1
+
+    @property
     def resident(self) -> int:
         """Blocks that fit a multiprocessor by their registers: a sum and a part of it for each number, and two fragments of each factor."""
         sums = self.tm * self.tn // 32
@@ -64,6 +82,80 @@ class PackedTile(Tile):
         """The instance of the kernel."""
         return f"multiply<{formats.name}, {self.bm}, {self.bn}, {self.tm}, {self.tn}, {self.stages}, {self.resident}>"
 
+    def blocks(self, m: int, n: int) -> int:
+        """Tiles of C (m, n)."""
+        down, across = self.cluster
+        return ceil_div(m, self.bm * down) * down * ceil_div(n, self.bn * across) * across
+
+    def step(self, formats: Formats, blocks: int, busy: float) -> float:
+        """Cycles of a record, by the model, where so many blocks share a multiprocessor, and this share of the multiprocessors has any."""
+        kind, warps, lines = formats.kind, self.threads // 32, self.bm + self.bn
+        multiplying = 2 * self.bm * self.bn * kind.terms * formats.work / RATE
+        fragments = sum(side // 16 * (2 if each.name == "SPLIT" else 1) for side, each in ((self.tm, formats.a), (self.tn, formats.b)))
+        instructions = kind.terms // kind.mma * (self.tm // 16 * (self.tn // 8) * formats.products + fragments)
+        instructions += kind.terms // 32 * self.tm * self.tn // 32 * (3 if kind.scaled else 2) + 3 * 8 * lines // self.threads + 30
+        copied = 4 * formats.words(self.bm, self.bn)
+        sharing = (copied + 4 * warps * formats.words(self.tm, self.tn)) / SHARED_BYTES
+        working = blocks * max(multiplying, instructions * warps / 4, sharing, copied / CACHE_BYTES)
+        return max(WAIT, working) + min(WAIT, working) / 4  # neither hides quite behind the other
+
+
+@dataclass(frozen=True)
+class WarpgroupTile(PackedTile):
+    """The template arguments of `multiply` by warpgroups, each of which makes 64 rows of a tile: tm is 64, and tn is bn.
+
+    shares : warpgroups with the same rows, which take records in turn.
+    cm, cn : blocks of a cluster along m, which share the panel of B, and along n, which share A's.
+    """
+
+    shares: int = 1
+    cm: int = 1
+    cn: int = 1
+
+    @property
+    def threads(self) -> int:
+        """Of the warpgroups, and of the warp that asks for panels."""
+        return 128 * self.shares * (self.bm // 64) + 32
+
+    @property
+    def source(self) -> Path:
+        return WARPGROUPS
+
+    @property
+    def kind(self) -> str:
+        return "wgmma in clusters" if self.cm * self.cn > 1 else "wgmma"
+
+    @property
+    def cluster(self) -> tuple[int, int]:
+        return self.cm, self.cn
+
+    @property
+    def resident(self) -> int:
+        """One block: what two would hide of each other's waits its warpgroups do, and there are registers for a sum and a part of each number."""
+        return 1
+
+    def shared_of(self, formats: Formats) -> int:
+        """As a `PackedTile`, and what brings the first panel to a multiple of 1,024."""
+        return super().shared_of(formats) + 1024
+
+    def kernel(self, formats: Formats) -> str:
+        return f"multiply<{formats.name}, {self.bm}, {self.bn}, {self.shares}, {self.stages}, {self.cm}, {self.cn}>"
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}, {self.shares}, {self.cm}, {self.cn}"
+
+    def step(self, formats: Formats, blocks: int, busy: float) -> float:
+        """Cycles of a record: nothing of it but the tensor cores' own time keeps warps waiting that do something else."""
+        kind = formats.kind
+        multiplying = 2 * self.bm * self.bn * kind.terms * formats.work / PEAK
+        adding = kind.terms // (32 if kind.scaled else kind.terms) * self.bm * self.bn / 128 * (3 if kind.scaled else 1)
+        copied = 4 * formats.words(self.bm // self.cn, self.bn // self.cm)
+        return max(
+            WAIT_ASIDE,
+            blocks * max(multiplying, copied / min(CACHE_BYTES_ASIDE / busy, ALONE)),
+            (WAIT_ASIDE + multiplying + adding) / self.shares,
+        )
+
 
 #: Large ones for large matrices, small ones to fill a device with blocks. All are made of blocks of 32 x 32, which are packed by a warp, and of whole
 #: records of rows.
@@ -77,31 +169,37 @@ TILES = (
 )
 
 
+#: The same on Hopper, beside those above. In shares where a multiprocessor has one block and a block few terms.
+OF_WARPGROUPS = (
+    WarpgroupTile(128, 128, 32, 64, 128, 5),
+    WarpgroupTile(128, 64, 32, 64, 64, 7),
+    WarpgroupTile(128, 64, 32, 64, 64, 7, cn=2),
+    WarpgroupTile(64, 64, 32, 64, 64, 6, shares=2),
+    WarpgroupTile(64, 64, 32, 64, 64, 6, shares=2, cm=2, cn=2),
+)
+
+
+def tiles_of(device: Device) -> tuple[PackedTile, ...]:
+    """The tiles that there are on a device."""
+    return (*TILES, *OF_WARPGROUPS) if device.capability == HOPPER else TILES
+
+
 def cycles(tile: PackedTile, depth: int, parts: int, m: int, n: int, formats: Formats, limits: Limits) -> float:
     """What a product takes by the model, in cycles."""
-    kind = formats.kind
-    blocks = ceil_div(m, tile.bm) * ceil_div(n, tile.bn) * parts
-    each = ceil_div(blocks, limits.multiprocessors)
+    blocks = tile.blocks(m, n) * parts
+    each, busy = ceil_div(blocks, limits.multiprocessors), min(1.0, blocks / limits.multiprocessors)
     together = min(each, tile.resident, max(1, (227 << 10) // (tile.shared_of(formats) + 1024)))
-    warps, lines = tile.threads // 32, tile.bm + tile.bn
-    multiplying = 2 * tile.bm * tile.bn * kind.terms * formats.work / RATE
-    fragments = sum(side // 16 * (2 if each.name == "SPLIT" else 1) for side, each in ((tile.tm, formats.a), (tile.tn, formats.b)))
-    instructions = kind.terms // kind.mma * (tile.tm // 16 * (tile.tn // 8) * formats.products + fragments)
-    instructions += kind.terms // 32 * tile.tm * tile.tn // 32 * (3 if kind.scaled else 2) + 3 * 8 * lines // tile.threads + 30
-    copied = 4 * formats.words(tile.bm, tile.bn)
-    sharing = (copied + 4 * warps * formats.words(tile.tm, tile.tn)) / SHARED_BYTES
-    copying = copied / CACHE_BYTES
-    busy = together * max(multiplying, instructions * warps / 4, sharing, copying)
-    step = max(WAIT, busy) + min(WAIT, busy) / 4  # neither hides quite behind the other
     adding = ADDING + 4 * (parts + 1) * tile.bm * tile.bn / CACHE_BYTES if parts > 1 else 0
-    return LAUNCH + ceil_div(each, together) * (depth + 2) * step + adding
+    return LAUNCH + ceil_div(each, together) * (depth + 2) * tile.step(formats, together, busy) + adding
 
 
 @lru_cache(maxsize=1024)
-def _sorted(m: int, n: int, k: int, formats: Formats, limits: Limits) -> tuple[tuple[Plan, float], ...]:
+def _sorted(
+    m: int, n: int, k: int, formats: Formats, limits: Limits, tiles: tuple[PackedTile, ...]
+) -> tuple[tuple[Plan, float], ...]:  # fmt: skip
     """Every plan that fits the device, with its cycles, the fastest first."""
     records, found = ceil_div(k, formats.kind.terms), {}
-    for tile in TILES:
+    for tile in tiles:
         if tile.shared_of(formats) > limits.shared_opt_in:
             continue
         for depth in dict.fromkeys(ceil_div(records, parts) for parts in PARTS if parts <= max(1, records // 2)):
@@ -121,6 +219,8 @@ class PackedPlanned(Planned):
     capacity : int
         Samples at most.
     formats : Formats
+    tiles : tuple of PackedTile
+        Those that the device has kernels for.
 
     Attributes
     ----------
@@ -131,23 +231,28 @@ class PackedPlanned(Planned):
     """
 
     def __init__(
-        self, shape: Callable[[int], tuple[int, int, int]], limits: Limits, capacity: int, formats: Formats
+        self, shape: Callable[[int], tuple[int, int, int]], limits: Limits, capacity: int, formats: Formats,
+        tiles: tuple[PackedTile, ...] = TILES,
     ) -> None:  # fmt: skip
-        self.of, self.limits, self.formats = shape, limits, formats
+        self.of, self.limits, self.formats, self.of_tiles = shape, limits, formats, tiles
         self.shape = shape
         self.chosen: dict[int, Plan] = {}
         self.room = self.counters = 0
         for samples in {capacity, *(2**power for power in range(capacity.bit_length()) if 2**power < capacity)}:
-            plans = _sorted(*shape(samples), formats, limits)
+            plans = _sorted(*shape(samples), formats, limits, self.of_tiles)
             for plan, taken in plans:
                 if plan.parts > 1 and taken <= plans[0][1] * WITHIN:
-                    tiles = _tiles(plan, *shape(samples)[:2])
-                    self.room = max(self.room, tiles * plan.parts * plan.tile.bm * plan.tile.bn)
-                    self.counters = max(self.counters, tiles)
+                    count = _tiles(plan, *shape(samples)[:2])
+                    self.room = max(self.room, count * plan.parts * plan.tile.bm * plan.tile.bn)
+                    self.counters = max(self.counters, count)
 
     def options(self, n: int) -> list[Plan]:
         m, columns, k = self.of(n)
-        return [plan for plan, _ in _sorted(m, columns, k, self.formats, self.limits) if plan.parts == 1 or self._fits(plan, m, columns)]
+        return [
+            plan
+            for plan, _ in _sorted(m, columns, k, self.formats, self.limits, self.of_tiles)
+            if plan.parts == 1 or self._fits(plan, m, columns)
+        ]
 
     def cycles(self, n: int, plan: Plan) -> float:
         m, columns, _ = self.of(n)
@@ -160,4 +265,5 @@ class PackedPlanned(Planned):
 
 
 def _tiles(plan: Plan, m: int, n: int) -> int:
-    return ceil_div(m, plan.tile.bm) * ceil_div(n, plan.tile.bn)
+    assert isinstance(plan.tile, PackedTile)
+    return plan.tile.blocks(m, n)

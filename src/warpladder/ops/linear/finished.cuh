@@ -1,0 +1,129 @@
+// What becomes of a tile's sums: parts of them are added up, and what is finished is written as floats and packed for what comes next.
+//
+// A warp's sums are fragments of 16 x 8, as mma and wgmma leave them: with g = lane / 4 and t = lane % 4, sum[i][j][0], [1] = row 16 i + g, columns 8 j + 2 t and
+// the next one; [2], [3] = the same of row 16 i + g + 8.
+#pragma once
+#include "four.cuh"
+#include "last_block.cuh"
+#include "nan.cuh"
+#include "tensor_pack.cuh"
+
+// What undoes the scales of A and B multiplies a part of a sum: first A's times 2^-14, then B's times 2^14, which is about the size of B's largest number.
+// On the way a number is up to 2^7 times A's largest: above 2^121, 3e36, a row of A may give infinity that much too early. Nothing becomes 0 too early.
+constexpr float DOWN = 1.0f / 16384, UP = 16384;
+
+// Where a product (m, n) goes: c = sums + bias (n) where there is one, then max(., 0) where rectify is 1, and 0 where gate (m, n), if it is not null, is not
+// above 0. It is packed for what comes next as well. Each of c and its packed copies may be null.
+struct Product {
+    const float* bias;
+    const float* gate;
+    float* c;
+    Outlet to;
+    int m, n, rectify;
+};
+
+// Where a block leaves its part of a tile's sums, in groups of four, held by HOLDERS threads. parts: (tiles, parts of a sum, numbers of a tile).
+template <int ACROSS_M, int ACROSS_N, int HOLDERS>
+__device__ __forceinline__ float4* of_parts(float* parts, int part) {
+    constexpr int EACH = ACROSS_M * ACROSS_N * HOLDERS;
+    return reinterpret_cast<float4*>(parts) + (static_cast<long long>(blockIdx.x) * gridDim.y + part) * EACH + threadIdx.x;
+}
+
+template <int HOLDERS, int ACROSS_M, int ACROSS_N>
+__device__ __forceinline__ void leave_part(const float (&sum)[ACROSS_M][ACROSS_N][4], float* parts) {
+    float4* own = of_parts<ACROSS_M, ACROSS_N, HOLDERS>(parts, blockIdx.y);
+#pragma unroll
+    for (int i = 0; i < ACROSS_M; ++i)
+#pragma unroll
+        for (int j = 0; j < ACROSS_N; ++j) own[(i * ACROSS_N + j) * HOLDERS] = make_float4(sum[i][j][0], sum[i][j][1], sum[i][j][2], sum[i][j][3]);
+}
+
+// By the last block to arrive: all parts, in order, its own among them. So the bits are the same whoever comes last.
+template <int HOLDERS, int ACROSS_M, int ACROSS_N>
+__device__ __forceinline__ void add_parts(float (&sum)[ACROSS_M][ACROSS_N][4], float* parts) {
+    for (int p = 0; p < static_cast<int>(gridDim.y); ++p) {
+        const float4* all = of_parts<ACROSS_M, ACROSS_N, HOLDERS>(parts, p);
+#pragma unroll
+        for (int i = 0; i < ACROSS_M; ++i)
+#pragma unroll
+            for (int j = 0; j < ACROSS_N; ++j) {
+                const float4 more = all[(i * ACROSS_N + j) * HOLDERS];
+                if (p == 0) sum[i][j][0] = sum[i][j][1] = sum[i][j][2] = sum[i][j][3] = 0.0f;
+                sum[i][j][0] += more.x, sum[i][j][1] += more.y, sum[i][j][2] += more.z, sum[i][j][3] += more.w;
+            }
+    }
+}
+
+// Floats from row to row of a tile of BN columns in shared memory: what a warp writes at once is in different banks.
+template <int BN>
+constexpr int PITCH = BN + 4;
+
+// A warp's sums, to their place in the tile.
+template <int BN, int ACROSS_M, int ACROSS_N>
+__device__ __forceinline__ void put_sums(const float (&sum)[ACROSS_M][ACROSS_N][4], float* tile, int rows, int columns) {
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll
+    for (int i = 0; i < ACROSS_M; ++i)
+#pragma unroll
+        for (int j = 0; j < ACROSS_N; ++j)
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+                *reinterpret_cast<float2*>(tile + (rows + 16 * i + g + 8 * half) * PITCH<BN> + columns + 8 * j + 2 * t) =
+                    make_float2(sum[i][j][2 * half], sum[i][j][2 * half + 1]);
+}
+
+// The tile at m0 and n0, from shared memory to where it goes; WARPS warps take 32 x 32 numbers of it at a time.
+template <int FORMAT, int BM, int BN, int WARPS>
+__device__ __forceinline__ void write_tile(const float* tile, const Product& product, int m0, int n0) {
+    static_assert(BM % 64 == 0 && BN % 32 == 0, "a tile is made of blocks that are packed, and of whole records");
+    const float *bias = product.bias, *gate = product.gate;
+    float* c = product.c;
+    const int m = product.m, n = product.n;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const bool wide = n % 4 == 0 && (reinterpret_cast<unsigned long long>(c) | reinterpret_cast<unsigned long long>(gate)) % 16 == 0;
+    const bool packs = product.to.along != nullptr || product.to.across != nullptr;
+    for (int block = warp; block < BM / 32 * (BN / 32); block += WARPS) {
+        const int top = block / (BN / 32) * 32, left = block % (BN / 32) * 32, row0 = m0 + top, column0 = n0 + left;
+        if (!block_counts<FORMAT>(row0, column0, m, n)) continue;
+        const int own = lane / 8 * 8, column = column0 + lane % 8 * 4;
+        float v[8][4], add[4];
+#pragma unroll
+        for (int q = 0; q < 4; ++q) add[q] = bias != nullptr && column + q < n ? bias[column + q] : 0.0f;
+        // How many of row i's numbers from `column` on there are; where `wide`, 4 or more, or none.
+        const auto count = [&](int i) { return row0 + own + i < m ? n - column : 0; };
+        const auto at = [&](int i) { return count(i) > 0 ? static_cast<long long>(row0 + own + i) * n + column : 0; };
+        float4 y[8];  // all rows at once, so that they are waited for once
+        if (gate != nullptr) {
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+                y[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                if (wide) {
+                    if (count(i) > 0) y[i] = *reinterpret_cast<const float4*>(gate + at(i));
+                } else {
+                    y[i] = load_four(gate + at(i), count(i), false);
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            float4 four = *reinterpret_cast<const float4*>(tile + (top + own + i) * PITCH<BN> + left + lane % 8 * 4);
+            four = four + make_float4(add[0], add[1], add[2], add[3]);
+            if (product.rectify) four = make_float4(relu(four.x), relu(four.y), relu(four.z), relu(four.w));
+            if (gate != nullptr) four = relu_gradient(four, y[i]);
+            v[i][0] = count(i) > 0 ? four.x : 0.0f, v[i][1] = count(i) > 1 ? four.y : 0.0f;
+            v[i][2] = count(i) > 2 ? four.z : 0.0f, v[i][3] = count(i) > 3 ? four.w : 0.0f;
+        }
+        if (c != nullptr) {
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+                const float4 four = make_float4(v[i][0], v[i][1], v[i][2], v[i][3]);
+                if (wide) {
+                    if (count(i) > 0) *reinterpret_cast<float4*>(c + at(i)) = four;
+                } else {
+                    store_four(c + at(i), four, count(i), false);
+                }
+            }
+        }
+        if (packs) pack_block<FORMAT>(v, product.to, row0, column0, m, n);
+    }
+}
