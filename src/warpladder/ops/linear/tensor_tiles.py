@@ -131,8 +131,8 @@ class WarpgroupTile(PackedTile):
 
     @property
     def resident(self) -> int:
-        """One block: what two would hide of each other's waits its warpgroups do, and there are registers for a sum and a part of each number."""
-        return 1
+        """Blocks that fit a multiprocessor by their registers: two of 64 rows, whose kernel is held to as many registers as that allows."""
+        return 2 if self.bm == 64 else 1
 
     def shared_of(self, formats: Formats) -> int:
         """As a `PackedTile`, and what brings the first panel to a multiple of 1,024."""

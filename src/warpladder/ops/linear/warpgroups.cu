@@ -35,9 +35,9 @@ __device__ __forceinline__ void bring(unsigned blocks, void* to, const void* fro
 // more than 1 those of the same rows take records in turn, and their sums are added up at the end, in order.
 // A cluster is CM x CN blocks: those side by side have the same rows of A, those below each other the same columns of B, and each of them asks for a part of
 // such a panel, for all of them. The grid has whole clusters.
-// Shared memory: STAGES panels of A and B, their scales, and 1,024 bytes.
+// Shared memory: STAGES panels of A and B, their scales, and 1,024 bytes. Of tiles with 64 rows a multiprocessor has room for two blocks: dx and dw may run at once.
 template <int FORMAT, int A, int B, int BM, int BN, int SHARES, int STAGES, int CM, int CN>
-__global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, 1) multiply(
+__global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 ? 2 : 1) multiply(
     const unsigned* __restrict__ a, const float* __restrict__ a_undo, int a_lines, const unsigned* __restrict__ b, const float* __restrict__ b_undo,
     int b_lines, const float* __restrict__ bias, const float* __restrict__ gate, float* __restrict__ c, unsigned* __restrict__ along,
     float* __restrict__ along_undo, int along_lines, unsigned* __restrict__ across, float* __restrict__ across_undo, int across_lines,
