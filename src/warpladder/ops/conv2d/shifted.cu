@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(THREADS, 1) convolve_shifted(
             wait_for_copies<0>();
             const char* const of_chunk = two_weights + step % 2 * OF_WEIGHTS;
             ++step;
-            tiles_written();
+            tiles_written();  // which waits for what is on its way: so nothing is asked for before it
             const bool more = chunk + 1 < chunks;
             fetch(more ? image : image + gridDim.x, more ? chunk + 1 : 0);
             __syncthreads();

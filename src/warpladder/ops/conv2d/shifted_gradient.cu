@@ -185,12 +185,12 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
             } else {
                 __syncthreads();
             }  // and everybody has multiplied the pixels before, and read dy
-            if (chunk == 0) fetch_gradient(image + gridDim.x);
             packing.leave_sums(dx_sums);
             held.store<FORMAT>(pixels, by_x);
             if constexpr (PACKS) held.store_signs_by_pixel(signs, rectified ? 0 : 255);
             else held.store_signs(signs, rectified ? 0 : 15);
-            tiles_written();
+            tiles_written();  // which waits for what is on its way: so nothing is asked for before it
+            if (chunk == 0) fetch_gradient(image + gridDim.x);
             const bool more = chunk + 1 < ours;
             fetch(more ? image : image + gridDim.x, more ? chunk + 1 : 0);
             __syncthreads();
