@@ -180,7 +180,7 @@ BETWEEN = ((0, True), (WINDOW, True), (WINDOW, False))
 
 
 @pytest.mark.parametrize(("shape", "pools"), BETWEEN)
-@pytest.mark.parametrize("precision", ["bf16", "fp32", pytest.param("fp16", marks=nightly)])
+@pytest.mark.parametrize("precision", ["bf16", pytest.param("fp32", marks=slow), pytest.param("fp16", marks=nightly)])
 def test_what_stands_before_the_gradient_is_packed_with_it(device: EmulatedDevice, shape: int, pools: bool, precision: str) -> None:
     """The bits of a gradient that was spread over the pool's windows, or set to 0 by the ReLU, before."""
     prove_between(device, asked(shape, precision), pools)
@@ -319,8 +319,8 @@ def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
     "edit",
     [
         ("column + along >= to.w", "column + along >= to.w && output > 0"),  # of one output, so that what is written stays within the array
-        ("row + down >= to.h", "row + down >= to.h && output > 0"),
-        ("column + along >= to.w", "column + along + 4 >= to.w"),
+        pytest.param(("row + down >= to.h", "row + down >= to.h && output > 0"), marks=slow),
+        pytest.param(("column + along >= to.w", "column + along + 4 >= to.w"), marks=slow),
     ],
     ids=["beyond the rows' end", "beyond the last row", "too little"],
 )
@@ -339,9 +339,9 @@ def test_y_packed_with_neighbours_exchanged_is_refused(device: EmulatedDevice) -
     ("edit", "shape", "pools"),
     [
         (("== upper + e % 2", "== upper + 1 - e % 2"), 0, True),
-        (("== row % 2 * 2 + column % 2 ?", "== column % 2 * 2 + row % 2 ?"), WINDOW, True),
-        (("== row % 2 * 2 + column % 2 ?", "!= 4 ?"), WINDOW, True),
-        (("y[begin + at + i * plane]", "1.0f + 0.0f * y[begin + at + i * plane]"), WINDOW, False),
+        pytest.param(("== row % 2 * 2 + column % 2 ?", "== column % 2 * 2 + row % 2 ?"), WINDOW, True, marks=slow),
+        pytest.param(("== row % 2 * 2 + column % 2 ?", "!= 4 ?"), WINDOW, True, marks=slow),
+        pytest.param(("y[begin + at + i * plane]", "1.0f + 0.0f * y[begin + at + i * plane]"), WINDOW, False, marks=slow),
     ],
     ids=["a row's winners exchanged", "winners exchanged", "every place has won", "the ReLU forgotten"],
 )

@@ -208,4 +208,6 @@ def _launched(device: Device, asked: Asked) -> set[str]:
     prove(device, asked)
     layer = Bound(device, asked, drawn(asked), packs=asked.precision == "bf16")
     layer.send()
+    if asked.precision == "bf16" and not asked.enlarged:
+        prove_between(device, asked, pools=True)
     return {launch.name.partition("<")[0] for launches in layer.steps.values() for launch in launches}

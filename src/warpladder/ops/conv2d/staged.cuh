@@ -106,11 +106,14 @@ __device__ __forceinline__ void write_pixels(const float* room, const Out& to, i
     if (line >= to.h || along >= to.w) return;
     const long long plane = to.apart * to.apart * to.h * to.w;
     long long at = (static_cast<long long>(image) * to.o + output) * plane + (line * to.apart + of_class / 2) * (to.w * to.apart) + along * to.apart + of_class % 2;
+    if (to.below == nullptr) {  // of which nothing is read, so that no read has to wait for a write
 #pragma unroll 8
-    for (int pair = 0; pair < 32; ++pair, at += 2 * plane) {
-        const float value = Finish<FORMAT>(to, output + 2 * pair)(room[pair * 32 + (lane ^ (pair % 4 * 8))]);
-        to.y[at] = to.below != nullptr ? relu_gradient(value, to.below[at]) : value;
+        for (int pair = 0; pair < 32; ++pair, at += 2 * plane) to.y[at] = Finish<FORMAT>(to, output + 2 * pair)(room[pair * 32 + (lane ^ (pair % 4 * 8))]);
+        return;
     }
+#pragma unroll 4
+    for (int pair = 0; pair < 32; ++pair, at += 2 * plane)
+        to.y[at] = relu_gradient(Finish<FORMAT>(to, output + 2 * pair)(room[pair * 32 + (lane ^ (pair % 4 * 8))]), to.below[at]);
 }
 
 // The same 2 x 8 pixels once more, in bf16 with their channels last: a lane has two neighbouring outputs.
