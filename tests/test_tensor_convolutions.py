@@ -295,10 +295,10 @@ def test_steps_of_drawn_nets() -> None:
 OTHER_KERNELS = {
     "gather_rows", "rectify_gradient", "sum_gradient", "spread_gradient", "add_parts", "add_gradient_parts", "finish_weights", "pack_weights",
     "cross_entropy_by_warps", "mse_by_warps", "relu_gradient", "relu_forward", "sgd_step", "sgd_step_by_four", "maxpool2d_forward",
-    "maxpool2d_backward", "maxpool2d_gradient", "upsample2d_forward", "upsample2d_backward", "pack", "pack_pixels",
+    "maxpool2d_backward", "maxpool2d_gradient", "upsample2d_forward", "upsample2d_backward", "pack", "pack_pixels", "pack_narrow",
 }  # fmt: skip
 #: Files of kernels that multiply on tensor cores.
-MULTIPLYING = ("tensor.cu", "tensor_weights.cu", "warpgroups.cu", "warpgroup_weights.cu")
+MULTIPLYING = ("tensor.cu", "tensor_weights.cu", "warpgroups.cu", "warpgroup_weights.cu", "narrow.cu", "narrow_weights.cu")
 #: Of a first layer with sums of 32 terms at most, and few FLOPs beside the others': which of y and dw they compute.
 FEW = {"convolve_few", "correlate_few", "correlate_winners"}
 #: Nets, how many products multiply-adds compute for their first layer, and for a last one together with the loss.
