@@ -97,6 +97,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
 #pragma unroll
     for (int ahead = 0; ahead < RING - 1; ++ahead) copy_panel(panel + ahead);
     if constexpr (FEW)
+#pragma unroll 1
         for (int i = threadIdx.x; i < c * taps; i += 32 * WARPS) {
             const int row = i % taps / along.taps, column = i % taps % along.taps;
             terms[i] = {i / taps * h * w + row * w + column, row << 16 | column};
@@ -109,11 +110,12 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     const int count = tile.count(), tile_wide = tile.wide();
     const auto seen = [&](int pixel) { return static_cast<unsigned>(pixel < count ? tile.seen(place_of(pixel)) : 0); };
     unsigned rows_of = 0, pixels_of[2] = {};  // two in each word: a halo has less than 2^16 pixels
-#pragma unroll
+#pragma unroll 1
     for (int i = 0; i < 2; ++i) {
         const int r = lane % 16 + 16 * i;
         rows_of |= seen(32 * warp + 4 * (r % 8) + r / 8) << 16 * i;
-        pixels_of[i] = seen(32 * warp + 4 * g + 2 * i) | seen(32 * warp + 4 * g + 2 * i + 1) << 16;
+        pixels_of[0] |= seen(32 * warp + 4 * g + i) << 16 * i;
+        pixels_of[1] |= seen(32 * warp + 4 * g + 2 + i) << 16 * i;
     }
 
     float sum[2][BN / 8][4] = {};
@@ -130,6 +132,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
         // A warp brings eight pixels at a time: lanes 0 to 7 their terms 0 to 7, lanes 8 to 15 terms 8 to 15, and so on. All that a thread asks memory
         // for in ROUNDS turns is on its way at once.
         const int term0 = lane / 8 * 8;
+#pragma unroll 1
         for (int pixel0 = 8 * warp + lane % 8; pixel0 < room; pixel0 += ROUNDS * 8 * WARPS) {
             float held[ROUNDS][8];
 #pragma unroll
@@ -237,72 +240,88 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     }
     wait_for_copies<0>();
 
+    // Sums leave the registers, a thread's own to places of its own in shared memory. So what is done with one stands in the code once, in a loop; written out for
+    // each register it was 200 kB of code, more than the instruction cache holds.
+    __syncthreads();  // everybody has read the last panel and the halo
+    float* const own = reinterpret_cast<float*>(shared) + threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+        for (int j = 0; j < BN / 8; ++j)
+#pragma unroll
+            for (int l = 0; l < 4; ++l) own[((2 * j + l % 2) * 4 + 2 * i + l / 2) * 32 * WARPS] = sum[i][j][l];
+
     // The four pixels of a lane: where they are in the images of their class, and whether they are there.
     if (32 * warp + 4 * g >= count) return;
     Place2d at[4];
     bool there[4];
+    const auto after_in = [&](const Place2d& from) {  // the tile's next pixel
+        const bool line = from.column - column0 == columns - 1, picture = line && from.row - row0 == rows - 1;
+        return Place2d{from.image + picture, picture ? row0 : from.row + line, line ? column0 : from.column + 1};
+    };
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-        at[e] = place_of(32 * warp + 4 * g + e);
-        at[e].image += image0, at[e].row += row0, at[e].column += column0;
+        if (e == 0) at[0] = place_of(32 * warp + 4 * g), at[0].image += image0, at[0].row += row0, at[0].column += column0;
+        else if (windows) at[e] = {at[0].image, at[0].row + e / 2, at[0].column + e % 2};
+        else at[e] = after_in(at[e - 1]);
         there[e] = 32 * warp + 4 * g + e < count && at[e].image < n && at[e].row < high && at[e].column < wide;
     }
     const bool neighbours = columns % 4 == 0 && wide % 4 == 0;  // the four stand side by side, and are there together
     const bool aligned = reinterpret_cast<unsigned long long>(y) % 16 == 0 && reinterpret_cast<unsigned long long>(below) % 16 == 0;
+#pragma unroll 1
+    for (int which = 0; which < BN / 4; ++which) {  // of the lane's outputs
+        const int output = at_block.o0 + which / 2 * 8 + 2 * t + which % 2;
+        if (output >= outputs) continue;
+        float four[4];
 #pragma unroll
-    for (int j = 0; j < BN / 8; ++j)
-#pragma unroll
-        for (int l = 0; l < 2; ++l) {
-            const int output = at_block.o0 + 8 * j + 2 * t + l;
-            if (output >= outputs) continue;
-            float four[4] = {sum[0][j][l], sum[0][j][2 + l], sum[1][j][l], sum[1][j][2 + l]};
-            if (parts) {  // pixels as gemm.cu counts them
-                float* part = y + ((static_cast<long long>(blockIdx.y) * classes + at_block.phase) * outputs + output) * part_pitch;
-#pragma unroll
-                for (int e = 0; e < 4; ++e) {
-                    if (!there[e]) continue;
-                    const int pixel = windows ? ((at[e].image * (high / 2) + at[e].row / 2) * (wide / 2) + at[e].column / 2) * 4 + e
-                                              : (at[e].image * high + at[e].row) * wide + at[e].column;
-                    part[pixel] = four[e];
-                    const int all = n * high * wide;
-                    if (pixel == all - 1)
-                        for (int beyond = all; beyond % 4 > 0; ++beyond) part[beyond] = 0.0f;  // add_parts reads four at a time
-                }
-                continue;
-            }
-            const int merged = way == MERGED ? output / o : 0, channel = output - merged * o;  // MERGED: outputs are (phase, channel)
-            const float add = bias != nullptr ? bias[channel] : 0.0f;
+        for (int e = 0; e < 4; ++e) four[e] = own[(4 * which + e) * 32 * WARPS];
+        if (parts) {  // pixels as gemm.cu counts them
+            float* part = y + ((static_cast<long long>(blockIdx.y) * classes + at_block.phase) * outputs + output) * part_pitch;
 #pragma unroll
             for (int e = 0; e < 4; ++e) {
-                four[e] += add;
-                if (after == RECTIFY) four[e] = relu(four[e]);
+                if (!there[e]) continue;
+                const int pixel = windows ? ((at[e].image * (high / 2) + at[e].row / 2) * (wide / 2) + at[e].column / 2) * 4 + e
+                                          : (at[e].image * high + at[e].row) * wide + at[e].column;
+                part[pixel] = four[e];
+                const int all = n * high * wide;
+                if (pixel == all - 1)
+                    for (int beyond = all; beyond % 4 > 0; ++beyond) part[beyond] = 0.0f;  // add_parts reads four at a time
             }
-            if (windows) {
-                if (!there[0]) continue;
-                const long long target = ((static_cast<long long>(at[0].image) * o + channel) * (oh / 2) + at[0].row / 2) * (ow / 2) + at[0].column / 2;
-                store_best(best_of(four), y, winner, target);
-                continue;
-            }
-            Axis to_row = down, to_column = along;
-            if (way == MERGED) {
-                to_row = transposed_axis(oh, k, stride, padding, merged / stride), to_column = transposed_axis(ow, k, stride, padding, merged % stride);
-                to_row.step = to_column.step = stride;
-            }
-            const long long plane = (static_cast<long long>(at[0].image) * o + channel) * oh;
-            if (neighbours && aligned && to_column.step == 1 && ow % 4 == 0 && way != MERGED) {
-                if (!there[0]) continue;
-                const long long target = (plane + to_row.begin + at[0].row * to_row.step) * ow + at[0].column;
-                float4 out = make_float4(four[0], four[1], four[2], four[3]);
-                if (below != nullptr) out = relu_gradient(out, *reinterpret_cast<const float4*>(below + target));
-                *reinterpret_cast<float4*>(y + target) = out;
-                continue;
-            }
-#pragma unroll
-            for (int e = 0; e < 4; ++e) {
-                const int line = to_row.begin + at[e].row * to_row.step, column = to_column.begin + at[e].column * to_column.step;
-                if (!there[e] || line >= oh || column >= ow) continue;
-                const long long target = ((static_cast<long long>(at[e].image) * o + channel) * oh + line) * ow + column;
-                y[target] = below != nullptr ? relu_gradient(four[e], below[target]) : four[e];
-            }
+            continue;
         }
+        const int merged = way == MERGED ? output / o : 0, channel = output - merged * o;  // MERGED: outputs are (phase, channel)
+        const float add = bias != nullptr ? bias[channel] : 0.0f;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            four[e] += add;
+            if (after == RECTIFY) four[e] = relu(four[e]);
+        }
+        if (windows) {
+            if (!there[0]) continue;
+            const long long target = ((static_cast<long long>(at[0].image) * o + channel) * (oh / 2) + at[0].row / 2) * (ow / 2) + at[0].column / 2;
+            store_best(best_of(four), y, winner, target);
+            continue;
+        }
+        Axis to_row = down, to_column = along;
+        if (way == MERGED) {
+            to_row = transposed_axis(oh, k, stride, padding, merged / stride), to_column = transposed_axis(ow, k, stride, padding, merged % stride);
+            to_row.step = to_column.step = stride;
+        }
+        const long long plane = (static_cast<long long>(at[0].image) * o + channel) * oh;
+        if (neighbours && aligned && to_column.step == 1 && ow % 4 == 0 && way != MERGED) {
+            if (!there[0]) continue;
+            const long long target = (plane + to_row.begin + at[0].row * to_row.step) * ow + at[0].column;
+            float4 out = make_float4(four[0], four[1], four[2], four[3]);
+            if (below != nullptr) out = relu_gradient(out, *reinterpret_cast<const float4*>(below + target));
+            *reinterpret_cast<float4*>(y + target) = out;
+            continue;
+        }
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            const int line = to_row.begin + at[e].row * to_row.step, column = to_column.begin + at[e].column * to_column.step;
+            if (!there[e] || line >= oh || column >= ow) continue;
+            const long long target = ((static_cast<long long>(at[e].image) * o + channel) * oh + line) * ow + column;
+            y[target] = below != nullptr ? relu_gradient(four[e], below[target]) : four[e];
+        }
+    }
 }

@@ -25,8 +25,8 @@ DEPTH, PIXELS, THREADS, RING = 32, 128, 128, 3
 #: As in tensor_pack.cu: threads of a block.
 PACKING = 512
 
-#: As in tensor_weights.cu: outputs and channels of a block, its threads, and its taps.
-OUTPUTS, CHANNELS, WIDE_THREADS, TAPS = 64, 32, 384, 9
+#: As in tensor_weights.cu: outputs and channels of a block, its threads, its taps, and sums of a thread.
+OUTPUTS, CHANNELS, WIDE_THREADS, TAPS, SUMS = 64, 32, 384, 9, 48
 
 #: Outputs that a block of `convolve` makes, the widest first.
 WIDTHS = (64, 32, 16)
@@ -155,7 +155,8 @@ def shared_bytes(geometry: Geometry, shape: Form, tile: Tile, kind: Format) -> i
     stride = 1 if geometry.transposed else geometry.stride
     room = ceil_div(tile.pixels, 16) * 16 if shape.few else tile.halo(stride)
     table = 8 * geometry.read[0] * shape.taps[0] * shape.taps[1] if shape.few else 4 * room
-    return RING * panel_bytes(shape.bn, kind) + room * (DEPTH * kind.bytes + (4 if kind.scaled else 0)) + table
+    staged = RING * panel_bytes(shape.bn, kind) + room * (DEPTH * kind.bytes + (4 if kind.scaled else 0)) + table
+    return max(staged, 4 * PIXELS * shape.bn)  # sums take the place of what was multiplied
 
 
 def class_image(geometry: Geometry) -> tuple[int, int]:
@@ -300,7 +301,8 @@ class Correlation:
         """Bytes of shared memory of a block of `correlate`."""
         room = ceil_div(tile.pixels, 16) * 16 if self.few else tile.halo(self.stride)
         places = 3 * PIXELS + 2 * CHANNELS if self.few else room
-        return kind.bytes * (room * CHANNELS + PIXELS * OUTPUTS) + 4 * (CHANNELS + OUTPUTS + 2 * PIXELS + places)
+        staged = kind.bytes * (room * CHANNELS + PIXELS * OUTPUTS) + 4 * (CHANNELS + OUTPUTS + 2 * PIXELS + places)
+        return max(staged, 4 * WIDE_THREADS * SUMS)  # sums take the place of what was multiplied
 
 
 @cache

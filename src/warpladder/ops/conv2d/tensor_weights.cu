@@ -8,6 +8,7 @@
 
 constexpr int OUTPUTS = 64, CHANNELS = 32, PIXELS = 128;  // of a block
 constexpr int TAPS = 3, WARPS = 12;                       // of a warp: taps; of a block: warps, 2 of outputs by 2 of channels by 3 of taps
+constexpr int SUMS = TAPS * 2 * 2 * 4;                    // of a thread
 constexpr int ROUNDS = 6;                                 // in which a thread's loads are on their way together: a tile of 8 x 16 pixels with a halo of 1
 constexpr float DOWN = 1.0f / 16384, UP = 16384;          // as in tensor.cu
 
@@ -109,13 +110,14 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
     for (int pixel = threadIdx.x; pixel < PIXELS; pixel += 32 * WARPS) seen[pixel] = pixel < count ? of_x.seen(place2d<false>(pixel, rows, columns)) : 0;
 
     const int half_o = warp % 2 * 32, half_c = warp / 2 % 2 * 16, tap0 = warp / 4 * TAPS;
-    int offset[TAPS];  // of a tap in the halo; -1 where there is none
+    const auto offset_of = [&](int tap) {  // in the halo; -1 where there is none
+        const int row = tap / tap_columns, column = tap % tap_columns;
+        if (FEW) return tap == 0 ? 0 : -1;
+        return row < tap_rows && tap_row0 + row < k && tap_column0 + column < k ? row * of_x.wide() + column : -1;
+    };
+    int offset[TAPS];
 #pragma unroll
-    for (int i = 0; i < TAPS; ++i) {
-        const int row = (tap0 + i) / tap_columns, column = (tap0 + i) % tap_columns;
-        if (FEW) offset[i] = tap0 + i == 0 ? 0 : -1;
-        else offset[i] = row < tap_rows && tap_row0 + row < k && tap_column0 + column < k ? row * of_x.wide() + column : -1;
-    }
+    for (int i = 0; i < TAPS; ++i) offset[i] = offset_of(tap0 + i);
 
     float sum[TAPS][2][2][4] = {};
     for (int tile = first; tile < last; ++tile) {
@@ -226,29 +228,34 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
         }
     }
 
-    // Each channel to its column, and the last ones to those of the group that repeats them; beyond the last one of less than four there are zeros.
-    const int padded = padded_channels(c), all = k * k * padded;
-    part += static_cast<long long>(blockIdx.y) * o * all;
+    // Sums leave the registers, a thread's own to places of its own in shared memory, so that what is done with one stands in the code once, in a loop.
+    __syncthreads();  // everybody has read the last tiles
+    float* const own = reinterpret_cast<float*>(shared) + threadIdx.x;
 #pragma unroll
-    for (int tap = 0; tap < TAPS; ++tap) {
-        if (offset[tap] < 0) continue;
-        const int local = tap0 + tap;
+    for (int tap = 0; tap < TAPS; ++tap)
 #pragma unroll
         for (int i = 0; i < 2; ++i)
 #pragma unroll
             for (int j = 0; j < 2; ++j)
 #pragma unroll
-                for (int l = 0; l < 4; ++l) {
-                    const int output = o0 + half_o + 16 * i + g + 8 * (l / 2), column = c0 + half_c + 8 * j + 2 * t + l % 2;
-                    const int channel = FEW ? column / (k * k) : column;
-                    const int of_tap = FEW ? column % (k * k) : (tap_row0 + local / tap_columns) * k + tap_column0 + local % tap_columns;
-                    if (output >= o || channel >= c) continue;
-                    float* to = part + static_cast<long long>(output) * all + of_tap * padded;
-                    const float value = sum[tap][i][j][l];
-                    if (c < 4 || channel < c / 4 * 4) to[channel] = value;
-                    if (c >= 4 && c % 4 > 0 && channel >= c - 4) to[channel + padded - c] = value;
-                    if (c < 4 && channel == c - 1)
-                        for (int beyond = c; beyond < padded; ++beyond) to[beyond] = 0.0f;
-                }
+                for (int l = 0; l < 4; ++l) own[(((tap * 2 + i) * 2 + j) * 4 + l) * 32 * WARPS] = sum[tap][i][j][l];
+
+    // Each channel to its column, and the last ones to those of the group that repeats them; beyond the last one of less than four there are zeros.
+    const int padded = padded_channels(c), all = k * k * padded;
+    part += static_cast<long long>(blockIdx.y) * o * all;
+#pragma unroll 1
+    for (int which = 0; which < SUMS; ++which) {
+        const int local = tap0 + which / 16, i = which / 8 % 2, j = which / 4 % 2, l = which % 4;
+        if (offset_of(local) < 0) continue;
+        const int output = o0 + half_o + 16 * i + g + 8 * (l / 2), column = c0 + half_c + 8 * j + 2 * t + l % 2;
+        const int channel = FEW ? column / (k * k) : column;
+        const int of_tap = FEW ? column % (k * k) : (tap_row0 + local / tap_columns) * k + tap_column0 + local % tap_columns;
+        if (output >= o || channel >= c) continue;
+        float* to = part + static_cast<long long>(output) * all + of_tap * padded;
+        const float value = own[which * 32 * WARPS];
+        if (c < 4 || channel < c / 4 * 4) to[channel] = value;
+        if (c >= 4 && c % 4 > 0 && channel >= c - 4) to[channel + padded - c] = value;
+        if (c < 4 && channel == c - 1)
+            for (int beyond = c; beyond < padded; ++beyond) to[beyond] = 0.0f;
     }
 }
