@@ -23,8 +23,8 @@ from warpladder.gemm.tensor_level import TensorLevel
 from warpladder.gpu import compile as compiler
 from warpladder.gpu.offline import OfflineDevice
 from warpladder.gpu.ptxas import resources
+from warpladder.ops.conv2d import first, warpgroups
 from warpladder.ops.conv2d import tensor_products as of_convolutions
-from warpladder.ops.conv2d import warpgroups
 from warpladder.ops.linear import tensor_packed as packed
 from warpladder.ops.linear import tensor_products
 from warpladder.ops.linear.tensor_tiles import TILES
@@ -187,3 +187,23 @@ def test_convolutions_by_warpgroup_products_fit(assembled: list[str]) -> None:
             products, additions = text.count("wgmma.mma_async"), text.count("fma.rn.f32")  # of a loop that may be unrolled
             assert products > 0 and products % (12 if "SPLIT" in name else 4 * pieces) == 0 and ".m16n8k" not in text, name
             assert additions == 0 if "BF16" in name else additions >= 64, (name, additions)
+
+
+@pytest.mark.parametrize("arch", ["sm_90", pytest.param("sm_80", marks=pytest.mark.nightly)])
+def test_a_first_layers_fragments_stay_in_registers(arch: str, assembled: list[str]) -> None:
+    """No spills, two blocks of y to a multiprocessor and one of dw; all products of 16 outputs, and of 16 windows by 64 outputs, are mma."""
+    limits, picture, written = OfflineDevice(arch).limits, (3, 32, 32), (256, 32, 32)
+    for precision in ("fp32", "bf16"):
+        kind = first.FORMATS[precision]
+        products, windows = 3 if kind.copies == 2 else 1, kind.windows // 64  # that a lane has
+        for path, name, shared, blocks, steps in (
+            (first.FORWARD, f"convolve_first<{kind.name}>", first._shared_forward(picture, 1, 34, 1, 256, kind), 2, 2 * windows * 2 * 2),
+            (first.WEIGHTS, f"correlate_first<{kind.name}, 2>", first._shared_weights(picture, 1, 3, 34, written, kind, 2), 1, 4 * 4 * 4),
+        ):
+            found = compiler.compile(sources.read(path), (name,), arch)
+            taken = found.resources[name]
+            assert (taken.spill_stores, taken.spill_loads, taken.local) == (0, 0, 0), name
+            assert blocks_per_multiprocessor((first.THREADS, 1, 1), shared, taken, limits) == blocks, name
+            text = assembled[-1].partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
+            count = text.count(INSTRUCTIONS[precision])  # of a loop that may be unrolled
+            assert count > 0 and count == text.count("mma.sync") and count % (steps * products) == 0, (name, count)
