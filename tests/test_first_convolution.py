@@ -10,11 +10,12 @@ import pytest
 from first_convolutions import KINDS, NET, PRECISIONS, SHAPES, Asked, EditedFirst, convolved, drawn, prove
 from tensor_tools import IN_BF16, IN_HALF
 from warpladder.config import TrainConfig
-from warpladder.device import Limits
+from warpladder.device import Launch, Limits
 from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
 from warpladder.ladder import find
 from warpladder.ops.conv2d import first
+from warpladder.ops.kernels import OnDevice
 from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -170,3 +171,18 @@ def test_who_is_taken() -> None:
         ((3, 224, 224), (64, 224, 224), window),
     ):  # fmt: skip
         assert not first.fits(read, written, asked, "bf16", limits)
+
+
+@pytest.mark.parametrize(
+    ("precision", "n", "grids"), [("bf16", 256, ((256, 1), (128, 1))), ("fp32", 256, ((512, 1), (128, 1))), ("fp32", 1, ((2, 16), (8, 1)))]
+)
+def test_the_autoencoders_batch_fills_a_gpu(precision: str, n: int, grids: tuple[tuple[int, int], ...]) -> None:
+    """A block of y with all outputs for each half of a multiprocessor, in one turn or two, and a part of dw for each; of one picture all that it can be cut into."""
+    device = EmulatedDevice()
+    device.limits = Limits("some GPU", multiprocessors=132)
+    owner, picture, written = OnDevice(device, 256), (3, 32, 32), (256, 32, 32)
+    x, w, b = device.empty((n, *picture)), device.empty((256, 3, 3, 3)), device.empty((256,))
+    y, winner = device.empty((n, 256, 16, 16)), device.empty((n, 256, 16, 16), np.uint8)
+    forward = first.FirstConvolution(owner, picture, written, 3, 1, precision).launches(n, x, w, b, y, winner)
+    backward = first.FirstGradient(owner, picture, written, 3, 1, n, precision).launches(n, x, y, winner, w, b)
+    assert tuple(launches[0].grid[:2] for launches in (forward, backward) if isinstance(launches[0], Launch)) == grids

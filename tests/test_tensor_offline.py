@@ -24,7 +24,7 @@ from warpladder.gemm.tensor_level import TensorLevel
 from warpladder.gpu import compile as compiler
 from warpladder.gpu.offline import OfflineDevice
 from warpladder.gpu.ptxas import resources
-from warpladder.ops.conv2d import shifted, warpgroups
+from warpladder.ops.conv2d import first, shifted, warpgroups
 from warpladder.ops.conv2d import tensor_products as of_convolutions
 from warpladder.ops.kernels import OnDevice
 from warpladder.ops.linear import tensor_packed as packed
@@ -248,3 +248,23 @@ def test_convolutions_of_few_outputs_fit(assembled: list[str]) -> None:
     x, y, w, b = (device.empty(shape) for shape in ((256, 256, 16, 16), (256, 4, 32, 32), (4, 256, 3, 3), (4,)))
     for launch in (*layer.forward(256, x, b, y), *layer.backward(256, x, y, w, b, x, True)):
         assert blocks_per_multiprocessor(launch.block, launch.shared, launch.kernel.resources, device.limits) >= 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("arch", ["sm_90", pytest.param("sm_80", marks=pytest.mark.nightly)])
+def test_a_first_layers_fragments_stay_in_registers(arch: str, assembled: list[str]) -> None:
+    """No spills, two blocks of y to a multiprocessor and one of dw; all products of 16 outputs, and of 16 windows by 64 outputs, are mma."""
+    limits, picture, written = OfflineDevice(arch).limits, (3, 32, 32), (256, 32, 32)
+    for precision in ("fp32", "bf16"):
+        kind = first.FORMATS[precision]
+        products, windows = 3 if kind.copies == 2 else 1, kind.windows // 64  # that a lane has
+        for path, name, shared, blocks, steps in (
+            (first.FORWARD, f"convolve_first<{kind.name}>", first._shared_forward(picture, 1, 34, 1, 256, kind), 2, 2 * windows * 2 * 2),
+            (first.WEIGHTS, f"correlate_first<{kind.name}, 2>", first._shared_weights(picture, 1, 3, 34, written, kind, 2), 1, 4 * 4 * 4),
+        ):
+            found = compiler.compile(sources.read(path), (name,), arch)
+            taken = found.resources[name]
+            assert (taken.spill_stores, taken.spill_loads, taken.local) == (0, 0, 0), name
+            assert blocks_per_multiprocessor((first.THREADS, 1, 1), shared, taken, limits) == blocks, name
+            text = assembled[-1].partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
+            count = text.count(INSTRUCTIONS[precision])  # of a loop that may be unrolled
+            assert count > 0 and count == text.count("mma.sync") and count % (steps * products) == 0, (name, count)

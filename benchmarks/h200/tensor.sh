@@ -25,7 +25,7 @@ for stage in "$@"; do
     began=$(date +%s)
     case $stage in
     proof) # the kernels alone, and whole steps of the narrow nets
-        tests tests/gpu/test_tensor_gpu.py tests/gpu/test_warpgroup_convolutions_gpu.py tests/gpu/test_tensor_rung_gpu.py
+        tests tests/gpu/test_tensor_gpu.py tests/gpu/test_warpgroup_convolutions_gpu.py tests/gpu/test_first_convolution_gpu.py tests/gpu/test_tensor_rung_gpu.py
         ;;
     speed) # beside the peers of the same precision
         timeout "${SECONDS_EACH:-1200}" "$python" "$here/tensor_speed.py" --data-dir "$data" --out "$out"

@@ -1,4 +1,7 @@
-"""A net's first convolution on a GPU's tensor cores: right by float64 at the autoencoder's size too, in nets proven, and the emulator's bits."""
+"""A net's first convolution on a GPU's tensor cores: right by float64 at the autoencoder's size too, in nets proven, the emulator's bits, and timed.
+
+python -m pytest -q -s tests/gpu/test_first_convolution_gpu.py     also prints the times
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,14 @@ pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scr
 from first_convolutions import KINDS, NET, PRECISIONS, SHAPES, Asked, convolved, drawn, prove
 from warpladder import emulator, gpu
 from warpladder.config import TrainConfig
+from warpladder.device import Launch
 from warpladder.emulator import EmulatedDevice
+from warpladder.gemm.climb import timed
 from warpladder.gpu.device import GpuDevice
 from warpladder.ladder import find
+from warpladder.ops.conv2d import first
 from warpladder.ops.conv2d.warpgroups import HOPPER
+from warpladder.ops.kernels import OnDevice
 from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
@@ -64,3 +71,25 @@ def test_the_bits_are_the_emulators(device: GpuDevice, precision: str) -> None:
         found, wanted = (convolved(each, asked, drawn(asked)) for each in (device, emulated))
         for name, got in found.items():
             np.testing.assert_array_equal(got.view(np.uint8), wanted[name].view(np.uint8), err_msg=f"{name} of {asked}")
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_times(device: GpuDevice, precision: str) -> None:
+    """Of the autoencoder's first layer at batch 256, launch by launch: beside what y and dy take to pass through memory, than which nothing can be faster."""
+    n, (o, high, wide) = 256, WIDE.pooled
+    x, w, b = device.array(np.ones((n, *WIDE.picture), np.float32)), device.array(np.ones((o, 3, 3, 3), np.float32)), device.zeros((o,))
+    y, winner, packed = (
+        device.zeros((n, o, high, wide)),
+        device.zeros((n, o, high, wide), np.uint8),
+        device.zeros((n, high, wide, o), np.uint16),
+    )
+    owner, shape = OnDevice(device, 256), (WIDE.picture, WIDE.written, 3, 1)
+    forward = first.FirstConvolution(owner, *shape, precision).launches(n, x, w, b, y, winner, packed if precision == "bf16" else None)
+    backward = first.FirstGradient(owner, *shape, n, precision).launches(n, x, y, winner, device.zeros(w.shape), device.zeros((o,)))
+    assert device.limits.bandwidth is not None
+    floor = (y.nbytes + winner.nbytes) / device.limits.bandwidth
+    for launch in (*forward, *backward):
+        assert isinstance(launch, Launch)
+        seconds = float(np.median(timed(device, [launch])))
+        print(f"{precision}: {launch.name} grid {launch.grid}: {1e6 * seconds:.1f} us; y or dy through memory {1e6 * floor:.1f} us")
+        assert launch.name.startswith("finish") or seconds >= floor / 2, "half of them may still be in the second-level cache"

@@ -108,10 +108,9 @@ class FirstConvolution:
         chunk = min(o, CHUNK)
         while images > 1 and self._shared(lines, images, chunk) > limits.shared_opt_in // 2:
             images //= 2
-        blocks = ceil_div(n, images) * ranges
-        while chunk > SIXTEEN and (
-            blocks * ceil_div(o, chunk) < 2 * limits.multiprocessors or self._shared(lines, images, chunk) > limits.shared_opt_in
-        ):
+        blocks, slots = ceil_div(n, images) * ranges, 2 * limits.multiprocessors  # two blocks to a multiprocessor
+        # Halves of the outputs have the same fragments to build: only where half of the slots would be empty.
+        while chunk > SIXTEEN and (2 * blocks * ceil_div(o, chunk) <= slots or self._shared(lines, images, chunk) > limits.shared_opt_in):
             chunk = ceil_div(chunk // 2, SIXTEEN) * SIXTEEN
         kernel = self.device.kernel(FORWARD, f"convolve_first<{self.kind.name}>")
         return [
