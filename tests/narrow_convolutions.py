@@ -101,19 +101,26 @@ def computed(
         for call in calls:
             call.send()
         made[windowed] = y, winner
+    found = {name: array.download() for name, array in back.items()}
     pooled, winner = made[True] if pool else (None, None)
     return Found(
-        made[False][0].download(), *(back[name].download() for name in ("dx", "dw", "db")),
-        None if pooled is None else pooled.download(), None if winner is None else winner.download(),
+        y=made[False][0].download(), dx=found["dx"], dw=found["dw"], db=found["db"], pooled=None if pooled is None else pooled.download(),
+        winner=None if winner is None else winner.download(),
     )  # fmt: skip
 
 
 def prove(device: Device, asked: Asked, pool: bool = False, seed: int = 0) -> float:
     """The largest error of y, dx, dw and db; raises where one is beyond its precision's bound, sums are not kept in fp32, or the pool is not that of y."""
     x, w, dy = drawn(asked, seed)
-    if pool:  # a pixel may have a gradient in few channels alone: weights that are far apart by outputs would be known as exactly as the largest
+    if (
+        pool
+    ):  # a pixel may have a gradient in few channels alone: weights that are far apart by outputs would be known as exactly as the largest
         w = drawn(replace(asked, kind="normal" if asked.kind == "far apart" else asked.kind), seed)[1]
-    bias = (np.random.default_rng(seed + 1).normal(size=len(w)) * np.abs(truth(asked, (x, w, dy))["y"]).mean()).astype(np.float32) if pool else None
+    bias = (
+        (np.random.default_rng(seed + 1).normal(size=len(w)) * np.abs(truth(asked, (x, w, dy))["y"]).mean()).astype(np.float32)
+        if pool
+        else None
+    )
     gradient = None
     if pool:
         given, winner, dy = spread(dy, seed)
@@ -138,7 +145,9 @@ def prove(device: Device, asked: Asked, pool: bool = False, seed: int = 0) -> fl
         products = 0 if exact else 16
         limits = bound(of, length), bound(of, 16 * length, products=products) if products else bound(of, length)
         worst = max(worst, judged(got, wanted[name][some][None], size, *limits, where))
-        if name in of_rounded:  # the sums alone, of the very numbers that were multiplied: few cuts add up, since sums leave after 32 terms at most
+        if (
+            name in of_rounded
+        ):  # the sums alone, of the very numbers that were multiplied: few cuts add up, since sums leave after 32 terms at most
             cuts = ceil_div(min(length, 32), MMA // 2)
             rounded = of_rounded[name] + (added[:, None, None] if name == "y" else 0)
             alone = bound("fp32", length, cuts=cuts), bound("fp32", 16 * length, cuts=4 * cuts)

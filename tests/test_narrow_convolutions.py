@@ -70,10 +70,16 @@ def test_relus_and_zeros_and_what_is_not_finite(device: EmulatedDevice) -> None:
         bad, beyond = x.copy(), given.copy()
         bad[2, 5, 3, 2], beyond[0, 4, 1, 1], winner[0, 4, 1, 1] = wrong, wrong, 3
         found = computed(device, asked, (bad, w, dy), True, gradient=(beyond, winner))
-        assert not np.isfinite(np.delete(found.y[2, :, 1:4, :3], 2, 0)).any() and np.isfinite(found.y[:2]).all() and np.isfinite(found.y[2, :, 4:]).all()
+        assert (
+            not np.isfinite(np.delete(found.y[2, :, 1:4, :3], 2, 0)).any()
+            and np.isfinite(found.y[:2]).all()
+            and np.isfinite(found.y[2, :, 4:]).all()
+        )
         assert not np.isfinite(found.dw[4]).any() and not np.isfinite(found.db[4]) and np.isfinite(np.delete(found.db, 4)).all()
         assert not np.isfinite(found.dx[0, :, 3:6, 3:6]).any() and np.isfinite(found.dx[1:]).all() and np.isfinite(found.dx[0, :, 6:]).all()
-        pooled = computed(device, asked, (np.where(np.isfinite(bad), bad, np.nan).astype(np.float32), w, dy), True, gradient=(given, winner)).pooled
+        pooled = computed(
+            device, asked, (np.where(np.isfinite(bad), bad, np.nan).astype(np.float32), w, dy), True, gradient=(given, winner)
+        ).pooled
         assert pooled is not None and np.isnan(np.delete(pooled[2, :, 1, :1], 2, 0)).all(), "a pool passes NaN on"
 
 
@@ -105,9 +111,9 @@ def test_the_checker_finds_nothing(precision: str) -> None:
 #: Which products there are: al bh, ah bl and ah bh.
 ALL_HALVES = "product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)"
 EXPONENT = "min(268u - (largest >> 23), 253u)"
-#: The last lines of the loops over taps and pixels, behind which a sum is rounded.
-SUM_Y, SUM_W = "sum[i][j][l] + part[i][j][l];", "sum[tap][i][j][l] += parts[i][j][l];"
-IN_BF16 = "= __uint_as_float(two_bf16({0}, 0.0f) << 16);"
+#: Where sums are added to.
+SUM_Y, SUM_W = "fmaf(part[i][j][l], back[2 * i + l / 2], sum[i][j][l])", "sum[tap][i][j][l] += parts[i][j][l];"
+IN_BF16 = "__uint_as_float(two_bf16({}, 0.0f) << 16)"
 #: What is planted, in which precision, and with which numbers it must show.
 LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "a winner's place swapped": ("fp32", (("(won[2 * i] == place", "(won[2 * i] == (place ^ 1)"),), "normal"),
@@ -122,14 +128,14 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "the largest of half a line": ("fp32", (("bit = 1; bit < EACH", "bit = 1; bit < EACH / 2"),), "normal"),
     "no scale, huge": ("fp32", ((EXPONENT, "127u + 0 * largest"),), "huge"),
     "no scale, tiny": ("fp32", ((EXPONENT, "127u + 0 * largest"),), "tiny"),
-    "a tap beside": ("fp32", (("advance(halo.columns - k)", "advance(halo.columns - k + 1)"),), "normal"),
+    "a tap beside": ("fp32", (("advance(halo.columns - k)", "advance(halo.columns - k - 1)"),), "normal"),
     "another row of taps in dw": ("fp32", ((" + row * wide + tap0;", " + (K - 1 - row) * wide + tap0;"),), "normal"),
     "a group of warps left out": ("fp32", (("each = 0; each < GROUPS; ++each", "each = 1; each < GROUPS; ++each"),), "normal"),
     "a bias's sum without one warp": ("fp32", (("each = 0; each < WARPS; ++each", "each = 1; each < WARPS; ++each"),), "normal"),
     "the bias added before the scale": ("fp32", (("fmaf(value, scales[output], add[output])", "(value + add[output]) * scales[output]"),), "normal"),
     "the gradient of a window that a pool cuts off": ("fp32", (("static_cast<unsigned>(across) < static_cast<unsigned>(wide)", "true"),), "normal"),
-    "sums of y in bf16": ("fp32", ((SUM_Y, f"{SUM_Y} sum[i][j][l] {IN_BF16.format('sum[i][j][l]')}"),), "normal"),
-    "sums of dw in bf16": ("fp32", ((SUM_W, f"{SUM_W} sum[tap][i][j][l] {IN_BF16.format('sum[tap][i][j][l]')}"),), "normal"),
+    "sums of y in bf16": ("fp32", ((SUM_Y, IN_BF16.format(SUM_Y)),), "normal"),
+    "sums of dw in bf16": ("fp32", ((SUM_W, f"sum[tap][i][j][l] = {IN_BF16.format('sum[tap][i][j][l] + parts[i][j][l]')};"),), "normal"),
     "bf16 cut off, not rounded": (
         "bf16", (("enum { SPLIT", "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632)\nenum { SPLIT"),), "positive",
     ),
@@ -149,7 +155,7 @@ def test_without_an_edit_the_same_device_finds_nothing(device: EmulatedDevice) -
 )
 def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
     precision, edits, kind = LIARS[liar]
-    with pytest.raises((WarpladderError, AssertionError), match=r"is wrong|never written|reads|Mismatched"):
+    with pytest.raises((WarpladderError, AssertionError), match=r"is wrong|never written"):
         prove(EditedNarrow(device, *edits), Asked(*SHAPES["cnn's"], precision, kind), pool=True)  # type: ignore[arg-type]
 
 
