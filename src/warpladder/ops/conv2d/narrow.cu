@@ -157,24 +157,24 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
                             sum[i][j][l] = SCALED<FORMAT> ? fmaf(part[i][j][l], back[2 * i + l / 2], sum[i][j][l]) : sum[i][j][l] + part[i][j][l];
             }
 
-        const auto finished = [&](float value, int output) { return SCALED<FORMAT> ? fmaf(value, scales[output], add[output]) : value + add[output]; };
+        const auto scale_undone = [&](int output) { return SCALED<FORMAT> ? scales[output] : 1.0f; };
         if constexpr (WINDOWS) {  // of 16 outputs a lane with left pixels keeps the first eight and gives the others, a lane with right pixels the other way
-            const int odd = g % 2;
+            const int odd = g % 2, first = o0 + 8 * odd + 2 * t, plane = high / 2 * across.by;
+            const long long target = (static_cast<long long>(image) * o + first) * plane + (row0 / 2 * across.by + pixel0 / 4 + g / 2);
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const int window = pixel0 / 4 + 4 * i + g / 2;
+            for (int l = 0; l < 2; ++l) {
+                const int output = first + l;
+                const float scale_of = scale_undone(output), bias_of = add[output];
 #pragma unroll
-                for (int l = 0; l < 2; ++l) {
-                    const int output = o0 + 8 * odd + 2 * t + l;
+                for (int i = 0; i < 2; ++i) {
                     float four[4];
 #pragma unroll
                     for (int below = 0; below < 2; ++below) {
                         const float first = sum[i][0][2 * below + l], second = sum[i][1][2 * below + l];
                         const float given = __shfl_xor_sync(EVERY_LANE, odd ? first : second, 4), kept = odd ? second : first;
-                        four[2 * below] = finished(odd ? given : kept, output), four[2 * below + 1] = finished(odd ? kept : given, output);
+                        four[2 * below] = fmaf(odd ? given : kept, scale_of, bias_of), four[2 * below + 1] = fmaf(odd ? kept : given, scale_of, bias_of);
                     }
-                    if (output < o && window < count / 4)
-                        store_best(best_of(four), y, winner, ((static_cast<long long>(image) * o + output) * (high / 2) + row0 / 2) * across.by + window);
+                    if (output < o && pixel0 / 4 + 4 * i + g / 2 < count / 4) store_best(best_of(four), y, winner, target + (l * plane + 4 * i));
                 }
             }
         } else {
@@ -184,11 +184,12 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
 #pragma unroll
                 for (int l = 0; l < 2; ++l) {
                     const int output = o0 + 8 * j + 2 * t + l;
+                    const float scale_of = scale_undone(output), bias_of = add[output];
 #pragma unroll
                     for (int e = 0; e < 4; ++e) {
                         if (output >= o || pixel0 + g + 8 * e >= count) continue;
                         const long long target = first + ((8 * j + l) * (oh * ow) + 8 * e);
-                        const float value = finished(sum[e / 2][j][e % 2 * 2 + l], output);
+                        const float value = fmaf(sum[e / 2][j][e % 2 * 2 + l], scale_of, bias_of);
                         const bool passes = below != nullptr ? below[target] > 0.0f : !rectify || !(value < 0.0f);  // NaN passes
                         y[target] = passes ? value : 0.0f;
                     }

@@ -14,10 +14,10 @@ constexpr int CHANNELS = 16, MOST = 12;  // of a block: channels of x, warps at 
 __device__ constexpr int units_of(int k) { return (k + 2) / 3 * k; }
 __device__ constexpr int warps_of(int k) { return MOST / units_of(k) * units_of(k); }
 
-// The largest of each of eight channels' numbers, as bits, over the EACH lanes that have these channels, goes to largest[0] to [7]. A lane keeps half of what it
-// has at each step and gives the other half away.
-template <int EACH>
-__device__ __forceinline__ void largest_of_channels(unsigned (&mine)[8], unsigned* largest) {
+// Joins the numbers that EACH lanes have of eight channels. A lane keeps half of what it has at each step and gives the other half away; in the end mine[0] is
+// all lanes' of the channel whose number is returned.
+template <int EACH, typename T, typename Join>
+__device__ __forceinline__ int join_channels(T (&mine)[8], Join join) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int bit = 1; bit < EACH; bit *= 2)
@@ -25,11 +25,17 @@ __device__ __forceinline__ void largest_of_channels(unsigned (&mine)[8], unsigne
         for (int i = 0; i < max(1, 4 / bit); ++i) {
             const int half = 4 / bit;  // 0 once a lane has one channel left
             const bool upper = half > 0 && lane & bit;
-            const unsigned given = upper ? mine[i] : mine[i + half], kept = upper ? mine[i + half] : mine[i];
-            mine[i] = max(kept, __shfl_xor_sync(EVERY_LANE, given, bit));
+            const T given = upper ? mine[i] : mine[i + half], kept = upper ? mine[i + half] : mine[i];
+            mine[i] = join(kept, __shfl_xor_sync(EVERY_LANE, given, bit));
         }
-    const int channel = lane % 2 * 4 + lane / 2 % 2 * 2 + lane / 4 % 2;
-    if (lane % EACH < 8) atomicMax(largest + channel, mine[0]);
+    return lane % 2 * 4 + lane / 2 % 2 * 2 + lane / 4 % 2;
+}
+
+// The largest of each of eight channels' numbers, as bits, goes to largest[0] to [7].
+template <int EACH>
+__device__ __forceinline__ void largest_of_channels(unsigned (&mine)[8], unsigned* largest) {
+    const int channel = join_channels<EACH>(mine, [](unsigned a, unsigned b) { return max(a, b); });
+    if (threadIdx.x % EACH < 8) atomicMax(largest + channel, mine[0]);
 }
 
 // The scales of eight channels whose numbers' largest are known, and eight such numbers scaled.
@@ -102,15 +108,15 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
             for (int round = 0; round < ROUNDS_Y; ++round)
                 read_pixel(held_y[round], dy + static_cast<long long>(image) * o * oh * ow, of_y, by_ow, EACH_Y * (warp + round * WARPS) + lane % EACH_Y, first_y);
         }
+        float added[8];
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
-            float added = held_y[0][i];
+            added[i] = held_y[0][i];
 #pragma unroll
-            for (int round = 1; round < ROUNDS_Y; ++round) added += held_y[round][i];
-#pragma unroll
-            for (int offset = 1; offset < EACH_Y; offset *= 2) added += __shfl_xor_sync(EVERY_LANE, added, offset);
-            if (lane % EACH_Y == i) bias[warp][first_y + i] += added;
+            for (int round = 1; round < ROUNDS_Y; ++round) added[i] += held_y[round][i];
         }
+        const int channel_y = join_channels<EACH_Y>(added, [](float a, float b) { return a + b; });
+        if (lane % EACH_Y < 8) bias[warp][first_y + channel_y] += added[0];
         if constexpr (SCALED<FORMAT>) {
             unsigned most_x[8] = {}, most_y[8] = {};
 #pragma unroll
