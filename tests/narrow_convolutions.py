@@ -101,10 +101,11 @@ def computed(
         for call in calls:
             call.send()
         made[windowed] = y, winner
+    found = {name: array.download() for name, array in back.items()}
     pooled, winner = made[True] if pool else (None, None)
     return Found(
-        made[False][0].download(), *(back[name].download() for name in ("dx", "dw", "db")),
-        None if pooled is None else pooled.download(), None if winner is None else winner.download(),
+        y=made[False][0].download(), dx=found["dx"], dw=found["dw"], db=found["db"], pooled=None if pooled is None else pooled.download(),
+        winner=None if winner is None else winner.download(),
     )  # fmt: skip
 
 

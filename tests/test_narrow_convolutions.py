@@ -111,9 +111,9 @@ def test_the_checker_finds_nothing(precision: str) -> None:
 #: Which products there are: al bh, ah bl and ah bh.
 ALL_HALVES = "product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)"
 EXPONENT = "min(268u - (largest >> 23), 253u)"
-#: The last lines of the loops over taps and pixels, behind which a sum is rounded.
-SUM_Y, SUM_W = "sum[i][j][l] + part[i][j][l];", "sum[tap][i][j][l] += parts[i][j][l];"
-IN_BF16 = "= __uint_as_float(two_bf16({0}, 0.0f) << 16);"
+#: Where sums are added to.
+SUM_Y, SUM_W = "fmaf(part[i][j][l], back[2 * i + l / 2], sum[i][j][l])", "sum[tap][i][j][l] += parts[i][j][l];"
+IN_BF16 = "__uint_as_float(two_bf16({}, 0.0f) << 16)"
 #: What is planted, in which precision, and with which numbers it must show.
 LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "a winner's place swapped": ("fp32", (("(won[2 * i] == place", "(won[2 * i] == (place ^ 1)"),), "normal"),
@@ -122,25 +122,25 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "the scale of pixels not undone": ("fp32", (("? *undo[e] : 1.0f", "? DOWN : 1.0f"),), "normal"),
     "a neighbour's scale undone": ("fp32", (("row_of[e / 2], g + e % 2 * 8)", "row_of[e / 2], g % 4 + e % 2 * 8)"),), "normal"),
     "another tap's scale undone": ("fp32", (("undo[e] += 4 * STRIDE * pixels", "undo[e] += 0 * pixels"),), "normal"),
-    "the scale of weights not undone": ("fp32", (("fmaf(value, scales[output], add", "fmaf(value, 16384.0f, add"),), "normal"),
+    "the scale of weights not undone": ("fp32", (("? scales[output] : 1.0f", "? UP : 1.0f"),), "normal"),
     "the scale of dy not undone": ("fp32", (("back = undo[CHANNELS + output]", "back = UP"),), "normal"),
     "the scale of x undone twice": ("fp32", (("pair.x * undo[channel] * back", "pair.x * undo[channel] * undo[channel] * back"),), "normal"),
     "the largest of half a line": ("fp32", (("bit = 1; bit < EACH", "bit = 1; bit < EACH / 2"),), "normal"),
     "no scale, huge": ("fp32", ((EXPONENT, "127u + 0 * largest"),), "huge"),
     "no scale, tiny": ("fp32", ((EXPONENT, "127u + 0 * largest"),), "tiny"),
-    "a tap beside": ("fp32", (("advance(halo.columns - k)", "advance(halo.columns - k + 1)"),), "normal"),
+    "a tap beside": ("fp32", (("advance(halo.columns - k)", "advance(halo.columns - k - 1)"),), "normal"),
     "another row of taps in dw": ("fp32", ((" + row * wide + tap0;", " + (K - 1 - row) * wide + tap0;"),), "normal"),
     "a group of warps left out": ("fp32", (("each = 0; each < GROUPS; ++each", "each = 1; each < GROUPS; ++each"),), "normal"),
     "a bias's sum without one warp": ("fp32", (("each = 0; each < WARPS; ++each", "each = 1; each < WARPS; ++each"),), "normal"),
-    "the bias added before the scale": ("fp32", (("fmaf(value, scales[output], add[output])", "(value + add[output]) * scales[output]"),), "normal"),
+    "the bias added before the scale": ("fp32", (("fmaf(odd ? given : kept, scale_of, bias_of)", "((odd ? given : kept) + bias_of) * scale_of"),), "normal"),
     "the gradient of a window that a pool cuts off": ("fp32", (("static_cast<unsigned>(across) < static_cast<unsigned>(wide)", "true"),), "normal"),
-    "sums of y in bf16": ("fp32", ((SUM_Y, f"{SUM_Y} sum[i][j][l] {IN_BF16.format('sum[i][j][l]')}"),), "normal"),
-    "sums of dw in bf16": ("fp32", ((SUM_W, f"{SUM_W} sum[tap][i][j][l] {IN_BF16.format('sum[tap][i][j][l]')}"),), "normal"),
+    "sums of y in bf16": ("fp32", ((SUM_Y, IN_BF16.format(SUM_Y)),), "normal"),
+    "sums of dw in bf16": ("fp32", ((SUM_W, f"sum[tap][i][j][l] = {IN_BF16.format('sum[tap][i][j][l] + parts[i][j][l]')};"),), "normal"),
     "bf16 cut off, not rounded": (
         "bf16", (("enum { SPLIT", "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632)\nenum { SPLIT"),), "positive",
     ),
     "no scale, tiny, of one half": ("fp16", ((EXPONENT, "127u + 0 * largest"),), "tiny"),
-    "the scale of weights not undone, of one half": ("fp16", (("fmaf(value, scales[output], add", "fmaf(value, 16384.0f, add"),), "normal"),
+    "the scale of weights not undone, of one half": ("fp16", (("? scales[output] : 1.0f", "? UP : 1.0f"),), "normal"),
 }  # fmt: skip
 BY_DAY = ("a winner's place swapped", "another tap's scale undone")
 
@@ -155,7 +155,7 @@ def test_without_an_edit_the_same_device_finds_nothing(device: EmulatedDevice) -
 )
 def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
     precision, edits, kind = LIARS[liar]
-    with pytest.raises((WarpladderError, AssertionError), match=r"is wrong|never written|reads|Mismatched"):
+    with pytest.raises((WarpladderError, AssertionError), match=r"is wrong|never written"):
         prove(EditedNarrow(device, *edits), Asked(*SHAPES["cnn's"], precision, kind), pool=True)  # type: ignore[arg-type]
 
 

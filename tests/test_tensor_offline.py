@@ -24,7 +24,7 @@ from warpladder.gemm.tensor_level import TensorLevel
 from warpladder.gpu import compile as compiler
 from warpladder.gpu.offline import OfflineDevice
 from warpladder.gpu.ptxas import resources
-from warpladder.ops.conv2d import first, shifted, warpgroups
+from warpladder.ops.conv2d import first, narrow, shifted, warpgroups
 from warpladder.ops.conv2d import tensor_products as of_convolutions
 from warpladder.ops.kernels import OnDevice
 from warpladder.ops.linear import tensor_packed as packed
@@ -166,6 +166,35 @@ def test_the_products_of_convolutions_fit_and_are_of_tensor_core_instructions(ar
             text = assembled[-1].partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
             assert text.count(instruction) == text.count("mma.sync") >= steps * sums, name
             assert text.count("fma.rn.f32") <= 4 * sums, name
+
+
+@pytest.mark.parametrize(
+    ("arch", "precision"),
+    [
+        pytest.param(arch, precision, marks=[] if (arch, precision) in (("sm_90", "fp32"), ("sm_80", "bf16")) else [pytest.mark.nightly])
+        for arch in ("sm_80", "sm_90", "sm_100")
+        for precision in ("fp32", "bf16", "fp16")
+    ],
+)
+def test_the_products_of_few_channels_are_short_code_on_tensor_cores(arch: str, precision: str, assembled: list[str]) -> None:
+    """A tap's products stand once in the code of y and dx, and a row of taps' in that of dw; a block's registers fit; no sums are spilled."""
+    kind, instruction = narrow.FORMATS[precision].name, INSTRUCTIONS[precision]
+    steps = 3 if precision == "fp32" else 1  # instructions for 16 terms of a fragment
+    limits = OfflineDevice(arch).limits
+    # By kernel: warps of a block, and fragments of products in its code.
+    forward = {
+        f"convolve_narrow<{kind}, 16, 32, false, true>": (narrow.WARPS, 4),
+        f"convolve_narrow<{kind}, 32, 16, true, false>": (narrow.WARPS, 8),
+    }
+    backward = {f"correlate_narrow<{kind}, 3, 32, true>": (narrow.WEIGHT_WARPS, 24), f"correlate_narrow<{kind}, 5, 32, false>": (10, 24)}
+    for path, kernels in ((narrow.SOURCE, forward), (narrow.WEIGHTS, backward)):
+        found = compiler.compile(sources.read(path), tuple(kernels), arch)
+        for name, (warps, products) in kernels.items():
+            taken = found.resources[name]
+            assert taken.local <= (0 if "true" in name else 32), name
+            assert taken.static_shared <= narrow.STATIC and blocks_per_multiprocessor((32 * warps, 1, 1), 0, taken, limits) >= 1, name
+            text = assembled[-1].partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
+            assert text.count(instruction) == text.count("mma.sync") == steps * products, name
 
 
 #: The five nets, and who runs them: two of them, of linear layers and of convolutions, say it for every change in a precision each, all at night.

@@ -15,19 +15,20 @@ constexpr int ROUNDS = 2;                           // in which a thread's loads
 // x: (n, c, h, w), c <= CHANNELS, a multiple of 8; POOLED: what a 2 x 2 pool sends back to it, (n, c, h / 2, w / 2), and `won` of that shape (pooled.cuh).
 // packed: of narrow_pack.cu, o rounded up to WIDTH. y: (n, o, oh, ow); WINDOWS: after ReLU and a 2 x 2 pool, (n, o, oh / 2, ow / 2), and winner as y.
 // rectify: whether a ReLU follows. below: null, or as y, the output of a ReLU whose gradient y shall be. The window is k x k and moves by one pixel.
-// A block has `rows` whole rows of an image's y. The grid counts those first, then images.
+// A block has `rows` whole rows of an image's y; the grid's x counts images, its y such rows. by_columns, by_across: inverses (narrow.cuh) of the pixels, or windows,
+// that are read side by side, and of the pixels, or windows, that are written so.
 template <int FORMAT, int CHANNELS, int WIDTH, bool POOLED, bool WINDOWS>
 __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
     const float* __restrict__ x, const unsigned char* __restrict__ won, const uint4* __restrict__ packed, const float* __restrict__ bias,
     const float* __restrict__ below, float* __restrict__ y, unsigned char* __restrict__ winner, int c, int h, int w, int o, int oh, int ow, int k,
-    int padding, int rows, int rectify
+    int padding, int rows, int rectify, unsigned by_columns, unsigned by_across
 ) {
     using Tile = Lines<FORMAT, CHANNELS>;
     constexpr int COPIES = Tile::COPIES, CHUNKS = Tile::CHUNKS, STRIDE = Tile::STRIDE, STEPS = CHANNELS / 16, EACH = 32 / CHUNKS;
     constexpr int HALVES = WIDTH / OUTPUTS;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32, g = lane / 4, t = lane % 4;
-    const int high = WINDOWS ? oh / 2 * 2 : oh, wide = WINDOWS ? ow / 2 * 2 : ow, bands = (high + rows - 1) / rows;
-    const int image = blockIdx.x / bands, row0 = (blockIdx.x - image * bands) * rows, lines = min(rows, high - row0), taps = k * k;
+    const int high = WINDOWS ? oh / 2 * 2 : oh, wide = WINDOWS ? ow / 2 * 2 : ow;
+    const int image = blockIdx.x, row0 = blockIdx.y * rows, lines = min(rows, high - row0), taps = k * k;
     const Halo halo{c, h, w, row0 - padding, -padding, lines + k - 1, ow + k - 1};
 
     // Shared memory: the weights with what undoes their scales, the bias, and the halo.
@@ -36,6 +37,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
     const float* scales = reinterpret_cast<const float*>(shared + taps * WIDTH * STRIDE);
     float* add = reinterpret_cast<float*>(shared + panel);
     const Tile tile{shared + panel + WIDTH / 4};
+#pragma unroll 4
     for (int i = threadIdx.x; i < panel; i += blockDim.x) copy_sixteen(shared + i, packed + i, 1);
     commit_copies();
     if (threadIdx.x < WIDTH) add[threadIdx.x] = bias != nullptr && threadIdx.x < o ? bias[threadIdx.x] : 0.0f;
@@ -52,7 +54,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
         return power_of_two(254u - exponent) * DOWN;
     };
     if constexpr (POOLED) {
-        const Divider along(halo.along());
+        const Divider along{halo.along(), by_columns};
         const long long first = static_cast<long long>(image) * c * (h / 2) * (w / 2);
         const int count = halo.down() * along.by;
 #pragma unroll 1
@@ -73,7 +75,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
             }
         }
     } else {
-        const Divider columns(halo.columns);
+        const Divider columns{halo.columns, by_columns};
         const float* from = x + static_cast<long long>(image) * c * h * w;
 #pragma unroll 1
         for (int pixel0 = EACH * warp; pixel0 < halo.pixels(); pixel0 += ROUNDS * EACH * warps) {
@@ -96,7 +98,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
     // A warp's sums: 32 pixels by 16 outputs. Row r of a fragment is pixel r of 16 neighbours; or, of four windows beside each other, rows 0 to 7 are the
     // upper pixels and 8 to 15 the lower ones, so that a window's two halves are in lanes g and g ^ 1.
     const int count = lines * wide, tiles = (count + TILE - 1) / TILE;
-    const Divider across(WINDOWS ? wide / 2 : wide);
+    const Divider across{WINDOWS ? wide / 2 : wide, by_across};
 #pragma unroll 1
     for (int item = warp; item < HALVES * tiles; item += warps) {
         const int o0 = item % HALVES * OUTPUTS, pixel0 = item / HALVES * TILE;
@@ -157,24 +159,24 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
                             sum[i][j][l] = SCALED<FORMAT> ? fmaf(part[i][j][l], back[2 * i + l / 2], sum[i][j][l]) : sum[i][j][l] + part[i][j][l];
             }
 
-        const auto finished = [&](float value, int output) { return SCALED<FORMAT> ? fmaf(value, scales[output], add[output]) : value + add[output]; };
+        const auto scale_undone = [&](int output) { return SCALED<FORMAT> ? scales[output] : 1.0f; };
         if constexpr (WINDOWS) {  // of 16 outputs a lane with left pixels keeps the first eight and gives the others, a lane with right pixels the other way
-            const int odd = g % 2;
+            const int odd = g % 2, first = o0 + 8 * odd + 2 * t, plane = high / 2 * across.by;
+            const long long target = (static_cast<long long>(image) * o + first) * plane + (row0 / 2 * across.by + pixel0 / 4 + g / 2);
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const int window = pixel0 / 4 + 4 * i + g / 2;
+            for (int l = 0; l < 2; ++l) {
+                const int output = first + l;
+                const float scale_of = scale_undone(output), bias_of = add[output];
 #pragma unroll
-                for (int l = 0; l < 2; ++l) {
-                    const int output = o0 + 8 * odd + 2 * t + l;
+                for (int i = 0; i < 2; ++i) {
                     float four[4];
 #pragma unroll
                     for (int below = 0; below < 2; ++below) {
                         const float first = sum[i][0][2 * below + l], second = sum[i][1][2 * below + l];
                         const float given = __shfl_xor_sync(EVERY_LANE, odd ? first : second, 4), kept = odd ? second : first;
-                        four[2 * below] = finished(odd ? given : kept, output), four[2 * below + 1] = finished(odd ? kept : given, output);
+                        four[2 * below] = fmaf(odd ? given : kept, scale_of, bias_of), four[2 * below + 1] = fmaf(odd ? kept : given, scale_of, bias_of);
                     }
-                    if (output < o && window < count / 4)
-                        store_best(best_of(four), y, winner, ((static_cast<long long>(image) * o + output) * (high / 2) + row0 / 2) * across.by + window);
+                    if (output < o && pixel0 / 4 + 4 * i + g / 2 < count / 4) store_best(best_of(four), y, winner, target + (l * plane + 4 * i));
                 }
             }
         } else {
@@ -184,11 +186,12 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
 #pragma unroll
                 for (int l = 0; l < 2; ++l) {
                     const int output = o0 + 8 * j + 2 * t + l;
+                    const float scale_of = scale_undone(output), bias_of = add[output];
 #pragma unroll
                     for (int e = 0; e < 4; ++e) {
                         if (output >= o || pixel0 + g + 8 * e >= count) continue;
                         const long long target = first + ((8 * j + l) * (oh * ow) + 8 * e);
-                        const float value = finished(sum[e / 2][j][e % 2 * 2 + l], output);
+                        const float value = fmaf(sum[e / 2][j][e % 2 * 2 + l], scale_of, bias_of);
                         const bool passes = below != nullptr ? below[target] > 0.0f : !rectify || !(value < 0.0f);  // NaN passes
                         y[target] = passes ? value : 0.0f;
                     }

@@ -41,6 +41,11 @@ def width(channels: int) -> int:
     return ceil_div(channels, 16) * 16
 
 
+def inverse(number: int) -> int:
+    """What narrow.cuh's Divider multiplies by instead of dividing by a number: 2^32 / number, rounded up; 0 for 1, whose does not fit 32 bits."""
+    return 0 if number == 1 else (2**32 - 1) // number + 1
+
+
 def row_bytes(channels: int, kind: Format) -> int:
     """Bytes of shared memory of a pixel's channels, or of an output's at a tap: an odd number of 16."""
     return width(channels) * kind.bytes + 16
@@ -72,6 +77,12 @@ class Shape:
         """Rows and columns that are computed: with a pool those that make whole windows."""
         _, high, wide = self.written
         return (high // 2 * 2, wide // 2 * 2) if self.pool else (high, wide)
+
+    @property
+    def across(self) -> tuple[int, int]:
+        """Side by side, the pixels that a block brings and those that it writes; windows where it goes through them."""
+        columns, padding, wide = self.written[2] + self.k - 1, self.padding, self.made[1]
+        return (columns - 1 - padding) // 2 - -padding // 2 + 1 if self.pooled else columns, wide // 2 if self.pool else wide
 
     @property
     def bands(self) -> range:
@@ -205,8 +216,8 @@ class Direction:
         rows = shape.rows(n, kind, self.device.limits)
         name = f"convolve_narrow<{kind.name}, {width(shape.read[0])}, {width(shape.written[0])}, {pooled}, {_word(shape.pool)}>"
         return self.device.kernel(SOURCE, name).bind(
-            n * ceil_div(shape.made[0], rows), 32 * shape.warps(rows), x, won, self.packed, bias, below, y, winner, *shape.read, *shape.written,
-            shape.k, shape.padding, rows, int(rectify), shared=shape.shared(rows, kind),
+            (n, ceil_div(shape.made[0], rows)), 32 * shape.warps(rows), x, won, self.packed, bias, below, y, winner, *shape.read, *shape.written,
+            shape.k, shape.padding, rows, int(rectify), *map(inverse, shape.across), shared=shape.shared(rows, kind),
         )  # fmt: skip
 
 
@@ -222,16 +233,13 @@ class WeightGradient:
     def launches(self, n: int, x: Array, dy: Array, won: Array | None, dw: Array, db: Array) -> Launches:
         """Fill dw and db; won: of a pool, its winners."""
         shape, kind, (rows, depth, blocks) = self.correlation.shape, self.kind, self.correlation.cut(n, self.kind, self.device.limits)
-        c, o, name = (
-            shape.read[0],
-            shape.written[0],
-            f"correlate_narrow<{kind.name}, {shape.k}, {width(shape.written[0])}, {_word(shape.pool)}>",
-        )
+        c, (o, _, wide), k, bands = shape.read[0], shape.written, shape.k, ceil_div(shape.made[0], rows)
+        name = f"correlate_narrow<{kind.name}, {k}, {width(o)}, {_word(shape.pool)}>"
         product = self.device.kernel(WEIGHTS, name).bind(
             (blocks, self.correlation.slabs), 32 * self.correlation.warps, x, dy, won, self.parts, self.sums, n, *shape.read, *shape.written,
-            shape.padding, rows, depth, shared=self.correlation.shared(rows, kind),
+            shape.padding, rows, depth, bands, *map(inverse, (wide + k - 1, wide, (wide + 1) // 2)), shared=self.correlation.shared(rows, kind),
         )  # fmt: skip
-        return [product, finish(self.device, self.parts, dw, blocks, self.sums, db, blocks, (o, c, shape.k, 1))]
+        return [product, finish(self.device, self.parts, dw, blocks, self.sums, db, blocks, (o, c, k, 1))]
 
 
 class NarrowConvolution:

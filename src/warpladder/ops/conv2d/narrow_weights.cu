@@ -14,10 +14,10 @@ constexpr int CHANNELS = 16, MOST = 12;  // of a block: channels of x, warps at 
 __device__ constexpr int units_of(int k) { return (k + 2) / 3 * k; }
 __device__ constexpr int warps_of(int k) { return MOST / units_of(k) * units_of(k); }
 
-// The largest of each of eight channels' numbers, as bits, over the EACH lanes that have these channels, goes to largest[0] to [7]. A lane keeps half of what it
-// has at each step and gives the other half away.
-template <int EACH>
-__device__ __forceinline__ void largest_of_channels(unsigned (&mine)[8], unsigned* largest) {
+// Joins the numbers that EACH lanes have of eight channels. A lane keeps half of what it has at each step and gives the other half away; in the end mine[0] is
+// all lanes' of the channel whose number is returned.
+template <int EACH, typename T, typename Join>
+__device__ __forceinline__ int join_channels(T (&mine)[8], Join join) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int bit = 1; bit < EACH; bit *= 2)
@@ -25,11 +25,17 @@ __device__ __forceinline__ void largest_of_channels(unsigned (&mine)[8], unsigne
         for (int i = 0; i < max(1, 4 / bit); ++i) {
             const int half = 4 / bit;  // 0 once a lane has one channel left
             const bool upper = half > 0 && lane & bit;
-            const unsigned given = upper ? mine[i] : mine[i + half], kept = upper ? mine[i + half] : mine[i];
-            mine[i] = max(kept, __shfl_xor_sync(EVERY_LANE, given, bit));
+            const T given = upper ? mine[i] : mine[i + half], kept = upper ? mine[i + half] : mine[i];
+            mine[i] = join(kept, __shfl_xor_sync(EVERY_LANE, given, bit));
         }
-    const int channel = lane % 2 * 4 + lane / 2 % 2 * 2 + lane / 4 % 2;
-    if (lane % EACH < 8) atomicMax(largest + channel, mine[0]);
+    return lane % 2 * 4 + lane / 2 % 2 * 2 + lane / 4 % 2;
+}
+
+// The largest of each of eight channels' numbers, as bits, goes to largest[0] to [7].
+template <int EACH>
+__device__ __forceinline__ void largest_of_channels(unsigned (&mine)[8], unsigned* largest) {
+    const int channel = join_channels<EACH>(mine, [](unsigned a, unsigned b) { return max(a, b); });
+    if (threadIdx.x % EACH < 8) atomicMax(largest + channel, mine[0]);
 }
 
 // The scales of eight channels whose numbers' largest are known, and eight such numbers scaled.
@@ -51,11 +57,13 @@ struct Scales {
 // x: (n, c, h, w), of which a block has 16 channels. dy: (n, o, oh, ow), o <= WIDTH; POOLED: what a 2 x 2 pool sends back, (n, o, oh / 2, ow / 2), and `won` of that shape.
 // c and o are multiples of 8. part: (parts, o, K K, c), as finish_weights of gemm_weights.cu reads it. db_part: (parts, o), sums of dy.
 // A tile is `rows` whole rows of an image; a block has `depth` tiles, one after another. The grid's x counts such parts, its y 16 channels of x each.
+// bands: tiles of an image. by_wide, by_ow, by_windows: inverses (narrow.cuh) of columns of x's tile, of dy's, and of windows side by side.
 // local memory: correlate_narrow: without a pool up to five words that a thread reads once in a tile are spilled, no sums
 template <int FORMAT, int K, int WIDTH, bool POOLED>
 __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
     const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ won, float* __restrict__ part,
-    float* __restrict__ db_part, int n, int c, int h, int w, int o, int oh, int ow, int padding, int rows, int depth
+    float* __restrict__ db_part, int n, int c, int h, int w, int o, int oh, int ow, int padding, int rows, int depth, int bands,
+    unsigned by_wide, unsigned by_ow, unsigned by_windows
 ) {
     using OfX = Lines<FORMAT, CHANNELS>;
     using OfY = Lines<FORMAT, WIDTH>;
@@ -63,7 +71,7 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
     constexpr int ROUNDS_X = OfX::CHUNKS, ROUNDS_Y = POOLED ? 1 : OfY::CHUNKS;  // in all 32 pixels a warp: the block's tile has no more
     constexpr int UNITS = units_of(K), WARPS = warps_of(K), GROUPS = WARPS / UNITS, TAPS = K < 3 ? K : 3, TILES = WIDTH / 16, COLUMNS = K * K * CHANNELS;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const int high = POOLED ? oh / 2 * 2 : oh, bands = (high + rows - 1) / rows, wide = ow + K - 1;
+    const int high = POOLED ? oh / 2 * 2 : oh, wide = ow + K - 1;
     const int first = blockIdx.x * depth, last = min(n * bands, first + depth);
 
     // Shared memory: both tiles, and in their place afterwards the sums of all groups.
@@ -74,8 +82,8 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
     const int room_x = (rows + K - 1) * wide, room_y = (rows * ow + DEPTH - 1) / DEPTH * DEPTH;
     const OfX tile_x{shared};
     const OfY tile_y{shared + room_x * OfX::STRIDE};
-    const Divider by_wide(wide), by_ow(ow), by_windows((ow + 1) / 2);
-    for (int pixel = threadIdx.x; pixel < room_y; pixel += 32 * WARPS) seen[pixel] = pixel + by_ow.quotient(pixel) * (K - 1);
+    const Divider of_wide{wide, by_wide}, of_ow{ow, by_ow}, of_windows{(ow + 1) / 2, by_windows};
+    for (int pixel = threadIdx.x; pixel < room_y; pixel += 32 * WARPS) seen[pixel] = pixel + of_ow.quotient(pixel) * (K - 1);
     if (threadIdx.x < CHANNELS + WIDTH) largest[threadIdx.x] = 0;
     if (lane < WIDTH) bias[warp][lane] = 0.0f;
 
@@ -83,7 +91,7 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
     const int unit = warp % UNITS, row = unit % K, tap0 = unit / K * TAPS, group = warp / UNITS, c0 = blockIdx.y * CHANNELS;
     part += static_cast<long long>(blockIdx.x) * (o * K * K * c);
     for (int tile = first; tile < last; ++tile) {
-        const int image = tile / bands, row0 = tile % bands * rows, lines = min(rows, high - row0), count = lines * ow;
+        const int image = tile / bands, row0 = (tile - image * bands) * rows, lines = min(rows, high - row0), count = lines * ow;
         const Halo of_x{c - c0, h, w, row0 - padding, -padding, lines + K - 1, wide}, of_y{o, oh, ow, row0, 0, lines, ow};
         __syncthreads();  // everybody has read the tile before
         float held_x[ROUNDS_X][8], held_y[ROUNDS_Y][8];
@@ -91,26 +99,26 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
         const float* from_x = x + (static_cast<long long>(image) * c + c0) * h * w;
 #pragma unroll
         for (int round = 0; round < ROUNDS_X; ++round)
-            read_pixel(held_x[round], from_x, of_x, by_wide, EACH_X * (warp + round * WARPS) + lane % EACH_X, first_x);
+            read_pixel(held_x[round], from_x, of_x, of_wide, EACH_X * (warp + round * WARPS) + lane % EACH_X, first_x);
         if constexpr (POOLED) {
             const long long from = static_cast<long long>(image) * o * (oh / 2) * (ow / 2);
-            window.read(dy + from, won + from, of_y, by_windows, EACH_Y * warp + lane % EACH_Y, first_y);
+            window.read(dy + from, won + from, of_y, of_windows, EACH_Y * warp + lane % EACH_Y, first_y);
 #pragma unroll
             for (int i = 0; i < 8; ++i) held_y[0][i] = window.g[i];
         } else {
 #pragma unroll
             for (int round = 0; round < ROUNDS_Y; ++round)
-                read_pixel(held_y[round], dy + static_cast<long long>(image) * o * oh * ow, of_y, by_ow, EACH_Y * (warp + round * WARPS) + lane % EACH_Y, first_y);
+                read_pixel(held_y[round], dy + static_cast<long long>(image) * o * oh * ow, of_y, of_ow, EACH_Y * (warp + round * WARPS) + lane % EACH_Y, first_y);
         }
+        float added[8];
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
-            float added = held_y[0][i];
+            added[i] = held_y[0][i];
 #pragma unroll
-            for (int round = 1; round < ROUNDS_Y; ++round) added += held_y[round][i];
-#pragma unroll
-            for (int offset = 1; offset < EACH_Y; offset *= 2) added += __shfl_xor_sync(EVERY_LANE, added, offset);
-            if (lane % EACH_Y == i) bias[warp][first_y + i] += added;
+            for (int round = 1; round < ROUNDS_Y; ++round) added[i] += held_y[round][i];
         }
+        const int channel_y = join_channels<EACH_Y>(added, [](float a, float b) { return a + b; });
+        if (lane % EACH_Y < 8) bias[warp][first_y + channel_y] += added[0];
         if constexpr (SCALED<FORMAT>) {
             unsigned most_x[8] = {}, most_y[8] = {};
 #pragma unroll
