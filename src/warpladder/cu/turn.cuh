@@ -4,7 +4,7 @@
 
 // Where stages begin in the block's dynamic shared memory, of which they take 1,024 bytes more than they have: they begin at a multiple of that.
 __device__ __forceinline__ char* first_stage(void* shared) {
-    return static_cast<char*>(shared) + (-reinterpret_cast<unsigned long long>(shared) & 1023);  // from `shared` on, so that the compiler knows what memory it is
+    return reinterpret_cast<char*>((reinterpret_cast<unsigned long long>(shared) + 1023) / 1024 * 1024);
 }
 
 // Where in a ring somebody is who uses one stage after the other, and the parity of how often around.
