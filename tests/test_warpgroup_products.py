@@ -16,7 +16,7 @@ from warpladder.errors import WarpladderError
 from warpladder.ladder import find
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
 from warpladder.ops.linear.tensor_packed import FORMATS, Formats
-from warpladder.ops.linear.tensor_tiles import OF_WARPGROUPS, TILES, PackedPlanned, WarpgroupTile, tiles_of
+from warpladder.ops.linear.tensor_tiles import OF_WARPGROUPS, SOURCE, TILES, WARPGROUPS, PackedPlanned, WarpgroupTile, tiles_of
 from warpladder.ops.segments import Segment
 from warpladder.trainers.candidates import Tiles
 from warpladder.verify import verify
@@ -144,7 +144,10 @@ def test_the_model_keeps_both_kernels_and_whole_clusters() -> None:
     wide = PackedPlanned(lambda n: (n, 1024, 1024), limits, 512, Formats.alike(FORMATS["bf16"]), (*TILES, *OF_WARPGROUPS))
     assert isinstance(wide(512).tile, WarpgroupTile)
     timed = Tiles(0, cast(Segment, SimpleNamespace(products={"y": wide})), 512, "y").candidates()
-    assert {plan.tile.kind for plan in timed} == {"", "wgmma", "wgmma in clusters"} and len(timed) <= 5, "the clock decides, soon"
+    assert {plan.tile.kind for plan in timed} == {tile.kind for tile in (*TILES, *OF_WARPGROUPS)} and len(timed) <= 6, (
+        "the clock decides, soon"
+    )
+    assert {plan.tile.source for plan in timed} == {SOURCE, WARPGROUPS}
 
 
 #: Three layers of linear ones, of which two products need more than one tile.

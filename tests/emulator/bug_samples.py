@@ -154,6 +154,8 @@ BUGS = (
     Bug("rest_waits_elsewhere", 1, 32, (zeros(32),), "warp mask"),
     Bug("no_wait_for_the_tile", 1, 64, (ROWS, zeros(64)), UNFINISHED, "tile"),
     Bug("tile_from_an_odd_column", 1, 64, (ROWS, zeros(64)), "misaligned"),
+    Bug("piece_from_an_odd_float", 1, 64, (floats(512), zeros(64)), "misaligned"),
+    Bug("no_wait_for_the_piece", 1, 64, (floats(256), zeros(64)), UNFINISHED, "piece"),
     Bug("one_waits_for_all", 1, 64, (ROWS, zeros(64)), "race", "tile", also=(UNFINISHED,)),
     Bug("always_the_same_phase", 1, 64, (ROWS, zeros(64)), UNFINISHED, "tile"),
     Bug("too_many_bytes", 1, 64, (ROWS, zeros(64)), "phase"),

@@ -73,6 +73,13 @@ def for_both(b: Any) -> None:
     np.testing.assert_array_equal(out.download(), np.stack([x, x]))
 
 
+def pieces(b: Any) -> None:
+    """Memory as it lies: what both blocks of a cluster get, and what one gets."""
+    x, out = X[:128], b.device.empty((2, 96))
+    b.device.kernel(SOURCE, "pieces").bind(2, 32, b.put(x), out, cluster=2).send()
+    np.testing.assert_array_equal(out.download(), np.stack([np.concatenate([x[:64], x[first : first + 32]]) for first in (64, 96)]))
+
+
 def factors(kind: int, spread: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Exact factors of `multiply` in a kind's format, as float32, a (64, k) and b (k, n); and what they are added to."""
     rng = np.random.default_rng([kind, spread])
@@ -178,6 +185,6 @@ def products_of_64_columns(b: Any) -> None:
 
 
 CASES: tuple[Callable[[Any], None], ...] = (
-    tiles, tiles_of_fewer_columns, tiles_in_tf32, hand_over, for_both, warpgroups_multiply, own_tile, boxes_of_pixels,
+    tiles, tiles_of_fewer_columns, tiles_in_tf32, hand_over, for_both, pieces, warpgroups_multiply, own_tile, boxes_of_pixels,
     terms_go_down_both, products_of_64_columns,
 )  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 from ..device import Limits
 from .kernels import Launches, ceil_div
@@ -39,6 +40,11 @@ class Tile:
     def kind(self) -> str:
         """How it is computed, where there are several ways, of which a tuner times at least one tile each."""
         return ""
+
+    @property
+    def source(self) -> Path | None:
+        """The file of its kernel, where tiles of a product differ in that."""
+        return None
 
     @property
     def shared(self) -> int:

@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import astuple
 from hashlib import sha256
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from ..device import Call, Launch
+from ..device import source as sources
 from ..ops.chain import whole
 from ..ops.segments import Segment
 from ..ops.tiles import Plan, Planned
@@ -76,6 +78,11 @@ class Choice(ABC, Generic[Way]):
     def name(self) -> str:
         """For people, after "the stored plan of ..."."""
 
+    @property
+    def files(self) -> set[Path]:
+        """Sources of kernels that only some of the ways use."""
+        return set()
+
     def find(self, told: Record) -> Way | None:
         """The way that was told, where there is such a one."""
         return next((way for way in self.ways() if self.told(way) == told), None)
@@ -83,11 +90,12 @@ class Choice(ABC, Generic[Way]):
     def key(self, hardware: str) -> str:
         """A hash of everything that bears on which way is fastest: the device, the layers and their shapes, the ways and the kernels' sources."""
         calls = everything(self.op, self.n)
-        sources = sorted({call.kernel.source.digest for call in calls if isinstance(call, Launch)})
+        used = {call.kernel.source.digest for call in calls if isinstance(call, Launch)}
+        digests = sorted(used | {sources.read(path).digest for path in self.files})
         ways = [str(self.told(way)).partition(",")[2] for way in self.candidates()]  # without the layer's number
         op = self.op
         asked = op.buffers.dx is not None, op.operands.x_rectified, op.operands.dy_rectified
-        what = hardware, repr(op.layers), op.buffers.x.shape[1:], asked, op.block_size, sources, ways
+        what = hardware, repr(op.layers), op.buffers.x.shape[1:], asked, op.block_size, digests, ways
         return sha256(json.dumps(what).encode()).hexdigest()[:40]
 
 
@@ -125,6 +133,10 @@ class Tiles(Choice[Plan]):
         part = whole(self.n)
         calls = self.op.forward(part) if self.product == "y" else self.op.backward(part)
         return [call for call in calls if call.product is self.planned]
+
+    @property
+    def files(self) -> set[Path]:
+        return {plan.tile.source for plan in self.candidates() if plan.tile.source is not None}
 
     def settle(self, way: Plan) -> None:
         self.planned.use(self.n, way)

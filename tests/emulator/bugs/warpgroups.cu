@@ -41,6 +41,34 @@ extern "C" __global__ void tile_from_an_odd_column(const __grid_constant__ Tenso
     y[threadIdx.x] = tile[threadIdx.x];
 }
 
+// A piece begins at a multiple of 16 bytes.
+extern "C" __global__ void piece_from_an_odd_float(const float* x, float* y) {
+    __shared__ __align__(16) float piece[256];
+    __shared__ Barrier arrived;
+    begin(&arrived, 1);
+    if (threadIdx.x == 0) {
+        barrier_expect(&arrived, BYTES);
+        copy_piece(piece, x + 1, BYTES, &arrived);  // <-
+    }
+    barrier_wait(&arrived, 0);
+    y[threadIdx.x] = piece[threadIdx.x];
+}
+
+// The barrier of the block waits for no piece.
+extern "C" __global__ void no_wait_for_the_piece(const float* x, float* y) {
+    __shared__ __align__(16) float piece[256];
+    __shared__ Barrier arrived;
+    begin(&arrived, 1);
+    if (threadIdx.x == 0) {
+        barrier_expect(&arrived, BYTES);
+        copy_piece(piece, x, BYTES, &arrived);  // <-
+    }
+    __syncthreads();
+    y[threadIdx.x] = piece[threadIdx.x];  // <-
+    __syncthreads();
+    barrier_wait(&arrived, 0);
+}
+
 // One thread waits, and the others take what is there.
 extern "C" __global__ void one_waits_for_all(const __grid_constant__ TensorMap map, float* y) {
     __shared__ __align__(1024) float tile[256];

@@ -120,6 +120,29 @@ extern "C" __global__ void for_both(const __grid_constant__ TensorMap map, float
     barrier_wait(&left, 0);
 }
 
+// A piece of 64 floats for both blocks of a cluster, half of which each asks for, and one of 32 floats for the block alone: y (2, 96).
+extern "C" __global__ void pieces(const float* x, float* y) {
+    __shared__ __align__(16) float both[64], own[32];
+    __shared__ Barrier arrived, left;
+    const unsigned rank = cluster_rank(), size = cluster_size();
+    if (threadIdx.x == 0) {
+        barrier_init(&arrived, 1);
+        barrier_init(&left, size);
+        barriers_ready();
+    }
+    barriers_ready_in_cluster();
+    if (threadIdx.x == 0) {
+        barrier_expect(&arrived, sizeof both + sizeof own);
+        copy_piece_to((1u << size) - 1, both + 32 * rank, x + 32 * rank, 128, &arrived);
+        copy_piece(own, x + 64 + 32 * rank, 128, &arrived);
+    }
+    barrier_wait(&arrived, 0);
+    for (int i = threadIdx.x; i < 96; i += 32) y[rank * 96 + i] = i < 64 ? both[i] : own[i - 64];
+    __syncwarp();
+    if (threadIdx.x < size) barrier_read_at(&left, threadIdx.x);  // nobody leaves before everybody has got what is his
+    barrier_wait(&left, 0);
+}
+
 // d (64, 256 or 128) += a b, 128 bytes of terms: KIND 0 half, a (64, 64), b (64, 128); 1 bf16, a (64, 64), b (64, 256); 2 tf32, a (64, 32), b (256, 32) turned.
 template <int KIND>
 __global__ void __launch_bounds__(128) multiply(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* d) {

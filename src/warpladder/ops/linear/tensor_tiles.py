@@ -31,8 +31,9 @@ RATE = 0.56 * PEAK
 SHARED_BYTES, CACHE_BYTES, CACHE_BYTES_ASIDE, ALONE = 128, 16, 24, 48
 
 #: Cycles: of a step at least, from the barrier before it to the next one; of a launch, its first copies and its writing, as it was seen; of the last block's
-#: wait for the others' parts. Of a step of a warpgroup at least: its wait for the panels and for the tensor cores.
-WAIT, LAUNCH, ADDING, WAIT_ASIDE = 450, 6000, 1500, 150
+#: wait for the others' parts. Estimated: of a step of a warpgroup at least, its wait for the panels and for the tensor cores; until the blocks of a cluster know
+#: of each other's barriers.
+WAIT, LAUNCH, ADDING, WAIT_ASIDE, MEETING = 450, 6000, 1500, 150, 500
 
 #: Parts that a sum may be cut into.
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -123,7 +124,7 @@ class WarpgroupTile(PackedTile):
 
     @property
     def kind(self) -> str:
-        return "wgmma in clusters" if self.cm * self.cn > 1 else "wgmma"
+        return f"wgmma of {self.bm} rows" + (" in clusters" if self.cm * self.cn > 1 else "")
 
     @property
     def cluster(self) -> tuple[int, int]:
@@ -190,7 +191,8 @@ def cycles(tile: PackedTile, depth: int, parts: int, m: int, n: int, formats: Fo
     each, busy = ceil_div(blocks, limits.multiprocessors), min(1.0, blocks / limits.multiprocessors)
     together = min(each, tile.resident, max(1, (227 << 10) // (tile.shared_of(formats) + 1024)))
     adding = ADDING + 4 * (parts + 1) * tile.bm * tile.bn / CACHE_BYTES if parts > 1 else 0
-    return LAUNCH + ceil_div(each, together) * (depth + 2) * tile.step(formats, together, busy) + adding
+    meeting = MEETING if tile.cluster != (1, 1) else 0
+    return LAUNCH + meeting + ceil_div(each, together) * (depth + 2) * tile.step(formats, together, busy) + adding
 
 
 @lru_cache(maxsize=1024)

@@ -56,7 +56,8 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 ? 2 : 1)
     static_assert(STAGE % 256 == 0, "every stage begins at a multiple of 1,024 bytes");
     extern __shared__ uint4 shared[];
     __shared__ Barrier filled[STAGES], read[STAGES];
-    unsigned* ring = reinterpret_cast<unsigned*>(first_stage(shared));
+    // The first multiple of 1,024 from `shared` on. A sum of pointer and distance, so that the compiler knows what memory is read and written there.
+    unsigned* ring = reinterpret_cast<unsigned*>(reinterpret_cast<char*>(shared) + (-reinterpret_cast<unsigned long long>(shared) & 1023));
     float* scales = reinterpret_cast<float*>(ring + STAGES * STAGE);
     const int clusters_n = (n + BN * CN - 1) / (BN * CN), cluster = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER;
     const int across_m = rank / CN, across_n = rank % CN;  // the block's place in its cluster
