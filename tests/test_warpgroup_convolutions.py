@@ -18,7 +18,7 @@ from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
 from warpladder.ladder import find
 from warpladder.nets import Net
-from warpladder.ops.conv2d.warpgroups import FORMATS, fits
+from warpladder.ops.conv2d.warpgroups import FORMATS, PackedImages, fits
 from warpladder.ops.kernels import OnDevice
 from warpladder.ops.tensor import TABLE
 from warpladder.peaks import TENSOR, Peaks
@@ -184,6 +184,26 @@ BETWEEN = ((0, True), (WINDOW, True), (WINDOW, False))
 def test_what_stands_before_the_gradient_is_packed_with_it(device: EmulatedDevice, shape: int, pools: bool, precision: str) -> None:
     """The bits of a gradient that was spread over the pool's windows, or set to 0 by the ReLU, before."""
     prove_between(device, asked(shape, precision), pools)
+
+
+def test_an_image_of_more_pixels_than_a_block_holds_has_one_scale_and_one_sum(device: EmulatedDevice) -> None:
+    """Of 288 pixels a block of 512 threads holds 256; the largest number is among them. A scale of the others alone is refused."""
+    x = np.random.default_rng(6).normal(size=(1, 64, 9, 32)).astype(np.float32)
+    x[0, 5, 2, 3] = 1e30
+
+    def wrong(on: EmulatedDevice) -> np.floating:
+        images, sums = PackedImages(OnDevice(on, 256), (64, 9, 32), 1, "fp32"), on.array(np.full((1, 64), np.nan, np.float32))
+        images.pack(1, on.array(x), sums=sums).send()
+        high, low = (half.download().view(np.float16).astype(float) for half in (images.halves.high, images.halves.low))
+        assert images.halves.undo is not None
+        with np.errstate(invalid="ignore"):  # infinity and its rest, of a number that its scale was not made for
+            error = np.abs((high + low) * images.halves.undo.download().astype(float) - x.transpose(0, 2, 3, 1)).max() / 1e30
+        added = x.astype(float).sum((2, 3))
+        return np.maximum(error, np.abs((sums.download() - added) / np.abs(x).astype(float).sum((2, 3))).max())
+
+    assert wrong(device) <= bound("fp32", 288)
+    every = "if (turn < rounds - 1) continue;"
+    assert not wrong(EditedWarpgroups(device, (every, every.replace("continue", "{ largest = 0; continue; }")))) <= bound("fp32", 288)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("rectify", "pool"), [(True, True), pytest.param(True, False, marks=slow)])

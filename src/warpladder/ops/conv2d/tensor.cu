@@ -261,9 +261,14 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     };
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-        if (e == 0) at[0] = place_of(32 * warp + 4 * g), at[0].image += image0, at[0].row += row0, at[0].column += column0;
-        else if (windows) at[e] = {at[0].image, at[0].row + e / 2, at[0].column + e % 2};
-        else at[e] = after_in(at[e - 1]);
+        if (FEW || e == 0) {  // for FEW with 64 outputs the others would take registers that its sums need
+            at[e] = place_of(32 * warp + 4 * g + e);
+            at[e].image += image0, at[e].row += row0, at[e].column += column0;
+        } else if (windows) {
+            at[e] = {at[0].image, at[0].row + e / 2, at[0].column + e % 2};
+        } else {
+            at[e] = after_in(at[e - 1]);
+        }
         there[e] = 32 * warp + 4 * g + e < count && at[e].image < n && at[e].row < high && at[e].column < wide;
     }
     const bool neighbours = columns % 4 == 0 && wide % 4 == 0;  // the four stand side by side, and are there together

@@ -62,7 +62,7 @@ struct Given {
     }
 };
 
-// sums: (n, c), each image's sum over its pixels, 8 of a thread and 64 of a block, for the bias. part: a thread's own; lanes of one number modulo 8 have the same channels.
+// sums: (n, c), each image's sum over its pixels, 64 of a block, for the bias. part: a thread's own eight; lanes of one number modulo 8 have the same channels.
 __device__ __forceinline__ void add_up(float* __restrict__ sums, const float (&part)[8]) {
     __shared__ float warps[MOST / 32][64];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
