@@ -203,13 +203,22 @@ def _slight_gradient(owner: Segment, asked: Asked) -> FewGradient | WinnersGradi
 
 
 class First(Way):
-    """A first layer of few inputs and many outputs with a pool, a picture's colours: fragments that lanes make of windows (first.py). In tf32 factors are halves."""
+    """A first layer of few inputs and many outputs with a pool, a picture's colours: fragments that lanes make of windows (first.py). In tf32 factors are halves.
+
+    With fewer pictures than a quarter of the multiprocessors multiply-adds are faster: most of the GPU is idle, and a lane's fragments take long to make.
+    """
 
     packs = True
 
     @classmethod
     def takes(cls, asked: Asked) -> bool:
-        return asked.begins and asked.pool and first.fits(asked.small, asked.written, asked.window, asked.precision, asked.device.limits)
+        enough = 4 * asked.capacity >= asked.device.limits.multiprocessors
+        return (
+            enough
+            and asked.begins
+            and asked.pool
+            and first.fits(asked.small, asked.written, asked.window, asked.precision, asked.device.limits)
+        )
 
     def __init__(self, owner: Segment, asked: Asked, before: Way | None) -> None:
         super().__init__(owner, asked, before)

@@ -8,7 +8,6 @@
 
 constexpr int OUTPUTS = 64, CHANNELS = 32, PIXELS = 128;  // of a block
 constexpr int TAPS = 3, WARPS = 12;                       // of a warp: taps; of a block: warps, 2 of outputs by 2 of channels by 3 of taps
-constexpr int SUMS = TAPS * 2 * 2 * 4;                    // of a thread
 constexpr int ROUNDS = 6;                                 // in which a thread's loads are on their way together: a tile of 8 x 16 pixels with a halo of 1
 constexpr float DOWN = 1.0f / 16384, UP = 16384;          // as in tensor.cu
 
@@ -244,18 +243,21 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
     const int padded = padded_channels(c), all = k * k * padded;
     part += static_cast<long long>(blockIdx.y) * o * all;
 #pragma unroll 1
-    for (int which = 0; which < SUMS; ++which) {
-        const int local = tap0 + which / 16, i = which / 8 % 2, j = which / 4 % 2, l = which % 4;
+    for (int tap = 0; tap < TAPS; ++tap) {
+        const int local = tap0 + tap, place = FEW ? 0 : (tap_row0 + local / tap_columns) * k + tap_column0 + local % tap_columns;
         if (offset_of(local) < 0) continue;
-        const int output = o0 + half_o + 16 * i + g + 8 * (l / 2), column = c0 + half_c + 8 * j + 2 * t + l % 2;
-        const int channel = FEW ? column / (k * k) : column;
-        const int of_tap = FEW ? column % (k * k) : (tap_row0 + local / tap_columns) * k + tap_column0 + local % tap_columns;
-        if (output >= o || channel >= c) continue;
-        float* to = part + static_cast<long long>(output) * all + of_tap * padded;
-        const float value = own[which * 32 * WARPS];
-        if (c < 4 || channel < c / 4 * 4) to[channel] = value;
-        if (c >= 4 && c % 4 > 0 && channel >= c - 4) to[channel + padded - c] = value;
-        if (c < 4 && channel == c - 1)
-            for (int beyond = c; beyond < padded; ++beyond) to[beyond] = 0.0f;
+#pragma unroll 1
+        for (int which = 0; which < 16; ++which) {
+            const int i = which / 8, j = which / 4 % 2, l = which % 4;
+            const int output = o0 + half_o + 16 * i + g + 8 * (l / 2), column = c0 + half_c + 8 * j + 2 * t + l % 2;
+            const int channel = FEW ? column / (k * k) : column, of_tap = FEW ? column % (k * k) : place;
+            if (output >= o || channel >= c) continue;
+            float* to = part + static_cast<long long>(output) * all + of_tap * padded;
+            const float value = own[(16 * tap + which) * 32 * WARPS];
+            if (c < 4 || channel < c / 4 * 4) to[channel] = value;
+            if (c >= 4 && c % 4 > 0 && channel >= c - 4) to[channel + padded - c] = value;
+            if (c < 4 && channel == c - 1)
+                for (int beyond = c; beyond < padded; ++beyond) to[beyond] = 0.0f;
+        }
     }
 }
