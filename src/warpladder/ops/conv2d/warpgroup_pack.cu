@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(MOST, BY_FOUR ? 2 : 1) pack_pixels(
 #pragma unroll
             for (int i = 0; i < 32; ++i) largest = max(largest, bits_of_size(v[i / 4][i % 4]));
             if (turn < rounds - 1) continue;
-            const unsigned exponent = scale_exponent(largest_of_block(largest, warps));
+            const unsigned exponent = scale_exponent(largest_of_block(largest, warps, blockDim.x / 32));
             by = power_of_two(exponent);
             if (threadIdx.x == 0) undo[blockIdx.x] = power_of_two(254u - exponent);
             continue;
