@@ -15,8 +15,8 @@ constexpr int ROUNDS = 2;                           // in which a thread's loads
 // x: (n, c, h, w), c <= CHANNELS, a multiple of 8; POOLED: what a 2 x 2 pool sends back to it, (n, c, h / 2, w / 2), and `won` of that shape (pooled.cuh).
 // packed: of narrow_pack.cu, o rounded up to WIDTH. y: (n, o, oh, ow); WINDOWS: after ReLU and a 2 x 2 pool, (n, o, oh / 2, ow / 2), and winner as y.
 // rectify: whether a ReLU follows. below: null, or as y, the output of a ReLU whose gradient y shall be. The window is k x k and moves by one pixel.
-// A block has `rows` whole rows of an image's y; the grid's x counts images, its y such rows. by_columns, by_across: inverses (narrow.cuh) of the pixels, or windows,
-// that are read side by side, and of the pixels, or windows, that are written so.
+// A block has `rows` whole rows of an image's y; the grid's x counts images, its y such rows. by_columns, by_across: inverses (narrow.cuh) of how many pixels,
+// or windows, are read side by side, and of how many are written so.
 template <int FORMAT, int CHANNELS, int WIDTH, bool POOLED, bool WINDOWS>
 __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
     const float* __restrict__ x, const unsigned char* __restrict__ won, const uint4* __restrict__ packed, const float* __restrict__ bias,
