@@ -15,8 +15,8 @@ constexpr int ROUNDS = 2;                           // in which a thread's loads
 // x: (n, c, h, w), c <= CHANNELS, a multiple of 8; POOLED: what a 2 x 2 pool sends back to it, (n, c, h / 2, w / 2), and `won` of that shape (pooled.cuh).
 // packed: of narrow_pack.cu, o rounded up to WIDTH. y: (n, o, oh, ow); WINDOWS: after ReLU and a 2 x 2 pool, (n, o, oh / 2, ow / 2), and winner as y.
 // rectify: whether a ReLU follows. below: null, or as y, the output of a ReLU whose gradient y shall be. The window is k x k and moves by one pixel.
-// A block has `rows` whole rows of an image's y; the grid's x counts images, its y such rows. by_columns, by_across: inverses (narrow.cuh) of the pixels, or windows,
-// that are read side by side, and of the pixels, or windows, that are written so.
+// A block has `rows` whole rows of an image's y; the grid's x counts images, its y such rows. by_columns, by_across: inverses (narrow.cuh) of how many pixels,
+// or windows, are read side by side, and of how many are written so.
 template <int FORMAT, int CHANNELS, int WIDTH, bool POOLED, bool WINDOWS>
 __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
     const float* __restrict__ x, const unsigned char* __restrict__ won, const uint4* __restrict__ packed, const float* __restrict__ bias,
@@ -122,6 +122,19 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
             for (int e = 0; e < 4; ++e) undo[e] += 4 * STRIDE * pixels;
         };
 
+        // Without windows, where a lane's four pixels of four outputs go, and what the ReLU below gave there: asked for before the products, looked at behind them.
+        const long long corner = (static_cast<long long>(image) * o + o0 + 2 * t) * (oh * ow) + (row0 * ow + pixel0 + g);
+        const auto place = [&](int j, int l, int e) { return corner + ((8 * j + l) * (oh * ow) + 8 * e); };
+        const auto there = [&](int j, int l, int e) { return o0 + 8 * j + 2 * t + l < o && pixel0 + g + 8 * e < count; };
+        float under[2][2][4];
+        if constexpr (!WINDOWS)
+#pragma unroll
+            for (int j = 0; j < 2; ++j)
+#pragma unroll
+                for (int l = 0; l < 2; ++l)
+#pragma unroll
+                    for (int e = 0; e < 4; ++e) under[j][l][e] = below == nullptr || !there(j, l, e) ? 1.0f : below[place(j, l, e)];
+
         float sum[2][2][4] = {};
 #pragma unroll 1
         for (int row = 0; row < k; ++row, advance(halo.columns - k))
@@ -171,16 +184,15 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
                 for (int i = 0; i < 2; ++i) {
                     float four[4];
 #pragma unroll
-                    for (int below = 0; below < 2; ++below) {
-                        const float first = sum[i][0][2 * below + l], second = sum[i][1][2 * below + l];
-                        const float given = __shfl_xor_sync(EVERY_LANE, odd ? first : second, 4), kept = odd ? second : first;
-                        four[2 * below] = fmaf(odd ? given : kept, scale_of, bias_of), four[2 * below + 1] = fmaf(odd ? kept : given, scale_of, bias_of);
+                    for (int half = 0; half < 2; ++half) {  // the upper pixels of the window and the lower ones
+                        const float one = sum[i][0][2 * half + l], other = sum[i][1][2 * half + l];
+                        const float given = __shfl_xor_sync(EVERY_LANE, odd ? one : other, 4), kept = odd ? other : one;
+                        four[2 * half] = fmaf(odd ? given : kept, scale_of, bias_of), four[2 * half + 1] = fmaf(odd ? kept : given, scale_of, bias_of);
                     }
                     if (output < o && pixel0 / 4 + 4 * i + g / 2 < count / 4) store_best(best_of(four), y, winner, target + (l * plane + 4 * i));
                 }
             }
         } else {
-            const long long first = (static_cast<long long>(image) * o + o0 + 2 * t) * (oh * ow) + (row0 * ow + pixel0 + g);
 #pragma unroll
             for (int j = 0; j < 2; ++j)
 #pragma unroll
@@ -189,11 +201,9 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
                     const float scale_of = scale_undone(output), bias_of = add[output];
 #pragma unroll
                     for (int e = 0; e < 4; ++e) {
-                        if (output >= o || pixel0 + g + 8 * e >= count) continue;
-                        const long long target = first + ((8 * j + l) * (oh * ow) + 8 * e);
                         const float value = fmaf(sum[e / 2][j][e % 2 * 2 + l], scale_of, bias_of);
-                        const bool passes = below != nullptr ? below[target] > 0.0f : !rectify || !(value < 0.0f);  // NaN passes
-                        y[target] = passes ? value : 0.0f;
+                        const bool passes = under[j][l][e] > 0.0f && !(rectify && value < 0.0f);  // NaN passes
+                        if (there(j, l, e)) y[place(j, l, e)] = passes ? value : 0.0f;
                     }
                 }
         }

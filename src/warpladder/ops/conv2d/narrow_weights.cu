@@ -54,11 +54,11 @@ struct Scales {
     }
 };
 
-// x: (n, c, h, w), of which a block has 16 channels. dy: (n, o, oh, ow), o <= WIDTH; POOLED: what a 2 x 2 pool sends back, (n, o, oh / 2, ow / 2), and `won` of that shape.
-// c and o are multiples of 8. part: (parts, o, K K, c), as finish_weights of gemm_weights.cu reads it. db_part: (parts, o), sums of dy.
+// x: (n, c, h, w), of which a block has 16 channels. dy: (n, o, oh, ow), o <= WIDTH; POOLED: what a 2 x 2 pool sends back, (n, o, oh / 2, ow / 2), and
+// `won` of that shape. c and o are multiples of 8. part: (parts, o, K K, c), as finish_weights of gemm_weights.cu reads it. db_part: (parts, o), sums of dy.
 // A tile is `rows` whole rows of an image; a block has `depth` tiles, one after another. The grid's x counts such parts, its y 16 channels of x each.
 // bands: tiles of an image. by_wide, by_ow, by_windows: inverses (narrow.cuh) of columns of x's tile, of dy's, and of windows side by side.
-// local memory: correlate_narrow: without a pool up to five words that a thread reads once in a tile are spilled, no sums
+// local memory: correlate_narrow: with 5 x 5 taps, on sm_100, up to six words that a thread reads once in a tile are spilled, no sums
 template <int FORMAT, int K, int WIDTH, bool POOLED>
 __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
     const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ won, float* __restrict__ part,
