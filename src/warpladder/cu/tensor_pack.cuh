@@ -25,9 +25,13 @@ __device__ __forceinline__ unsigned shared_exponent(unsigned largest) {
     return scale_exponent(largest);
 }
 
-// Two words to an address that 8 divides, by one instruction: of a uint2 NVRTC makes two.
+// Two words to an address of global memory that 8 divides, by one instruction: of a uint2 NVRTC makes two.
 __device__ __forceinline__ void store_two(unsigned* to, const unsigned (&two)[2]) {
-    *reinterpret_cast<unsigned long long*>(to) = static_cast<unsigned long long>(two[1]) << 32 | two[0];
+#ifdef __CUDA_EMU__
+    *reinterpret_cast<uint2*>(to) = make_uint2(two[0], two[1]);
+#else
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(two[0]), "r"(two[1]) : "memory");
+#endif
 }
 
 // Whether a block at a row and a column holds something of a matrix (rows, columns), or of what fills its last records up.

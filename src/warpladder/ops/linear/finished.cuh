@@ -92,16 +92,16 @@ __device__ __forceinline__ void write_tile(const float* tile, const Product& pro
         // How many of row i's numbers from `column` on there are; where `wide`, 4 or more, or none.
         const auto count = [&](int i) { return row0 + own + i < m ? n - column : 0; };
         const auto at = [&](int i) { return count(i) > 0 ? static_cast<long long>(row0 + own + i) * n + column : 0; };
-        float4 y[8];  // all rows at once, so that they are waited for once
-        if (gate != nullptr) {
+        if (gate != nullptr) {  // into the registers of what becomes of it; of all rows at once, so that they are waited for once
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
-                y[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                float4 y = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                 if (wide) {
-                    if (count(i) > 0) y[i] = *reinterpret_cast<const float4*>(gate + at(i));
+                    if (count(i) > 0) y = *reinterpret_cast<const float4*>(gate + at(i));
                 } else {
-                    y[i] = load_four(gate + at(i), count(i), false);
+                    y = load_four(gate + at(i), count(i), false);
                 }
+                v[i][0] = y.x, v[i][1] = y.y, v[i][2] = y.z, v[i][3] = y.w;
             }
         }
 #pragma unroll
@@ -109,7 +109,7 @@ __device__ __forceinline__ void write_tile(const float* tile, const Product& pro
             float4 four = *reinterpret_cast<const float4*>(tile + (top + own + i) * PITCH<BN> + left + lane % 8 * 4);
             four = four + make_float4(add[0], add[1], add[2], add[3]);
             if (product.rectify) four = make_float4(relu(four.x), relu(four.y), relu(four.z), relu(four.w));
-            if (gate != nullptr) four = relu_gradient(four, y[i]);
+            if (gate != nullptr) four = relu_gradient(four, make_float4(v[i][0], v[i][1], v[i][2], v[i][3]));
             v[i][0] = count(i) > 0 ? four.x : 0.0f, v[i][1] = count(i) > 1 ? four.y : 0.0f;
             v[i][2] = count(i) > 2 ? four.z : 0.0f, v[i][3] = count(i) > 3 ? four.w : 0.0f;
         }

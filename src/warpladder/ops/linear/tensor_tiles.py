@@ -27,13 +27,13 @@ PEAK = RATES[9, 0][TENSOR]["fp16"]
 RATE = 0.56 * PEAK
 
 #: Bytes that a multiprocessor gets in a cycle from its shared memory, and from the second-level cache, as it was seen on an H200 (docs/rungs/tensor.md):
-#: by tensor.cu; by warpgroups.cu, where all of them share what the cache gives, 5.5 TB/s, and where few others want any.
-SHARED_BYTES, CACHE_BYTES, CACHE_BYTES_ASIDE, ALONE = 128, 16, 24, 48
+#: by tensor.cu, and at most.
+SHARED_BYTES, CACHE_BYTES, CACHE_BYTES_ASIDE = 128, 16, 64
 
 #: Cycles: of a step at least, from the barrier before it to the next one; of a launch, its first copies and its writing, as it was seen; of the last block's
-#: wait for the others' parts. Estimated: of a step of a warpgroup at least, its wait for the panels and for the tensor cores; until the blocks of a cluster know
-#: of each other's barriers.
-WAIT, LAUNCH, ADDING, WAIT_ASIDE, MEETING = 450, 6000, 1500, 150, 500
+#: wait for the others' parts. Of a warpgroup: between two instructions of a warp, as it was seen, and for its products; and, estimated, until the blocks of a
+#: cluster know of each other's barriers.
+WAIT, LAUNCH, ADDING, EACH, WAIT_ASIDE, MEETING = 450, 6000, 1500, 4, 100, 500
 
 #: Parts that a sum may be cut into.
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -88,8 +88,8 @@ class PackedTile(Tile):
         down, across = self.cluster
         return ceil_div(m, self.bm * down) * down * ceil_div(n, self.bn * across) * across
 
-    def step(self, formats: Formats, blocks: int, busy: float) -> float:
-        """Cycles of a record, by the model, where so many blocks share a multiprocessor, and this share of the multiprocessors has any."""
+    def step(self, formats: Formats, blocks: int) -> float:
+        """Cycles of a record, by the model, where so many blocks share a multiprocessor."""
         kind, warps, lines = formats.kind, self.threads // 32, self.bm + self.bn
         multiplying = 2 * self.bm * self.bn * kind.terms * formats.work / RATE
         fragments = sum(side // 16 * (2 if each.name == "SPLIT" else 1) for side, each in ((self.tm, formats.a), (self.tn, formats.b)))
@@ -124,7 +124,7 @@ class WarpgroupTile(PackedTile):
 
     @property
     def kind(self) -> str:
-        return f"wgmma of {self.bm} rows" + (" in clusters" if self.cm * self.cn > 1 else "")
+        return "wgmma in clusters" if self.cm * self.cn > 1 else f"wgmma of {self.bm} rows"
 
     @property
     def cluster(self) -> tuple[int, int]:
@@ -132,8 +132,8 @@ class WarpgroupTile(PackedTile):
 
     @property
     def resident(self) -> int:
-        """Blocks that fit a multiprocessor by their registers: two of 64 rows, whose kernel is held to as many registers as that allows."""
-        return 2 if self.bm == 64 else 1
+        """Blocks that fit a multiprocessor by their registers: of two warpgroups with 64 rows two, whose kernel is held to as many registers as that allows."""
+        return 2 if self.bm == 64 and self.shares <= 2 else 1
 
     def shared_of(self, formats: Formats) -> int:
         """As a `PackedTile`, and what brings the first panel to a multiple of 1,024."""
@@ -145,17 +145,17 @@ class WarpgroupTile(PackedTile):
     def __str__(self) -> str:
         return f"{super().__str__()}, {self.shares}, {self.cm}, {self.cn}"
 
-    def step(self, formats: Formats, blocks: int, busy: float) -> float:
-        """Cycles of a record: nothing of it but the tensor cores' own time keeps warps waiting that do something else."""
-        kind = formats.kind
+    def step(self, formats: Formats, blocks: int) -> float:
+        """Cycles of a record: what all warpgroups share, or what a warpgroup takes from one of its records to the next, whatever is more."""
+        kind, groups = formats.kind, self.bm // 64 * self.shares
+        steps = kind.terms // kind.mma * formats.products  # products of a record, each of 64 x bn numbers
         multiplying = 2 * self.bm * self.bn * kind.terms * formats.work / PEAK
-        adding = kind.terms // (32 if kind.scaled else kind.terms) * self.bm * self.bn / 128 * (3 if kind.scaled else 1)
         copied = 4 * formats.words(self.bm // self.cn, self.bn // self.cm)
-        return max(
-            WAIT_ASIDE,
-            blocks * max(multiplying, copied / min(CACHE_BYTES_ASIDE / busy, ALONE)),
-            (WAIT_ASIDE + multiplying + adding) / self.shares,
-        )
+        sharing = (4 * formats.words(self.bm, self.bn) + steps * (self.bm // 64) * 32 * (64 + self.bn)) / SHARED_BYTES
+        leaving = kind.terms // (32 if kind.scaled else kind.terms)  # times that sums leave the tensor cores
+        instructions = 50 * leaving + (3 if kind.scaled else 1) * leaving * self.bn // 2  # of a warp
+        alone = EACH * instructions + steps * self.bn / 2 + WAIT_ASIDE * leaving
+        return max(blocks * max(multiplying, sharing, instructions * groups / self.shares, copied / CACHE_BYTES_ASIDE), alone / self.shares)
 
 
 #: Large ones for large matrices, small ones to fill a device with blocks. All are made of blocks of 32 x 32, which are packed by a warp, and of whole
@@ -174,9 +174,10 @@ TILES = (
 OF_WARPGROUPS = (
     WarpgroupTile(128, 128, 32, 64, 128, 5),
     WarpgroupTile(128, 64, 32, 64, 64, 7),
-    WarpgroupTile(128, 64, 32, 64, 64, 7, cn=2),
+    WarpgroupTile(128, 64, 32, 64, 64, 7, shares=2),
     WarpgroupTile(64, 64, 32, 64, 64, 6, shares=2),
     WarpgroupTile(64, 64, 32, 64, 64, 6, shares=2, cm=2, cn=2),
+    WarpgroupTile(64, 64, 32, 64, 64, 6, shares=4),
 )
 
 
@@ -187,12 +188,11 @@ def tiles_of(device: Device) -> tuple[PackedTile, ...]:
 
 def cycles(tile: PackedTile, depth: int, parts: int, m: int, n: int, formats: Formats, limits: Limits) -> float:
     """What a product takes by the model, in cycles."""
-    blocks = tile.blocks(m, n) * parts
-    each, busy = ceil_div(blocks, limits.multiprocessors), min(1.0, blocks / limits.multiprocessors)
+    each = ceil_div(tile.blocks(m, n) * parts, limits.multiprocessors)
     together = min(each, tile.resident, max(1, (227 << 10) // (tile.shared_of(formats) + 1024)))
     adding = ADDING + 4 * (parts + 1) * tile.bm * tile.bn / CACHE_BYTES if parts > 1 else 0
     meeting = MEETING if tile.cluster != (1, 1) else 0
-    return LAUNCH + meeting + ceil_div(each, together) * (depth + 2) * tile.step(formats, together, busy) + adding
+    return LAUNCH + meeting + ceil_div(each, together) * (depth + 2) * tile.step(formats, together) + adding
 
 
 @lru_cache(maxsize=1024)

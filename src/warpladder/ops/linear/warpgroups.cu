@@ -35,9 +35,9 @@ __device__ __forceinline__ void bring(unsigned blocks, void* to, const void* fro
 // more than 1 those of the same rows take records in turn, and their sums are added up at the end, in order.
 // A cluster is CM x CN blocks: those side by side have the same rows of A, those below each other the same columns of B, and each of them asks for a part of
 // such a panel, for all of them. The grid has whole clusters.
-// Shared memory: STAGES panels of A and B, their scales, and 1,024 bytes. Of tiles with 64 rows a multiprocessor has room for two blocks: dx and dw may run at once.
+// Shared memory: STAGES panels of A and B, their scales, and 1,024 bytes. Of two warpgroups with 64 rows a multiprocessor has room for two blocks.
 template <int FORMAT, int A, int B, int BM, int BN, int SHARES, int STAGES, int CM, int CN>
-__global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 ? 2 : 1) multiply(
+__global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARES <= 2 ? 2 : 1) multiply(
     const unsigned* __restrict__ a, const float* __restrict__ a_undo, int a_lines, const unsigned* __restrict__ b, const float* __restrict__ b_undo,
     int b_lines, const float* __restrict__ bias, const float* __restrict__ gate, float* __restrict__ c, unsigned* __restrict__ along,
     float* __restrict__ along_undo, int along_lines, unsigned* __restrict__ across, float* __restrict__ across_undo, int across_lines,
@@ -172,12 +172,13 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 ? 2 : 1)
                 others[((share - 1) * ACROSS + j) * HOLDERS] = make_float4(sum[0][j][0], sum[0][j][1], sum[0][j][2], sum[0][j][3]);
         __syncthreads();
         if (share == 0)
+#pragma unroll 1
+            for (int other = 0; other < SHARES - 1; ++other)
 #pragma unroll
-            for (int j = 0; j < (SHARES - 1) * ACROSS; ++j) {
-                const float4 more = others[j * HOLDERS];
-                float(&own)[4] = sum[0][j % ACROSS];
-                own[0] += more.x, own[1] += more.y, own[2] += more.z, own[3] += more.w;
-            }
+                for (int j = 0; j < ACROSS; ++j) {
+                    const float4 more = others[(other * ACROSS + j) * HOLDERS];
+                    sum[0][j][0] += more.x, sum[0][j][1] += more.y, sum[0][j][2] += more.z, sum[0][j][3] += more.w;
+                }
     }
     const bool holds = threadIdx.x < HOLDERS;
     if (gridDim.y > 1) {
