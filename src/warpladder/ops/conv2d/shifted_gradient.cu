@@ -207,8 +207,7 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
 #pragma unroll
             for (int i = 0; i < (PACKS ? 0 : 2); ++i) {
                 const int row = 16 * warp + g + 8 * i, channel = 64 * (first + chunk) + row;
-                const uint4 bytes = *reinterpret_cast<const uint4*>(signs + row * 64 + group * 16);
-                const unsigned above[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
+                const unsigned* const above = reinterpret_cast<const unsigned*>(signs + row * 64 + group * 16);
                 float undo = 1.0f;
                 if constexpr (SCALED<FORMAT>) undo = w_undo[channel];
                 float* const to = dx + (static_cast<long long>(image) * c + channel) * plane;
