@@ -308,7 +308,7 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
 #: Those that only an enlarged layer shows.
 OF_ENLARGED: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "pixels of y's classes exchanged": ("bf16", (("along * to.apart + of_class % 2;", "along * to.apart + 1 - of_class % 2;"),), "normal"),
-    "pixels of dy's classes exchanged": ("bf16", (("by_class(row, column,", "by_class(column, row,"),), "normal"),
+    "pixels of dy's classes exchanged": ("bf16", (("by_class(row, column,", "by_class(row ^ 1, column,"),), "normal"),
     "weights of another class": ("bf16", (("tap / taps.side(), of_class / 2", "tap / taps.side(), 1 - of_class / 2"),), "normal"),
 }
 
