@@ -25,6 +25,7 @@ from kernel_losses import LOSSES
 from kernel_products import product_cases
 from kernel_steps import accumulate_cases, gather_cases, update_cases
 from kernel_tools import Runs
+from narrow_convolutions import kernel_runs as narrow_runs
 from shifted_convolutions import kernel_runs as shifted_runs
 from stand_in import libraries
 from warpgroup_convolutions import kernel_runs as warpgroup_runs
@@ -68,7 +69,12 @@ def every_case() -> list[KernelCase]:
                     assert out[name], f"no case covers {name}: the lists in kernel_*.py hold nothing that it takes"
     for level in LEVELS:
         out[level.name] = [KernelCase(f"gemm {level.name} {what}", run) for what, run in product_cases(level)]
-    for name, its_runs in (("warpgroups", warpgroup_runs()), ("shifted", shifted_runs()), ("first", first_runs())):
+    for name, its_runs in (
+        ("warpgroups", warpgroup_runs()),
+        ("shifted", shifted_runs()),
+        ("first", first_runs()),
+        ("narrow", narrow_runs()),
+    ):
         out[name] = [KernelCase(f"{name} {what}", run) for what, run in its_runs]
     return [case for found in out.values() for case in found]
 

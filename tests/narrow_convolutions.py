@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kernel_tools import Runs
 from tensor_convolutions import Asked, Edited, Numbers, conv, drawn, truth
 from tensor_tools import placed
 from warpgroup_convolutions import Unwritten
@@ -157,3 +158,15 @@ def prove(device: Device, asked: Asked, pool: bool = False, seed: int = 0) -> fl
         np.testing.assert_array_equal(found.pooled, np.maximum(best, 0), err_msg=f"the pool of {asked} is wrong: not the largest of y's")
         np.testing.assert_array_equal(found.winner, np.where(best > 0, place, 4), err_msg=f"the pool of {asked} is wrong: another winner")
     return worst
+
+
+def kernel_runs() -> Runs:
+    """Cases for tests/kernel_cases.py: no table's case has as many channels as these kernels want."""
+    for name, precision in (("one", "fp32"), ("few", "bf16")):
+
+        def run(device: Device, name: str = name, precision: str = precision) -> set[str]:
+            prove(device, Asked(*SHAPES[name], precision), pool=True)
+            return {"pack_narrow", "convolve_narrow", "correlate_narrow", "finish_weights"}
+
+        layer, image, _ = SHAPES[name]
+        yield f"{layer.out_channels} outputs of {'x'.join(map(str, image))}, in {precision}", run

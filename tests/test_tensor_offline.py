@@ -221,7 +221,8 @@ def test_the_five_nets_multiply_in_tensor_core_instructions(net: nets.Net, preci
             trainer.load(drawn.dataset)
             share = tensor_share(trainer, full(trainer))
             assert share is not None and 0.95 <= share <= 1
-            told.append({call.name: call.kernel.tensor for call in trainer.program(full(trainer)) if isinstance(call, Launch)})
+            calls = [call for call in trainer.program(full(trainer)) if isinstance(call, Launch)]
+            told.append({call.name.partition("<")[0]: call.kernel.tensor for call in calls})  # Hopper has tiles of its own
     assert told[0] == told[-1] and any(told[0].values()) and not all(told[0].values())
 
 
