@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from queue import Empty, SimpleQueue
+from time import monotonic
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from .kernel import Report
 
 #: MB of kernel rows that libsvm keeps at least; it is given room for all rows of a pair.
 LEAST_CACHE = 200
+
+#: Seconds after Ctrl-C in which a thread comes to an end that is not inside libsvm, which nobody waits for.
+GRACE = 0.2
 
 
 def pair_bytes(samples: int) -> int:
@@ -77,8 +81,13 @@ def fit_pairs(gram: Gram, C: float, workers: int, report: Report) -> Fitted:
             if error is not None:
                 raise error
             report(count, len(pairs))
-    finally:
+    except BaseException:
         stop.set()
+        # Were Python to end while a thread is in NumPy's C++ code, the process would abort (warpladder.__main__).
+        until = monotonic() + GRACE
+        for thread in threads:
+            thread.join(max(0.0, until - monotonic()))
+        raise
     for thread in threads:
         thread.join()
     return Fitted(gram.ranges, coefficients, intercepts)
