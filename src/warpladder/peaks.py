@@ -9,6 +9,9 @@ from .precision import named
 
 Capability = tuple[int, int]
 
+#: The compute capability of Hopper: the only GPUs with wgmma, and the first with a copy engine for tiles.
+HOPPER: Capability = (9, 0)
+
 #: The units of a multiprocessor that multiply: its ordinary ones, called CUDA cores, and those for small matrices.
 CORES, TENSOR = "cores", "tensor cores"
 

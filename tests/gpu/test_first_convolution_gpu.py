@@ -23,8 +23,8 @@ from warpladder.gemm.climb import timed
 from warpladder.gpu.device import GpuDevice
 from warpladder.ladder import find
 from warpladder.ops.conv2d import first
-from warpladder.ops.conv2d.warpgroups import HOPPER
 from warpladder.ops.kernels import OnDevice
+from warpladder.peaks import HOPPER
 from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))

@@ -17,7 +17,7 @@ from warpladder.config import TrainConfig
 from warpladder.emulator import EmulatedDevice
 from warpladder.gpu.device import GpuDevice
 from warpladder.ladder import find
-from warpladder.ops.conv2d.warpgroups import HOPPER
+from warpladder.peaks import HOPPER
 from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))

@@ -18,7 +18,8 @@ from warpladder.emulator import EmulatedDevice
 from warpladder.gpu.device import GpuDevice
 from warpladder.ladder import find
 from warpladder.nets import Net
-from warpladder.ops.conv2d.warpgroups import FORMATS, HOPPER
+from warpladder.ops.conv2d.warpgroups import FORMATS
+from warpladder.peaks import HOPPER
 from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))

@@ -63,7 +63,8 @@ __device__ __forceinline__ void barrier_arrive_at(Barrier* barrier, unsigned ran
     asm volatile("{.reg .b32 its; mapa.shared::cluster.u32 its, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [its];}"
                  ::"r"(in_shared(barrier)), "r"(rank) : "memory");
 }
-// The same where the thread has only read what lies there: nothing that it wrote is handed over, which would wait for all its writes to the whole GPU.
+// Arrives at the barrier of another block of the cluster for a thread that has only read there: it hands over nothing that it wrote, and so does not wait until its
+// writes are seen by the whole GPU, as barrier_arrive_at does.
 __device__ __forceinline__ void barrier_read_at(Barrier* barrier, unsigned rank) {
     asm volatile("{.reg .b32 its; mapa.shared::cluster.u32 its, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [its];}"
                  ::"r"(in_shared(barrier)), "r"(rank) : "memory");
@@ -106,7 +107,7 @@ __device__ __forceinline__ void copy_piece(void* to, const void* from, unsigned 
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                  ::"r"(in_shared(to)), "l"(from), "r"(bytes), "r"(in_shared(barrier)) : "memory");
 }
-// The same to several blocks of the cluster, as copy_tile_to.
+// Begins to copy a piece of memory to several blocks of the cluster, at the same place in the shared memory of each; blocks: a bit for each, as in copy_tile_to.
 __device__ __forceinline__ void copy_piece_to(unsigned blocks, void* to, const void* from, unsigned bytes, Barrier* barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;"
                  ::"r"(in_shared(to)), "l"(from), "r"(bytes), "r"(in_shared(barrier)), "h"(static_cast<unsigned short>(blocks)) : "memory");

@@ -22,6 +22,10 @@ constexpr int DEPTH = 32;  // terms in a panel
 __device__ __forceinline__ unsigned scale_exponent(unsigned largest) { return min(268u - (largest >> 23), 253u); }  // as a float has it: 127 for 2^0
 __device__ __forceinline__ float power_of_two(unsigned exponent) { return __uint_as_float(exponent << 23); }
 
+// What undoes the scales of two factors multiplies a part of a sum in two steps, one factor's times DOWN and the other's times UP: the product of the two alone may
+// be beyond the end of floats.
+constexpr float DOWN = 1.0f / 16384, UP = 16384;
+
 template <int FORMAT>
 struct Held {
     using Number = unsigned short;

@@ -9,14 +9,12 @@ import numpy as np
 
 from ..device import Array, Device, Launch
 from ..ops.kernels import ceil_div
-from ..peaks import Capability
+from ..peaks import HOPPER
 from .formats import held
 from .tensor_level import Stored16, TensorLevel, split
 
 #: Rows of a tile of B in 16 bits: the terms of a stage.
 TERMS = 64
-#: The first GPUs with a copy engine for tiles, and the only ones with wgmma.
-HOPPER: Capability = (9, 0)
 
 
 def _lacks(device: Device, what: str, alone: bool) -> str | None:

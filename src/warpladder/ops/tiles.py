@@ -38,7 +38,7 @@ class Tile:
 
     @property
     def kind(self) -> str:
-        """How it is computed, where there are several ways, of which a tuner times at least one tile each."""
+        """The kind of kernel that computes the tile, where a product has several kinds: a tuner times at least one tile of each."""
         return ""
 
     @property

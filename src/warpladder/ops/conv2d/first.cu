@@ -14,7 +14,6 @@
 #include "tensor_pixels.cuh"
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
-constexpr float DOWN = 1.0f / 16384, UP = 16384;  // the scale of a window is undone times DOWN, that of weights times UP, as tensor.cu does and says why
 
 // Windows of 2 x 2 pixels that a lane has, one after another: as many as registers can keep.
 template <int FORMAT>

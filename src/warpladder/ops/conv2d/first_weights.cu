@@ -16,7 +16,6 @@
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr int SIXTEENS = 4;  // of outputs, that a warp has
-constexpr float DOWN = 1.0f / 16384, UP = 16384;  // x's scale is undone times DOWN, dy's times UP, as tensor.cu does and says why
 
 // A number in the lower half of a word as it is multiplied: `low` is what `high` lacks, in SPLIT alone.
 template <int FORMAT>

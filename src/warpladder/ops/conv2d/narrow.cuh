@@ -1,9 +1,9 @@
 // Images of few channels on their way to shared memory: eight channels of a pixel by one thread, and of a pool's gradient eight of a window's four pixels.
 #pragma once
+#include "halves.cuh"
 #include "tensor_pixels.cuh"
 
-// What undoes a scale is kept in two parts, those of pixels times DOWN and those of weights times UP, as tensor.cu has it and says why.
-constexpr float DOWN = 1.0f / 16384, UP = 16384;
+// What undoes the scales of pixels is kept times DOWN, and what undoes those of weights times UP (tensor_panels.cuh).
 
 // Divides numbers below 2^16 by one and the same: a multiplication by its inverse, which narrow.py works out, where a division takes twenty instructions.
 struct Divider {
@@ -20,10 +20,7 @@ struct Eight {
 
     __device__ __forceinline__ explicit Eight(const float (&x)[8]) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            high[i] = FORMAT == BF16 ? two_bf16(x[2 * i], x[2 * i + 1]) : two_halves(x[2 * i], x[2 * i + 1]);
-            low[i] = FORMAT == SPLIT ? two_halves(x[2 * i] - low_half(high[i]), x[2 * i + 1] - high_half(high[i])) : 0;
-        }
+        for (int i = 0; i < 4; ++i) two_numbers<FORMAT>(x[2 * i], x[2 * i + 1], high[i], low[i]);
     }
 };
 
@@ -36,7 +33,7 @@ struct Lines {
 
     __device__ __forceinline__ const uint4* at(int copy, int row, int chunk) const { return chunks + row * STRIDE + copy * CHUNKS + chunk; }
     __device__ __forceinline__ float* undo(int row) const { return reinterpret_cast<float*>(chunks + row * STRIDE + COPIES * CHUNKS); }
-    // Those of eight numbers that are wanted, two bits masks a word; the others become 0.
+    // Stores a row's eight channels: `wanted` has a mask for each word of two numbers, and a number that its mask leaves out is stored as 0.
     __device__ __forceinline__ void put(const Eight<FORMAT>& x, const unsigned (&wanted)[4], int row, int chunk) const {
         uint4* to = chunks + row * STRIDE + chunk;
         to[0] = make_uint4(x.high[0] & wanted[0], x.high[1] & wanted[1], x.high[2] & wanted[2], x.high[3] & wanted[3]);

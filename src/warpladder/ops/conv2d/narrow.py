@@ -112,7 +112,7 @@ class Shape:
         return ceil_div((high // 2 + 1) * (wide // 2 + 1) if self.pooled else high * wide, 256 // width(self.read[0]))
 
     def warps(self, rows: int) -> int:
-        """Of a block of `convolve_narrow`: one for each of its sums, or turn."""
+        """Warps of a block of `convolve_narrow`: as many as it has warps' sums, or turns of bringing pixels."""
         return max(4, min(WARPS, max(self.items(rows), self.turns(rows) // (1 if self.pooled else 2))))
 
     def rows(self, n: int, kind: Format, limits: Limits) -> int:
@@ -152,7 +152,7 @@ class Correlation:
 
     @property
     def warps(self) -> int:
-        """Of a block."""
+        """Warps of a block of `correlate_narrow`."""
         return self.groups * self._units
 
     @property

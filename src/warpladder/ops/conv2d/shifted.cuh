@@ -17,9 +17,6 @@
 constexpr int THREADS = 512, WARPS = THREADS / 32, PIECE = 64 * 128;
 constexpr int OUTPUTS = 4, COLUMNS = 16 * OUTPUTS, PIECES = 4;  // of pixels: an image has at most 256, and each of four warpgroups a piece of them
 
-// A scale is undone in two steps, one factor's times 2^-14 and the other's times 2^14: their product alone may be beyond the end of floats.
-constexpr float DOWN = 1.0f / 16384, UP = 16384.0f;
-
 template <int FORMAT>
 constexpr int COPIES = FORMAT == SPLIT ? 2 : 1;
 

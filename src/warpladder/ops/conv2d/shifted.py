@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from ...device import Array, Device, Launch
+from ...peaks import HOPPER
 from ..kernels import Launches, OnDevice, ceil_div
 from .gradients import finish
 from .products import Image
-from .warpgroups import CHANNELS, FORMATS, HOPPER, PACKING, PIECE, PackedImages, WarpgroupFormat
+from .warpgroups import CHANNELS, FORMATS, PACKING, PIECE, PackedImages, WarpgroupFormat
 
 SOURCE = Path(__file__).with_name("shifted.cu")
 GRADIENT = Path(__file__).with_name("shifted_gradient.cu")

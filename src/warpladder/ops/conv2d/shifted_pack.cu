@@ -1,8 +1,8 @@
 // Weights of a convolution of few outputs behind an enlargement by 2, for products that come before shifts (shifted.cu): once a step.
 //
 // A piece has 64 channels, each with 64 columns: 16 numbers of the folded weights (folded.cuh) times four outputs, of which those that are not there are zeros.
-// It serves y, where sums run over its rows, as dx, where they run along them. In bf16 it is the same; SPLIT and HALF have scales, of y one for an output,
-// and of dx one for a channel.
+// Sums of y run down the rows of a piece, and those of dx along them. In bf16 one piece serves both; SPLIT and HALF have scales, of y one for an output, and of dx
+// one for a channel, and so a piece for each.
 // arch: sm_80, sm_90, sm_100
 // instance: pack_shifted<SPLIT>
 // instance: pack_shifted<BF16>
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(THREADS) pack_shifted(
             const unsigned exponent = scale_exponent(largest_of_block(largest, warps));
             if (threadIdx.x == 0) {
                 of_output[output] = power_of_two(exponent);
-                if (blockIdx.x == 0) undo[output] = power_of_two(254u - exponent) * 16384.0f;
+                if (blockIdx.x == 0) undo[output] = power_of_two(254u - exponent) * UP;
             }
             __syncthreads();
         }
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(THREADS) pack_shifted(
             unsigned largest = 0;
             for (int i = 0; i < 16 * o; ++i) largest = max(largest, bits_of_size(weight(w, i / 16, first + threadIdx.x, i % 16, o, c)));
             const unsigned exponent = scale_exponent(largest);
-            of_channel[threadIdx.x] = power_of_two(exponent), back_undo[first + threadIdx.x] = power_of_two(254u - exponent) * 16384.0f;
+            of_channel[threadIdx.x] = power_of_two(exponent), back_undo[first + threadIdx.x] = power_of_two(254u - exponent) * UP;
         }
         __syncthreads();
     }

@@ -11,9 +11,6 @@
 constexpr int SIDE = 8, PIECE = 64 * 128, THREADS = 384, GROUPS = 2;  // pixels along a square, bytes of a piece, a block's threads, warpgroups that multiply
 constexpr int COLUMNS = 128;                                            // columns of a warpgroup's sums, two pieces of the second factor
 
-// A scale is undone in two steps, one factor's times 2^-14 and the other's times 2^14: their product alone may be beyond the end of floats.
-constexpr float DOWN = 1.0f / 16384, UP = 16384.0f;
-
 // Of what is multiplied in 64 terms, `FIRST` pieces of the first factor and `SECOND` of the second one, twice where numbers are split into halves.
 template <int FORMAT, int FIRST, int SECOND>
 struct Ring {

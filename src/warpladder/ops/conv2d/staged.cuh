@@ -116,7 +116,7 @@ __device__ __forceinline__ void write_pixels(const float* room, const Out& to, i
         to.y[at] = relu_gradient(Finish<FORMAT>(to, output + 2 * pair)(room[pair * 32 + (lane ^ (pair % 4 * 8))]), to.below[at]);
 }
 
-// The same 2 x 8 pixels once more, in bf16 with their channels last: a lane has two neighbouring outputs.
+// Writes the 2 x 8 pixels of a warp packed for the layer behind, in bf16 with their channels last: a lane has two neighbouring outputs.
 template <int FORMAT>
 __device__ __forceinline__ void write_packed(const float* room, const Out& to, int image, int row, int column, int of_class, int first) {
     const int lane = threadIdx.x % 32, output = first + 2 * lane;

@@ -19,9 +19,6 @@ struct Where {
 
 constexpr int WARPS = 4, PIXELS = 128, RING = 3;  // of a block: warps, pixels, and panels that shared memory has room for
 
-// What undoes a scale multiplies a sum's part in two steps, A's times 2^-14 and then B's times 2^14, as tensor.cu of linear layers does and says why.
-constexpr float DOWN = 1.0f / 16384;
-
 // x: (n, c, h, w), the image that is read. y: (n, o, oh, ow), the image that is written; after a pool (n, o, oh / 2, ow / 2), and winner as y.
 // below: null, or as y, the output of a ReLU whose gradient y shall be. k, stride, padding, way: as gemm_patches.cuh has them.
 // packed: (classes, tiles of BN outputs, class_panels) panels of tensor_pack.cu. FEW: terms are ordered (channel, tap), 32 a stage, and there is no halo.

@@ -4,7 +4,6 @@
 #include "tensor_pixels.cuh"
 
 constexpr int WARPS = 16;
-constexpr float UP = 16384;  // what undoes a scale is kept times this (tensor.cu)
 
 // What one direction of a convolution reads: `inputs` channels for `outputs`. way: gemm_patches.cuh's. few: terms are (input, tap), else (input / 32, tap,
 // input % 32). swapped: w is (inputs, outputs, ...), not (outputs, inputs, ...). bn: outputs of a panel. panels: of a class and tile of outputs.

@@ -9,7 +9,6 @@
 constexpr int OUTPUTS = 64, CHANNELS = 32, PIXELS = 128;  // of a block
 constexpr int TAPS = 3, WARPS = 12;                       // of a warp: taps; of a block: warps, 2 of outputs by 2 of channels by 3 of taps
 constexpr int ROUNDS = 6;                                 // in which a thread's loads are on their way together: a tile of 8 x 16 pixels with a halo of 1
-constexpr float DOWN = 1.0f / 16384, UP = 16384;          // as in tensor.cu
 
 // Eight channels of a tile's pixels, by a warp: `read(channel, pixel)` is asked for, 0 where there is none, and what undoes the channels' scales, times
 // `by`, is left in `undo`. The numbers of 32 ROUNDS pixels are on their way together, and stay in registers; of a larger tile the first ones are read again.

@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(THREADS) pack_weights(
         for (int offset = 1; offset < 32; offset *= 2) largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
         const unsigned exponent = scale_exponent(largest);
         by = power_of_two(exponent);
-        if (lane == 0) (back ? back_undo : undo)[left + warp] = power_of_two(254u - exponent) * 16384.0f;
+        if (lane == 0) (back ? back_undo : undo)[left + warp] = power_of_two(254u - exponent) * UP;
     }
     for (int first = 0; first < others; first += 32) {
         read(first + lane, number);

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ...device import Array, Device, Launch, TensorMap
-from ...peaks import Capability
+from ...peaks import HOPPER
 from ..kernels import Launches, OnDevice, ceil_div
 from .gradients import finish
 from .products import AFTER, Image
@@ -28,8 +28,6 @@ TAPS = {"WINDOW": 9, "ENLARGED": 4, "GATHERED": 16}
 WAYS = tuple(TAPS)
 #: Classes of an enlarged image's pixels.
 CLASSES = 4
-#: The only GPUs with wgmma.
-HOPPER: Capability = (9, 0)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ...device import Device, Limits
-from ...peaks import RATES, TENSOR, Capability
+from ...peaks import HOPPER, RATES, TENSOR
 from ..kernels import ceil_div
 from ..tiles import Plan, Planned, Tile
 from .tensor_packed import Formats
@@ -20,10 +20,9 @@ from .tensor_packed import Formats
 #: The kernels: of mma, for every GPU, and of wgmma, for Hopper alone.
 SOURCE = Path(__file__).with_name("tensor.cu")
 WARPGROUPS = Path(__file__).with_name("warpgroups.cu")
-HOPPER: Capability = (9, 0)
 
 #: What a multiprocessor multiplies in a cycle by wgmma, and by mma.sync: FLOPs in bf16 or half, of the peak what was seen on an H200 (docs/tensor.md).
-PEAK = RATES[9, 0][TENSOR]["fp16"]
+PEAK = RATES[HOPPER][TENSOR]["fp16"]
 RATE = 0.56 * PEAK
 
 #: Bytes that a multiprocessor gets in a cycle from its shared memory, and from the second-level cache, as it was seen on an H200 (docs/rungs/tensor.md):
@@ -115,7 +114,7 @@ class WarpgroupTile(PackedTile):
 
     @property
     def threads(self) -> int:
-        """Of the warpgroups, and of the warp that asks for panels."""
+        """Threads of a block: those of its warpgroups, and of the warp that asks for panels."""
         return 128 * self.shares * (self.bm // 64) + 32
 
     @property
@@ -170,7 +169,7 @@ TILES = (
 )
 
 
-#: The same on Hopper, beside those above. In shares where a multiprocessor has one block and a block few terms.
+#: Tiles of warpgroups, which Hopper has beside `TILES`. Several warpgroups share a tile's records where a multiprocessor has one block and a block few terms.
 OF_WARPGROUPS = (
     WarpgroupTile(128, 128, 32, 64, 128, 5),
     WarpgroupTile(128, 64, 32, 64, 64, 7),

@@ -56,14 +56,13 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
     static_assert(STAGE % 256 == 0, "every stage begins at a multiple of 1,024 bytes");
     extern __shared__ uint4 shared[];
     __shared__ Barrier filled[STAGES], read[STAGES];
-    // The first multiple of 1,024 from `shared` on. A sum of pointer and distance, so that the compiler knows what memory is read and written there.
-    unsigned* ring = reinterpret_cast<unsigned*>(reinterpret_cast<char*>(shared) + (-reinterpret_cast<unsigned long long>(shared) & 1023));
+    unsigned* ring = reinterpret_cast<unsigned*>(first_stage(shared));
     float* scales = reinterpret_cast<float*>(ring + STAGES * STAGE);
     const int clusters_n = (n + BN * CN - 1) / (BN * CN), cluster = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER;
     const int across_m = rank / CN, across_n = rank % CN;  // the block's place in its cluster
     const int m0 = (cluster / clusters_n * CM + across_m) * BM, n0 = (cluster % clusters_n * CN + across_n) * BN;
     const int from = blockIdx.y * depth, steps = max(0, min(records - from, depth));
-    // The same in all lanes, which the compiler then knows: addresses of panels are worked out once for a warp.
+    // The warp's number, by a shuffle: so the compiler knows that all lanes have the same, and works out addresses of panels once for a warp.
     const int warp = __shfl_sync(EVERY_LANE, static_cast<int>(threadIdx.x) / 32, 0);
     const int lane = threadIdx.x % 32, group = warp / 4, row = group % ROWS, share = group / ROWS;
     if (threadIdx.x == 0) {
