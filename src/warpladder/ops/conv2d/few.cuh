@@ -6,7 +6,7 @@
 #include "nan.cuh"
 #include "pooled.cuh"
 
-// What is done with a convolution's sum before it is written: nothing, ReLU, or ReLU and a 2 x 2 pool.
+// What follows a convolution in the kernel that computes it: nothing, a ReLU, or a ReLU and a 2 x 2 pool.
 enum { PLAIN = 0, RECTIFY = 1, POOL = 2 };
 
 constexpr int OUTPUTS = 64;  // of a block, at most

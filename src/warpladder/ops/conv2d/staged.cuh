@@ -136,7 +136,7 @@ __device__ __forceinline__ void write_packed(const float* room, const Out& to, i
     }
 }
 
-// What a 2 x 2 pool makes of the two rows: four windows of an output, which has a lane to itself.
+// Writes a warp's 2 x 8 pixels through a 2 x 2 pool: four windows of an output, and each lane has an output to itself.
 template <int FORMAT>
 __device__ __forceinline__ void write_pooled(const float* room, const Out& to, int image, int row, int column, int first) {
     const int lane = threadIdx.x % 32, high = to.h / 2, across = to.w / 2, pixels = high * across, pixel = row / 2 * across + column / 2;

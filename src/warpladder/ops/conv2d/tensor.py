@@ -10,7 +10,8 @@ from ..outside import FIRST, is_small
 from ..segments import Operands, Segment
 from .gemm import GemmConv2d
 from .tensor_products import FORMATS
-from .tensor_ways import WAYS, Asked, Way
+from .tensor_ways import WAYS
+from .way import Asked, Way
 
 
 class TensorConv2d(Segment):
