@@ -265,6 +265,7 @@ def test_master_weights_that_are_rounded_are_caught(precision: str) -> None:
 #: What a step launches besides, none of which multiplies matrices.
 OTHER_KERNELS = {
     "gather_rows", "pack", "pack_samples", "add_parts", "cross_entropy_by_warps", "mse_by_warps", "relu_gradient", "relu_forward", "sgd_step", "sgd_step_by_four",
+    "finish_bias",
 }  # fmt: skip
 
 

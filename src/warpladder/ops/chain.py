@@ -49,6 +49,11 @@ def whole(n: int) -> Slice:
     return Slice(n, n)
 
 
+def timed(n: int) -> Slice:
+    """n samples as a slice of a larger batch, behind which no segment updates parameters: so a step's launches may be sent for their time alone."""
+    return Slice(n, n + 1)
+
+
 @dataclass(frozen=True)
 class Subgraph:
     """Consecutive nodes of a chain, and what is known of them before they have arrays.

@@ -146,6 +146,10 @@ class Segment(OnDevice, ABC):
         """What depends on the parameters alone and has to be done, once they have changed, before a forward and a backward of the slice."""
         return []
 
+    def renews(self, part: Slice) -> bool:
+        """Whether `backward` of such a slice leaves what `prepare` would make of the parameters that it has updated: a next step needs no `prepare` then."""
+        return False
+
     @abstractmethod
     def forward(self, part: Slice) -> Launches:
         """Fill y[:n] from x[:n], or x[:n] and the labels from the samples; follows a prepare of the same slice.

@@ -7,6 +7,7 @@ memory keeps between two parts is not counted off.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 from ..config import TrainConfig
 from ..nets import CrossEntropyLoss, Net
@@ -44,10 +45,14 @@ def loss(net: Net, n: int, size: int = FLOAT) -> Floor:
     return Floor(out * (4 if labelled else 3), size * (2 * out if labelled else 3 * out) + (LABEL * n if labelled else 0))
 
 
-def update(net: Net, config: TrainConfig, size: int = FLOAT) -> Floor:
-    """Gradients and parameters in, parameters out; what the optimizer keeps beside them in and out too."""
-    arrays = 3 + 2 * len(config.optimizer.slots)
-    return Floor(_update_flops(net, config), size * arrays * net.param_count)
+def update(net: Net, config: TrainConfig, size: int = FLOAT, layers: Collection[int] | None = None, fused: bool = False) -> Floor:
+    """Gradients and parameters in, parameters out; what the optimizer keeps beside them in and out too.
+
+    layers : whose parameters; None for all. fused : by whom has computed the gradients, and need not read them.
+    """
+    count = net.param_count if layers is None else sum(_weights(net, range(i, i + 1)) for i in layers)
+    arrays = 3 - fused + 2 * len(config.optimizer.slots)
+    return Floor(count * _update_flops(config), size * arrays * count)
 
 
 def feed(net: Net, n: int, itemsize: int, size: int = FLOAT) -> Floor:
@@ -59,13 +64,13 @@ def step(net: Net, n: int, itemsize: int, update: TrainConfig | None) -> Floor:
     """All of a step in one: samples in once, weights in, gradients out; or, with its update, weights, and what the optimizer keeps, in and out."""
     arrays = 2 + 2 * len(update.optimizer.slots) if update is not None else 2
     read = n * math.prod(net.in_shape) * itemsize
-    own = _update_flops(net, update) if update is not None else 0
+    own = net.param_count * _update_flops(update) if update is not None else 0
     return Floor(n * net.train_flops + own, read + FLOAT * arrays * net.param_count)
 
 
-def _update_flops(net: Net, config: TrainConfig) -> int:
-    """A multiplication and an addition for each array that is changed: no optimizer does with less, and Adam takes some more."""
-    return net.param_count * 2 * (1 + len(config.optimizer.slots))
+def _update_flops(config: TrainConfig) -> int:
+    """Of a parameter: a multiplication and an addition for each array that is changed. No optimizer does with less, and Adam takes some more."""
+    return 2 * (1 + len(config.optimizer.slots))
 
 
 def _flops(net: Net, index: int) -> int:

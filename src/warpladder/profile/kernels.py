@@ -32,7 +32,7 @@ def parts(trainer: KernelTrainer) -> tuple[Part, ...]:
         launch.send()
     trainer.device.synchronize()
     slices = trainer.batch / part.n
-    stages = trainer.stages(part)
+    stages = trainer.stages(part, again=True)
     if isinstance(trainer.feed, StreamedFeed):  # a lane's launches are known when its turn comes: all lanes do the same
         stages = [Stage("feed", range(0), trainer.feed.lanes[0].launches(part)), *stages]
     return tuple(_part(trainer, stage, slices) for stage in stages if stage.launches)
@@ -104,23 +104,28 @@ def _name(trainer: KernelTrainer, stage: Stage) -> str:
 
 
 def _floor(trainer: KernelTrainer, stage: Stage, n: int) -> floor.Floor:
-    net = trainer.net
+    net, config = trainer.net, trainer.config
+    assert trainer.chain is not None
+    # Layers whose segments update them: those of a batch in one piece.
+    fused = {int(name.partition(".")[0]) for name in trainer.chain.updated} if trainer.capacity >= n else set()
     if stage.phase == "prepare":
         return floor.prepare(net, stage.layers)
     if stage.phase == "forward":
         return floor.forward(net, stage.layers, n)
     if stage.phase == "backward":
-        return floor.backward(net, stage.layers, n)
+        gradients, own = (
+            floor.backward(net, stage.layers, n),
+            floor.update(net, config, layers=fused.intersection(stage.layers), fused=True),
+        )
+        return floor.Floor(gradients.flops + own.flops, gradients.bytes + own.bytes)
     if stage.phase == "step":
-        assert trainer.chain is not None
-        updates = trainer.chain.updated and trainer.capacity >= n
-        return floor.step(net, n, trainer.itemsize, trainer.config if updates else None)
+        return floor.step(net, n, trainer.itemsize, config if fused else None)
     if stage.phase == "loss":
         return floor.loss(net, n)
     if stage.phase == "feed":
         return floor.feed(net, n, trainer.itemsize)
     if stage.phase == "update":
-        return floor.update(net, trainer.config)
+        return floor.update(net, config, layers=set(range(len(net.layers))) - fused)
     return floor.Floor(net.param_count, 3 * floor.FLOAT * net.param_count)
 
 

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from ..device import Call, Launch
 from ..device import source as sources
-from ..ops.chain import whole
+from ..ops.chain import timed
 from ..ops.segments import Segment
 from ..ops.tiles import Plan, Planned
 from ..plan import OpPlan, ProductPlan, Record
@@ -130,7 +130,7 @@ class Tiles(Choice[Plan]):
 
     def calls(self, way: Plan) -> list[Call]:
         self.settle(way)
-        part = whole(self.n)
+        part = timed(self.n)
         calls = self.op.forward(part) if self.product == "y" else self.op.backward(part)
         return [call for call in calls if call.product is self.planned]
 
@@ -220,7 +220,7 @@ def _fits(rival: type[Segment], op: Segment) -> bool:
 
 def everything(op: Segment, n: int) -> list[Call]:
     """All that a segment does for n samples in a step."""
-    part = whole(n)
+    part = timed(n)
     return [*op.prepare(part), *op.forward(part), *(op.backward(part) if op.buffers.dy is not None else [])]
 
 

@@ -46,9 +46,9 @@ class GraphedTrainer(KernelTrainer):
         super().__init__(net, config, state, device, table, "resident", block_size, precision)
 
     def _forget(self) -> None:
-        """Drop what was captured for a data set: graphs by kind and number of steps, and by kind a step's calls and the most steps in a graph."""
+        """Drop what was captured for a data set: graphs by kind and number of steps; by kind a graph's first step and its others, and how many it may have."""
         self.graphs: dict[tuple[Kind, int], Graph] = {}
-        self.steps: dict[Kind, list[Call]] = {}
+        self.steps: dict[Kind, tuple[list[Call], list[Call]]] = {}
         self.most: dict[Kind, int] = {}
 
     def twin(self, device: Device) -> GraphedTrainer:
@@ -105,13 +105,16 @@ class GraphedTrainer(KernelTrainer):
         found = self.graphs.get((kind, count))
         if found is None:
             if kind not in self.steps:
-                self.steps[kind] = [call for part in self._slices(*kind) for call in self._overlapped(part)]
-            found = self.graphs[kind, count] = self.device.graph(self.steps[kind] * count)
+                parts = self._slices(*kind)
+                first, later = ([call for part in parts for call in self._overlapped(part, again)] for again in (False, True))
+                self.steps[kind] = first, later
+            first, later = self.steps[kind]
+            found = self.graphs[kind, count] = self.device.graph(first + later * (count - 1))
         return found
 
-    def _overlapped(self, part: Slice) -> list[Call]:
+    def _overlapped(self, part: Slice, again: bool) -> list[Call]:
         """The calls of a slice; where gradients are used, all have been computed."""
-        stages = self.stages(part)
+        stages = self.stages(part, again)
         using = [stage for stage in stages if stage.phase in ("sum", "update")]
         return [Overlapped(self.device, stages[: len(stages) - len(using)]), *(call for stage in using for call in stage.launches)]
 

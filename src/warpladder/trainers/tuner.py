@@ -15,7 +15,7 @@ from ..device import Call, Device
 from ..device.scout import Scout
 from ..device.timing import in_turn
 from ..errors import OutOfMemoryError
-from ..ops.chain import whole
+from ..ops.chain import timed
 from ..ops.segments import Segment
 from ..plan import NetPlan, Record, net_plan
 from . import plan_cache
@@ -116,7 +116,7 @@ class Tuner:
         own = [self.chain.segments[number] for number in self.chain.layered]
         for array in (own[0].buffers.x, own[-1].buffers.dy) if own else ():
             self.device.fill(array, 0x3F)  # 0.747 in every element
-        part = whole(self.chain.capacity)
+        part = timed(self.chain.capacity)
         for segment in own:
             for call in (*segment.prepare(part), *segment.forward(part)):
                 call.send()

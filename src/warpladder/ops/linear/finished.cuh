@@ -6,6 +6,7 @@
 #include "four.cuh"
 #include "last_block.cuh"
 #include "nan.cuh"
+#include "parameter.cuh"
 #include "tensor_pack.cuh"
 
 // What undoes the scales of A and B multiplies a part of a sum: first A's times DOWN, then B's times UP, which is about the size of B's largest number.
@@ -13,12 +14,14 @@
 
 // Where a product (m, n) goes: c = sums + bias (n) where there is one, then max(., 0) where rectify is 1, and 0 where gate (m, n), if it is not null, is not
 // above 0. It is packed for what comes next as well. Each of c and its packed copies may be null.
+// flat: where it has parameters, c is the gradient of some of them; these are updated, and are what is packed.
 struct Product {
     const float* bias;
     const float* gate;
     float* c;
     Outlet to;
     int m, n, rectify;
+    Flat flat;
 };
 
 // Where a block leaves its part of a tile's sums, in groups of four, held by HOLDERS threads. parts: (tiles, parts of a sum, numbers of a tile).
@@ -71,13 +74,48 @@ __device__ __forceinline__ void put_sums(const float (&sum)[ACROSS_M][ACROSS_N][
                     make_float2(sum[i][j][2 * half], sum[i][j][2 * half + 1]);
 }
 
+// The tile at m0 and n0 is of gradients: they go to c, their parameters are updated, and the tile becomes the parameters. By all of a block's threads in a loop, before
+// anything is packed, and with one number at a time where rows are odd: the same unrolled, by the warps that pack, took 21 kB of code.
+template <int BM, int BN, int THREADS>
+__device__ __forceinline__ void update_tile(float* tile, const Product& product, int m0, int n0) {
+    const Flat& flat = product.flat;
+    const int n = product.n;
+    const long long first = product.c - flat.grads;
+    const unsigned long long addresses = reinterpret_cast<unsigned long long>(product.c) | reinterpret_cast<unsigned long long>(flat.params + first);
+    const int each = n % 4 == 0 && addresses % 16 == 0 ? 4 : 1;
+#pragma unroll 1
+    for (int begin = threadIdx.x * each; begin < BM * BN; begin += THREADS * each) {
+        const int row = begin / BN, column = begin % BN;
+        if (m0 + row >= product.m || n0 + column >= n) continue;
+        const long long at = first + static_cast<long long>(m0 + row) * n + n0 + column;
+        float* const own = tile + row * PITCH<BN> + column;
+        const bool wide = each == 4;
+        const float4 gradient = load_four(own, each, wide);
+        float4 w = load_four(flat.params + at, each, wide), moved = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (flat.sgd.momentum != 0.0f) moved = load_four(flat.momentum_buffer + at, each, wide);
+        store_four(flat.grads + at, gradient, each, wide);
+        sgd_update(w.x, clip(gradient.x, flat.limit), moved.x, flat.sgd);
+        sgd_update(w.y, clip(gradient.y, flat.limit), moved.y, flat.sgd);
+        sgd_update(w.z, clip(gradient.z, flat.limit), moved.z, flat.sgd);
+        sgd_update(w.w, clip(gradient.w, flat.limit), moved.w, flat.sgd);
+        if (flat.sgd.momentum != 0.0f) store_four(flat.momentum_buffer + at, moved, each, wide);
+        store_four(flat.params + at, w, each, wide);
+        store_four(own, w, each, wide);
+    }
+}
+
 // The tile at m0 and n0, from shared memory to where it goes; WARPS warps take 32 x 32 numbers of it at a time.
 template <int FORMAT, int BM, int BN, int WARPS>
-__device__ __forceinline__ void write_tile(const float* tile, const Product& product, int m0, int n0) {
+__device__ __forceinline__ void write_tile(float* tile, const Product& product, int m0, int n0) {
     static_assert(BM % 64 == 0 && BN % 32 == 0, "a tile is made of blocks that are packed, and of whole records");
     const float *bias = product.bias, *gate = product.gate;
     float* c = product.c;
     const int m = product.m, n = product.n;
+    if (product.flat.params != nullptr) {
+        update_tile<BM, BN, 32 * WARPS>(tile, product, m0, n0);
+        c = nullptr;  // which has its gradients
+        __syncthreads();
+    }
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const bool wide = n % 4 == 0 && (reinterpret_cast<unsigned long long>(c) | reinterpret_cast<unsigned long long>(gate)) % 16 == 0;
     const bool packs = product.to.along != nullptr || product.to.across != nullptr;

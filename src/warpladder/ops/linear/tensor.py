@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from ...device import Device, Launch
@@ -9,9 +11,14 @@ from ...nets import Linear, ReLU
 from ..chain import Slice, Subgraph
 from ..kernels import Launches, ceil_div
 from ..segments import Operands, Segment
-from .products import add_parts
+from ..update.fused import fuses, settings
 from .tensor_packed import BLOCK, EXACT, FORMATS, Formats, Outlet, PackedFactor, pack, pack_samples
-from .tensor_products import TensorProduct
+from .tensor_products import NOWHERE, TensorProduct
+
+BIAS = Path(__file__).with_name("tensor_bias.cu")
+
+#: Outputs, and warps, of a block of `finish_bias`.
+COLUMNS, PARTS = 32, 8
 
 
 class TensorLinear(Segment):
@@ -19,7 +26,8 @@ class TensorLinear(Segment):
 
     A matrix is packed once for both ways in which a step sums over it: the weights before a step sees its samples, x by the product that makes it or on
     its way from where samples are stored, and dy by the product that makes it, where ReLU's gradient and the bias's ride along. Where a segment of another
-    kind comes before or behind, a launch packs what that one leaves. In fp32, samples that are stored as bytes stay bytes, each in one half, exact: y and dw
+    kind comes before or behind, a launch packs what that one leaves. Where SGD has a constant rate the product that finishes dw updates the weights, and leaves them
+    packed for the next step. In fp32, samples that are stored as bytes stay bytes, each in one half, exact: y and dw
     of such a layer take two products for one, and half of x's memory; the scale of the samples is applied to the sums.
 
     Attributes
@@ -47,8 +55,7 @@ class TensorLinear(Segment):
         self.y = TensorProduct(self, lambda n: (n, outputs, inputs), capacity, Formats(kind, self.of_x, kind))
         self.products["y"] = self.y.plan
         if trains:
-            self.summed = capacity > BLOCK  # the bias's gradient is left in several sums
-            sums = self.scratch((ceil_div(capacity, BLOCK), outputs)) if self.summed else t.db.reshape((1, outputs))
+            sums = self.scratch((ceil_div(capacity, BLOCK), outputs))
             along = PackedFactor(self, capacity, outputs, kind) if passes else None
             self.dy = Outlet(along, PackedFactor(self, outputs, capacity, kind), sums)
             self.dw = TensorProduct(self, lambda n: (outputs, inputs, n), capacity, Formats(kind, kind, self.of_x))
@@ -62,6 +69,13 @@ class TensorLinear(Segment):
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
         return isinstance(subgraph.layers[0], Linear) and subgraph.precision in FORMATS
+
+    @classmethod
+    def updates(cls, subgraph: Subgraph) -> bool:
+        return fuses(subgraph)
+
+    def renews(self, part: Slice) -> bool:
+        return self.operands.update is not None and part.whole
 
     def feed(self, behind: TensorLinear) -> bool:
         """Pack y for the segment behind from now on, and take dy as it packs it; what is kept of that one are arrays."""
@@ -90,10 +104,11 @@ class TensorLinear(Segment):
         t, n, dy = self.buffers, part.n, self.dy
         assert dy.across is not None and self.x.across is not None
         found: Launches = [] if self.behind else [pack(self, self.kind, t.dy, n, self.outputs, dy, t.y if self.rectify else None)]
-        found.append(self.dw.launch(n, dy.across, self.x.across, t.dw))
-        if self.summed:
-            found.append(add_parts(self.device, dy.sums, ceil_div(n, BLOCK), None, t.db, 1, self.outputs, rectify=False))
-        if dy.along is not None and self.w.across is not None:
+        if dy.along is not None and self.w.across is not None:  # before dw, whose launch packs new weights
             dx = None if self.to_dx.across is not None else t.dx
             found.append(self.dx.launch(n, dy.along, self.w.across, dx, gate=t.x if self.gate else None, to=self.to_dx))
+        updated, packed = settings(self.operands.update, part), self.w if self.renews(part) else NOWHERE
+        found.append(self.dw.launch(n, dy.across, self.x.across, t.dw, to=packed, updated=updated))
+        bias = self.device.kernel(BIAS, "finish_bias")
+        found.append(bias.bind(ceil_div(self.outputs, COLUMNS), 32 * PARTS, dy.sums, ceil_div(n, BLOCK), self.outputs, t.db, *updated))
         return found

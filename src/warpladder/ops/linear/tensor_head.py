@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..chain import Subgraph
 from ..outside import HEAD, is_small
 from ..thin_chain.head import ThinHead
+from ..update.fused import fuses
 
 
 class SmallHead(ThinHead):
@@ -13,3 +14,7 @@ class SmallHead(ThinHead):
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
         return super().takes(subgraph) and is_small(subgraph, HEAD, products=3)
+
+    @classmethod
+    def updates(cls, subgraph: Subgraph) -> bool:
+        return fuses(subgraph)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...device import Array, Launch
 from ..kernels import OnDevice, ceil_div
+from ..update.fused import NOTHING
 from .tensor_packed import Formats, Outlet, PackedFactor
 from .tensor_tiles import PackedPlanned, PackedTile, tiles_of
 
@@ -45,16 +46,19 @@ class TensorProduct:
 
     def launch(
         self, samples: int, a: PackedFactor, b: PackedFactor, c: Array | None, bias: Array | None = None, rectify: bool = False,
-        gate: Array | None = None, to: Outlet = NOWHERE,
+        gate: Array | None = None, to: Outlet = NOWHERE, updated: tuple[object, ...] = NOTHING,
     ) -> Launch:  # fmt: skip
-        """c = A B + bias (n,), then max(., 0) where it is wanted, and 0 where gate (m, n) is not above 0; packed where `to` says, too. c may be None."""
+        """c = A B + bias (n,), then max(., 0) where it is wanted, and 0 where gate (m, n) is not above 0; packed where `to` says, too. c may be None.
+
+        updated : of `fused.settings`, where c is a gradient: its parameters are updated, and are what is packed.
+        """
         plan, (m, n, k) = self.plan(samples), self.shape(samples)
         tile = plan.tile
         assert isinstance(tile, PackedTile)
         cut = (self.parts, self.arrived) if plan.parts > 1 else (None, None)
         launch = self.device.kernel(tile.source, tile.kernel(self.formats)).bind(
             (tile.blocks(m, n), plan.parts), tile.threads, a.numbers, a.undo, a.lines, b.numbers, b.undo, b.lines,
-            bias, gate, c, *to.arguments(), to.sums, *cut, m, n, ceil_div(k, self.formats.kind.terms), plan.depth, int(rectify),
+            bias, gate, c, *to.arguments(), to.sums, *cut, m, n, ceil_div(k, self.formats.kind.terms), plan.depth, int(rectify), *updated,
             shared=tile.shared_of(self.formats), cluster=prod(tile.cluster),
         )  # fmt: skip
         self.plan.mark([launch])

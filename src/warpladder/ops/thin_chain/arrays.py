@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...device import Array
-from ...optimizers import SGD
 from ..chain import Slice
 from ..kernels import KernelUpdate, Log, OnDevice
-from ..update.cuda import limit
+from ..update.fused import settings
 
 #: Outputs of a layer at most: all of a sample's stay in registers.
 MOST = 16
@@ -67,14 +66,9 @@ class ChainArrays:
         """The position from which on a slice's samples stand in the batch, or in source where that has no others."""
         return 0 if self.gathered else part.offset
 
-    def updated(self, n: int, batch: int) -> tuple[object, ...]:
+    def updated(self, part: Slice) -> tuple[object, ...]:
         """Gradients, parameters, momentum buffer and the settings of SGD, as kernels that may update take them."""
-        if self.update is None or n < batch:
-            return None, None, None, 0.0, 0.0, 0, 0.0, 0.0
-        u, sgd = self.update, self.update.config.optimizer
-        assert isinstance(sgd, SGD)
-        momentum_buffer = u.slots[0] if u.slots else None
-        return u.grads, u.params, momentum_buffer, sgd.learning_rate, sgd.momentum, int(sgd.nesterov), sgd.weight_decay, limit(u.config)
+        return settings(self.update, part)
 
     def second(self, tensors: tuple[Array, ...]) -> tuple[Array | None, Array | None]:
         """The second layer's of weights or gradients, where there is one."""

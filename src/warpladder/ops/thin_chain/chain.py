@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...device import Device
 from ...nets import Linear
-from ...optimizers import SGD
 from ..chain import Slice, Subgraph
 from ..kernels import Launches
 from ..segments import Operands, Segment
+from ..update.fused import fuses
 from .arrays import MOST, ChainArrays
 from .launches import ChainLaunches
 
@@ -41,9 +41,7 @@ class ThinChain(Segment):
 
     @classmethod
     def updates(cls, subgraph: Subgraph) -> bool:
-        """SGD at a constant rate, whose settings are arguments of the kernels; for others a launch over all parameters follows."""
-        config = subgraph.config
-        return config is not None and isinstance(config.optimizer, SGD) and config.steady
+        return fuses(subgraph)
 
     def forward(self, part: Slice) -> Launches:
         return self.kernels.forward(part)

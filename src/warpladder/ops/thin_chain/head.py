@@ -23,7 +23,9 @@ class ThinHead(Segment):
         super().__init__(device, subgraph, operands, block_size)
         x, dx, target, log = operands.buffers.x, operands.buffers.dx, operands.target, operands.log
         assert target is not None and log is not None
-        arrays = ChainArrays(self, x, 1.0, target, None, log, len(x), len(x), operands.params, operands.grads, dx=dx, gathered=True)
+        arrays = ChainArrays(
+            self, x, 1.0, target, None, log, len(x), len(x), operands.params, operands.grads, operands.update, dx=dx, gathered=True
+        )
         self.kernels = ChainLaunches(self, arrays, len(x))
 
     @classmethod

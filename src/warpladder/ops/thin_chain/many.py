@@ -80,7 +80,7 @@ class Many:
             ),
             finish.bind(
                 ceil_div(size, COLUMNS) + ceil_div(a.small, COLUMNS) + 1, FINISHING, self.parts, slabs, size, self.small, self.lost, self.hits,
-                ceil_div(n, SAMPLES), a.small, a.width, a.out, dw1, db1, *a.second(a.gradients), *a.updated(n, batch),
+                ceil_div(n, SAMPLES), a.small, a.width, a.out, dw1, db1, *a.second(a.gradients), *a.updated(part),
                 *a.log.entry(part.has_loss), batch, int(part.first), int(part.last),
             ),
         ]  # fmt: skip

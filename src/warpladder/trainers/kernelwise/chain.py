@@ -222,9 +222,10 @@ class Chain:
         """Whether a step's launches read the order."""
         return all(segment.ordered for segment in self.segments)
 
-    def prepare(self, part: Slice) -> list[Stage]:
-        """What segments make of their parameters before they see a slice's samples."""
-        return [stage for segment in self.segments if (stage := _stage("prepare", segment, segment.prepare(part))).launches]
+    def prepare(self, part: Slice, again: bool = False) -> list[Stage]:
+        """What segments make of their parameters before they see a slice's samples; `again`: those alone that a step like this one, just before, has not renewed."""
+        wanted = [segment for segment in self.segments if not (again and segment.renews(part))]
+        return [stage for segment in wanted if (stage := _stage("prepare", segment, segment.prepare(part))).launches]
 
     def forward(self, part: Slice) -> list[Stage]:
         """All segments, for a slice."""

@@ -237,11 +237,11 @@ class KernelTrainer(Trainer):
             found = self.programs[part] = [launch for stage in self.stages(part) for launch in stage.launches]
         return found
 
-    def stages(self, part: Slice) -> list[Stage]:
-        """All launches of a slice, in order, by what they are for."""
+    def stages(self, part: Slice, again: bool = False) -> list[Stage]:
+        """All launches of a slice, in order, by what they are for; `again`: of one behind a step like it, which may have prepared some of it."""
         assert self.chain is not None and self.feed is not None
         no_layers = range(0)
-        out = self.chain.prepare(part)
+        out = self.chain.prepare(part, again)
         if not self.chain.between.gathers:
             out.append(Stage("feed", no_layers, self.feed.launches(part)))
         out += [*self.chain.forward(part), *self.chain.backward(part)]

@@ -1,0 +1,29 @@
+"""SGD at a constant rate in the kernel that finishes a gradient: where that is possible, and what such a kernel is told."""
+
+from __future__ import annotations
+
+from ...optimizers import SGD
+from ..chain import Slice, Subgraph
+from ..kernels import KernelUpdate
+from .cuda import limit
+
+#: What a kernel is told that leaves parameters alone: no arrays, and settings that nobody reads.
+NOTHING = (None, None, None, 0.0, 0.0, 0, 0.0, 0.0)
+
+
+def fuses(subgraph: Subgraph) -> bool:
+    """Whether a segment may update its parameters itself: by SGD at a constant rate, whose settings are arguments of its kernels."""
+    config = subgraph.config
+    return config is not None and isinstance(config.optimizer, SGD) and config.steady
+
+
+def settings(update: KernelUpdate | None, part: Slice) -> tuple[object, ...]:
+    """Gradients, parameters, momentum buffer and the settings of SGD, as `Flat` of cu/parameter.cuh; NOTHING where a slice is not the whole batch."""
+    if update is None or part.n < part.batch:
+        return NOTHING
+    sgd = update.config.optimizer
+    assert isinstance(sgd, SGD)
+    momentum_buffer = update.slots[0] if update.slots else None
+    return (
+        update.grads, update.params, momentum_buffer, sgd.learning_rate, sgd.momentum, int(sgd.nesterov), sgd.weight_decay, limit(update.config),
+    )  # fmt: skip
