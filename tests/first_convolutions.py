@@ -17,6 +17,7 @@ from warpladder.gemm.formats import held
 from warpladder.gemm.proof import judged
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU
 from warpladder.ops.conv2d import first
+from warpladder.ops.conv2d.gradients import Gradients
 from warpladder.ops.conv2d.reference import backward, forward
 from warpladder.precision import named
 from warpladder.tolerance import bound
@@ -104,7 +105,7 @@ def convolved(device: Device, asked: Asked, numbers: Arrays) -> Arrays:
     shape = asked.picture, asked.written, asked.k, asked.padding
     send(first.FirstConvolution(owner, *shape, asked.precision).launches(n, at["x"], at["w"], at["b"], y, winner, packed))
     won = device.array(numbers["winner"])
-    send(first.FirstGradient(owner, *shape, n, asked.precision).launches(n, at["x"], at["dy"], won, dw, db))
+    send(first.FirstGradient(owner, *shape, n, asked.precision).launches(n, at["x"], at["dy"], won, Gradients(dw, db)))
     found = {"y": y.download(), "winner": winner.download(), "dw": dw.download(), "db": db.download()}
     untouched(found["y"], n, "y")
     assert (found["winner"][n:] == 9).all(), "winners of more images were written"

@@ -16,6 +16,7 @@ from warpladder.gemm.proof import DEPTH as MMA
 from warpladder.gemm.proof import judged
 from warpladder.nets import Conv2d, Shape
 from warpladder.ops.conv2d import narrow
+from warpladder.ops.conv2d.gradients import Gradients
 from warpladder.ops.kernels import ceil_div
 from warpladder.precision import named
 from warpladder.tolerance import bound
@@ -98,7 +99,7 @@ def computed(
         calls = [layer.pack(at["w"]), *layer.forward(n, at["x"], added, y, rectify or windowed, winner)]
         if windowed == pool:
             won = None if winners is None else device.array(winners)
-            calls += layer.backward(n, at["x"], at["dy"], won, back["dw"], back["db"], back["dx"], at["x"] if below else None)
+            calls += layer.backward(n, at["x"], at["dy"], won, Gradients(back["dw"], back["db"]), back["dx"], at["x"] if below else None)
         for call in calls:
             call.send()
         made[windowed] = y, winner

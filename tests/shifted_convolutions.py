@@ -13,6 +13,7 @@ from warpgroup_convolutions import prove as prove_by
 from warpladder.device import Device
 from warpladder.nets import MaxPool2d, MSELoss, Net, ReLU, Upsample2d
 from warpladder.ops.conv2d import shifted
+from warpladder.ops.conv2d.gradients import Gradients
 from warpladder.ops.conv2d.warpgroups import PackedImages
 from warpladder.ops.kernels import Launches, OnDevice
 from warpladder.tolerance import bound
@@ -64,7 +65,7 @@ class Bound:
         self.steps: dict[str, Launches] = {
             "prepare": [made.pack(self.w)],
             "forward": made.forward(n, self.x, added, self.y),
-            "backward": made.backward(n, self.x, self.dy, self.dw, self.db, self.dx, below),
+            "backward": made.backward(n, self.x, self.dy, Gradients(self.dw, self.db), self.dx, below),
         }
 
     def send(self) -> dict[str, np.ndarray]:

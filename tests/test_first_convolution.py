@@ -15,6 +15,7 @@ from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
 from warpladder.ladder import find
 from warpladder.ops.conv2d import first
+from warpladder.ops.conv2d.gradients import Gradients
 from warpladder.ops.kernels import OnDevice
 from warpladder.verify import verify
 
@@ -184,5 +185,5 @@ def test_the_autoencoders_batch_fills_a_gpu(precision: str, n: int, grids: tuple
     x, w, b = device.empty((n, *picture)), device.empty((256, 3, 3, 3)), device.empty((256,))
     y, winner = device.empty((n, 256, 16, 16)), device.empty((n, 256, 16, 16), np.uint8)
     forward = first.FirstConvolution(owner, picture, written, 3, 1, precision).launches(n, x, w, b, y, winner)
-    backward = first.FirstGradient(owner, picture, written, 3, 1, n, precision).launches(n, x, y, winner, w, b)
+    backward = first.FirstGradient(owner, picture, written, 3, 1, n, precision).launches(n, x, y, winner, Gradients(w, b))
     assert tuple(launches[0].grid[:2] for launches in (forward, backward) if isinstance(launches[0], Launch)) == grids

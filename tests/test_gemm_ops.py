@@ -18,7 +18,7 @@ from warpladder.ops.chain import subgraph, whole
 from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.conv2d.few import WinnersGradient
 from warpladder.ops.conv2d.gemm import GemmConv2d
-from warpladder.ops.conv2d.gradients import TILES, WeightGradient
+from warpladder.ops.conv2d.gradients import TILES, Gradients, WeightGradient
 from warpladder.ops.conv2d.products import Convolution, Geometry, pack
 from warpladder.ops.kernels import OnDevice
 from warpladder.ops.linear.gemm import GemmLinear
@@ -153,7 +153,7 @@ def test_every_tile_correlates(tile: Tile) -> None:
         using(part.plan, n, tile, parts)
         part.parts = device.array(nan(part.plan(n).parts * 21 * part.columns))
         dw, db, sums = device.array(nan(*w.shape)), device.array(nan(21)), device.array(normal(4, 2, 21))
-        send(part.launches(n, device.array(x), device.array(dy), dw, sums, 2, db))
+        send(part.launches(n, device.array(x), device.array(dy), sums, 2, Gradients(dw, db)))
         close(dw.download(), truth, scale, bound("float32", n * 30), f"dw in {parts} parts")
         close(db.download(), sums.download().sum(0), 1.0, bound("float32", 2), "db")
 

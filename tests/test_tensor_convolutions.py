@@ -296,7 +296,7 @@ OTHER_KERNELS = {
     "gather_rows", "rectify_gradient", "sum_gradient", "spread_gradient", "add_parts", "add_gradient_parts", "finish_weights", "pack_weights",
     "cross_entropy_by_warps", "mse_by_warps", "relu_gradient", "relu_forward", "sgd_step", "sgd_step_by_four", "maxpool2d_forward",
     "maxpool2d_backward", "maxpool2d_gradient", "upsample2d_forward", "upsample2d_backward", "pack", "pack_pixels",
-    "pack_shifted", "pack_narrow",
+    "pack_shifted", "pack_narrow", "finish_bias",
 }  # fmt: skip
 #: Files of kernels that multiply on tensor cores.
 MULTIPLYING = (

@@ -26,6 +26,7 @@ from warpladder.gpu.offline import OfflineDevice
 from warpladder.gpu.ptxas import resources
 from warpladder.ops.conv2d import first, narrow, shifted, warpgroups
 from warpladder.ops.conv2d import tensor_products as of_convolutions
+from warpladder.ops.conv2d.gradients import Gradients
 from warpladder.ops.kernels import OnDevice
 from warpladder.ops.linear import tensor_packed as packed
 from warpladder.ops.linear import tensor_tiles
@@ -279,7 +280,7 @@ def test_convolutions_of_few_outputs_fit(assembled: list[str]) -> None:
             assert products in ((12 * way, 12 * min(way, 2)) if "SPLIT" in name else (4 * way,)), (name, products)
     layer = shifted.ShiftedConvolution(OnDevice(device, 256), (256, 16, 16), (4, 32, 32), 256, "fp32", trains=True)
     x, y, w, b = (device.empty(shape) for shape in ((256, 256, 16, 16), (256, 4, 32, 32), (4, 256, 3, 3), (4,)))
-    for launch in (*layer.forward(256, x, b, y), *layer.backward(256, x, y, w, b, x, True)):
+    for launch in (*layer.forward(256, x, b, y), *layer.backward(256, x, y, Gradients(w, b), x, True)):
         assert blocks_per_multiprocessor(launch.block, launch.shared, launch.kernel.resources, device.limits) >= 1  # type: ignore[attr-defined]
 
 

@@ -1,4 +1,4 @@
-"""The update in the product that finishes a weight gradient and packs the new weights: the bits of a launch of its own, and what is wrong with it is caught."""
+"""The update where a weight gradient is finished, and packed by a linear layer's product: the bits of a launch of its own, and what is wrong with it is caught."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import pytest
 
 from strategies import Case, case
 from tensor_tools import Edited
+from test_tensor_convolutions import CNN, MIXED
 from test_tensor_rung import DEEP, LINE, MLP, on
 from warpladder.config import TrainConfig
 from warpladder.device import Device
 from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.nets import Net
+from warpladder.ops.conv2d.tensor import TensorConv2d
 from warpladder.ops.linear.tensor import TensorLinear
 from warpladder.ops.linear.tensor_head import SmallHead
 from warpladder.ops.tensor import TABLE
@@ -30,6 +32,8 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 SETTINGS = TrainConfig(batch_size=7, epochs=2, learning_rate=0.1, momentum=0.9, nesterov=True, weight_decay=1e-2, clip_value=0.01)
 PLAIN = TrainConfig(batch_size=7, epochs=2, learning_rate=0.1)
 
+UPDATING = (TensorLinear, SmallHead, TensorConv2d)
+
 
 def trained(drawn: Case, device: Device, precision: str, cuts: tuple[int, ...] = ()) -> tuple[bytes, list[float]]:
     """State and losses after two epochs; cuts: the steps at which the first one is interrupted."""
@@ -46,13 +50,13 @@ def trained(drawn: Case, device: Device, precision: str, cuts: tuple[int, ...] =
 
 @pytest.mark.parametrize("config", [SETTINGS, PLAIN], ids=["every setting", "the rate alone"])
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("net", [DEEP, MLP, LINE], ids=lambda net: net.name)
+@pytest.mark.parametrize("net", [DEEP, MLP, LINE, MIXED, CNN], ids=lambda net: net.name)
 def test_the_same_bits_as_by_a_launch_of_its_own(net: Net, precision: str, config: TrainConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """However an epoch is cut into graphs: the first step of each prepares, and the others find what the step before has left."""
     device, drawn = EmulatedDevice(), case(net, config, seed=3, samples=40)
     fused = trained(drawn, device, precision)
     assert trained(drawn, device, precision, cuts=(1, 4)) == fused
-    for kind in (TensorLinear, SmallHead):
+    for kind in UPDATING:
         monkeypatch.setattr(kind, "updates", classmethod(lambda cls, subgraph: False))
     assert trained(drawn, device, precision) == fused
 
@@ -89,7 +93,7 @@ def test_the_least_that_a_step_must_do_has_each_update_once(monkeypatch: pytest.
             return sum(each.flops for each in found), sum(each.bytes for each in found)
 
     flops, size = floor()
-    for kind in (TensorLinear, SmallHead):
+    for kind in UPDATING:
         monkeypatch.setattr(kind, "updates", classmethod(lambda cls, subgraph: False))
     assert (flops, size + 4 * MLP.param_count) == floor()
 

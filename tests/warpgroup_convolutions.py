@@ -17,6 +17,7 @@ from warpladder.gemm.proof import judged
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
 from warpladder.ops.conv2d import warpgroups
 from warpladder.ops.conv2d.few import FewConvolution
+from warpladder.ops.conv2d.gradients import Gradients
 from warpladder.ops.conv2d.warpgroups import CHANNELS
 from warpladder.ops.kernels import Launches, OnDevice, ceil_div
 from warpladder.precision import named
@@ -104,7 +105,7 @@ class Bound:
         self.steps: dict[str, Launches] = {
             "prepare": [made.weights.pack(self.w)],
             "forward": made.forward(n, self.x, added, self.y, after, self.winner, self.packed),
-            "backward": made.backward(n, gradient, rectified, winner, self.dw, self.db, self.dx, self.x if below else None),
+            "backward": made.backward(n, gradient, rectified, winner, Gradients(self.dw, self.db), self.dx, self.x if below else None),
         }
 
     def send(self) -> dict[str, np.ndarray]:

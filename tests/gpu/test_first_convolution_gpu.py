@@ -23,6 +23,7 @@ from warpladder.gemm.climb import timed
 from warpladder.gpu.device import GpuDevice
 from warpladder.ladder import find
 from warpladder.ops.conv2d import first
+from warpladder.ops.conv2d.gradients import Gradients
 from warpladder.ops.kernels import OnDevice
 from warpladder.peaks import HOPPER
 from warpladder.verify import verify
@@ -85,7 +86,9 @@ def test_times(device: GpuDevice, precision: str) -> None:
     )
     owner, shape = OnDevice(device, 256), (WIDE.picture, WIDE.written, 3, 1)
     forward = first.FirstConvolution(owner, *shape, precision).launches(n, x, w, b, y, winner, packed if precision == "bf16" else None)
-    backward = first.FirstGradient(owner, *shape, n, precision).launches(n, x, y, winner, device.zeros(w.shape), device.zeros((o,)))
+    backward = first.FirstGradient(owner, *shape, n, precision).launches(
+        n, x, y, winner, Gradients(device.zeros(w.shape), device.zeros((o,)))
+    )
     assert device.limits.bandwidth is not None
     floor = (y.nbytes + winner.nbytes) / device.limits.bandwidth
     for launch in (*forward, *backward):

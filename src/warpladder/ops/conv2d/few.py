@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...device import Array, Limits
 from ..kernels import Launches, OnDevice, ceil_div
-from .gradients import columns, finish
+from .gradients import Gradients, columns, finish
 from .products import Image
 
 FEW = Path(__file__).with_name("few.cu")
@@ -76,14 +76,14 @@ class FewGradient:
     def takes(read: Image, k: int) -> bool:
         return read[0] * k * k <= MOST
 
-    def launches(self, n: int, x: Array, dy: Array, y: Array | None, dw: Array, db: Array) -> Launches:
+    def launches(self, n: int, x: Array, dy: Array, y: Array | None, to: Gradients) -> Launches:
         """Fill dw and db. y: of a ReLU, None without one."""
         (c, h, w), (o, high, wide), (k, stride, padding) = self.read, self.written, self.window
         slab = ceil_div(n, self.slabs)
         slabs = ceil_div(n, slab)
         kernel = self.device.kernel(FEW, f"correlate_few<{c}, {k}>")
         product = kernel.bind((o, slabs), 256, x, dy, y, self.parts, self.sums, n, h, w, o, high, wide, stride, padding, slab)
-        return [product, finish(self.device, self.parts, dw, slabs, self.sums, db, slabs, (o, c, k, 1))]
+        return [product, finish(self.device, self.parts, slabs, self.sums, slabs, (o, c, k, 1), to)]
 
 
 class WinnersGradient:
@@ -132,7 +132,7 @@ class WinnersGradient:
         cut = self._cut(n)
         return ceil_div(n, cut.slab) * cut.ranges
 
-    def launches(self, n: int, x: Array, dy: Array, winner: Array, dw: Array, db: Array) -> Launches:
+    def launches(self, n: int, x: Array, dy: Array, winner: Array, to: Gradients) -> Launches:
         """Fill dw and db; dy and winner are the pool's."""
         cut, parts, o = self._cut(n), self._parts(n), self.written[0]
         lines = self._lines(cut)
@@ -141,7 +141,7 @@ class WinnersGradient:
             (parts, ceil_div(o, 32 * cut.warps)), 32 * cut.warps, x, dy, winner, self.parts, self.sums, n, *self.read[1:], *self.written,
             self.padding, cut.slab, cut.ranges, cut.windows, lines, shared=_shared(self.read, self.padding, lines, cut.warps),
         )  # fmt: skip
-        return [product, finish(self.device, self.parts, dw, parts, self.sums, db, parts, (o, self.read[0], self.k, 1))]
+        return [product, finish(self.device, self.parts, parts, self.sums, parts, (o, self.read[0], self.k, 1), to)]
 
 
 def _shared(read: Image, padding: int, lines: int, warps: int) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...device import Array, Limits
 from ..kernels import Launches, OnDevice, ceil_div
-from .gradients import columns, finish
+from .gradients import Gradients, columns, finish
 from .products import Image
 
 FORWARD = Path(__file__).with_name("first.cu")
@@ -156,7 +156,7 @@ class FirstGradient:
         ranges = ceil_div(windows, turns * each)
         return self.Cut(groups, slab, ranges, turns * each, slabs * ranges)
 
-    def launches(self, n: int, x: Array, dy: Array, winner: Array, dw: Array, db: Array) -> Launches:
+    def launches(self, n: int, x: Array, dy: Array, winner: Array, to: Gradients) -> Launches:
         """Fill dw and db; dy and winner are the pool's."""
         cut, (c, h, w), o = self._cut(n), self.read, self.written[0]
         lines = _lines(self.written, self.k, min(cut.windows, (self.written[1] // 2) * (self.written[2] // 2)))
@@ -168,4 +168,4 @@ class FirstGradient:
             (cut.parts, ceil_div(o, OF_WARP * cut.groups)), THREADS, x, dy, winner, self.parts, self.sums, n, c, h, w, *self.written, self.k,
             self.padding, cut.slab, cut.ranges, cut.windows, lines, pitch, plane, cut.groups, shared=shared[stages],
         )  # fmt: skip
-        return [product, finish(self.device, self.parts, dw, cut.parts, self.sums, db, cut.parts, (o, c, self.k, 1))]
+        return [product, finish(self.device, self.parts, cut.parts, self.sums, cut.parts, (o, c, self.k, 1), to)]

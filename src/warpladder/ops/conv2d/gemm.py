@@ -10,7 +10,7 @@ from ..chain import Slice, Subgraph
 from ..kernels import Launches
 from ..segments import Operands, Segment
 from .few import FewConvolution, FewGradient, WinnersGradient
-from .gradients import IncomingGradient, WeightGradient
+from .gradients import Gradients, IncomingGradient, WeightGradient
 from .products import Convolution, Geometry, pack
 
 
@@ -93,15 +93,16 @@ class GemmConv2d(Segment):
 
     def backward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
+        to = Gradients(t.dw, t.db)
         y = t.y if self.rectify and not self.operands.dy_rectified else None
         if isinstance(self.few, FewGradient):
-            return self.few.launches(n, t.x, t.dy, y, t.dw, t.db)
+            return self.few.launches(n, t.x, t.dy, y, to)
         if isinstance(self.few, WinnersGradient):
             assert self.winner is not None
-            return self.few.launches(n, t.x, t.dy, self.winner, t.dw, t.db)
+            return self.few.launches(n, t.x, t.dy, self.winner, to)
         found, gradient, slabs = self.incoming.launches(n, t.dy, y, self.winner)
         read, other = (gradient, t.x) if self.folded else (t.x, gradient)
-        found += self.weight_gradient.launches(n, read, other, t.dw, self.incoming.sums, slabs, t.db)
+        found += self.weight_gradient.launches(n, read, other, self.incoming.sums, slabs, to)
         if self.backward_pass is not None:
             found += self.backward_pass.launches(n, gradient, None, t.dx, below=t.x if self.operands.x_rectified else None)
         return found

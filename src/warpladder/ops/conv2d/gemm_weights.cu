@@ -3,6 +3,7 @@
 //   part[o, (tap, c)] = sum over a part of the pixels of dy[o, pixel] x[c, what the tap reads for the pixel]
 #include "four.cuh"
 #include "gemm_pixels.cuh"
+#include "parameter.cuh"
 #include "turns.cuh"
 
 // x: (n, c, h, w). dy: (n, o, oh, ow). part: (parts, o, columns), columns as gemm_pixels.cuh has them.
@@ -39,7 +40,7 @@ correlate(
 
 constexpr int THREADS = 256;
 
-// dw and db from the sums of parts, in an order that the launch fixes.
+// dw and db from the sums of parts, in an order that the launch fixes; and the step of their parameters, where params is not null (parameter.cuh).
 // part: (parts, o, columns) for a k x k kernel over c channels. db_part: (db_parts, outputs), of db (outputs,).
 // FOLD 1: dw is (o, c, k, k). Else dw is (c, o, size, size), size = k - FOLD + 1: `part` is the gradient of a folded kernel (folded.cuh), whose
 // every number is a sum of numbers of w, and whose roles are exchanged, since the small image was read as dy.
@@ -47,12 +48,26 @@ constexpr int THREADS = 256;
 template <int FOLD>
 __global__ void __launch_bounds__(THREADS, 2) finish_weights(
     const float4* __restrict__ part, float* __restrict__ dw, const float* __restrict__ db_part, float* __restrict__ db, int parts, int db_parts,
-    int o, int c, int k, int outputs
+    int o, int c, int k, int outputs, float* grads, float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay,
+    float limit
 ) {
     __shared__ float4 sums[THREADS];
+    const Flat flat = {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit};
     const int size = k - FOLD + 1, groups = padded_channels(c) / 4, all = o * size * size * groups;
     const int index = blockIdx.x * blockDim.x + threadIdx.x, number = index - all;
     const int group = index % groups, tap = index / groups % (size * size), output = index / groups / (size * size);
+    float* to[4] = {};  // where the sums go that this thread finishes
+    if (threadIdx.y == 0 && index < all) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int channel = channel_of(4 * group + i, c), pair = FOLD == 1 ? output * c + channel : channel * o + output;
+            const bool first = channel >= 4 * group && channel < c;  // not one that the group before has
+            if (first) to[i] = dw + static_cast<long long>(pair) * size * size + tap;
+        }
+    } else if (threadIdx.y == 0 && number < outputs) {
+        to[0] = db + number;
+    }
+    Parameter own[4] = {{flat, to[0]}, {flat, to[1]}, {flat, to[2]}, {flat, to[3]}};
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (index < all) {  // channels fastest, as they lie in part
         const int first = FOLD == 1 ? tap : (size - 1 - tap / size) * k + size - 1 - tap % size;
@@ -72,15 +87,8 @@ __global__ void __launch_bounds__(THREADS, 2) finish_weights(
     __syncthreads();
     if (threadIdx.y > 0) return;
     for (int y = 1; y < blockDim.y; ++y) sum = sum + sums[y * blockDim.x + threadIdx.x];
-    if (index < all) {
-        const float each[4] = {sum.x, sum.y, sum.z, sum.w};
+    const float each[4] = {sum.x, sum.y, sum.z, sum.w};
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const int channel = channel_of(4 * group + i, c), pair = FOLD == 1 ? output * c + channel : channel * o + output;
-            const bool first = channel >= 4 * group && channel < c;  // not one that the group before has
-            if (first) dw[static_cast<long long>(pair) * size * size + tap] = each[i];
-        }
-    } else if (number < outputs) {
-        db[number] = sum.x;
-    }
+    for (int i = 0; i < 4; ++i)
+        if (to[i] != nullptr) own[i].finish(flat, to[i], each[i]);
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...device import Array, Device, Launch
 from ..kernels import Launches, OnDevice, ceil_div
 from ..tiles import ALONG, CANDIDATES, Planned, Tile
+from ..update.fused import NOTHING
 from .products import Image, turns
 
 WEIGHTS = Path(__file__).with_name("gemm_weights.cu")
@@ -20,6 +22,18 @@ TILES = (
     *(tile for tile in CANDIDATES if tile.bn <= 2 * tile.threads and (tile.threads, tile.tm * tile.tn) != (256, 64)),
     Tile(32, 144, 8, 4, 12),
 )
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Where a convolution's gradients of its weights and biases go.
+
+    updated : of `fused.settings`: the parameters that are updated where their gradients are finished.
+    """
+
+    dw: Array
+    db: Array
+    updated: tuple[object, ...] = NOTHING
 
 
 class IncomingGradient:
@@ -67,8 +81,8 @@ class WeightGradient:
         self.plan = Planned(lambda n: (outputs, across, n * high * wide), self.device.limits, capacity, False, TILES, (ALONG, ALONG))
         self.parts = owner.scratch((self.plan.room,))
 
-    def launches(self, n: int, read: Array, gradient: Array, dw: Array, sums: Array, slabs: int, db: Array) -> Launches:
-        """Fill dw from the two images, and db from the first `slabs` rows of sums."""
+    def launches(self, n: int, read: Array, gradient: Array, sums: Array, slabs: int, to: Gradients) -> Launches:
+        """dw from the two images, and db from the first `slabs` rows of sums."""
         plan, outputs = self.plan(n), self.written[0]
         tile = plan.tile
         tiles = ceil_div(outputs, tile.bm) * ceil_div(self.columns, tile.bn)
@@ -77,7 +91,7 @@ class WeightGradient:
             shared=tile.shared,
         )  # fmt: skip
         shape = outputs, self.read[0], self.window[0], self.fold
-        return self.plan.mark([product, finish(self.device, self.parts, dw, plan.parts, sums, db, slabs, shape)])
+        return self.plan.mark([product, finish(self.device, self.parts, plan.parts, sums, slabs, shape, to)])
 
 
 def columns(channels: int, k: int) -> int:
@@ -85,12 +99,12 @@ def columns(channels: int, k: int) -> int:
     return k * k * ceil_div(channels, 4) * 4
 
 
-def finish(
-    device: Device, part: Array, dw: Array, parts: int, sums: Array, db: Array, slabs: int, shape: tuple[int, int, int, int]
-) -> Launch:
-    """dw and db from the sums of parts, and of the first `slabs` rows of sums; shape: o, c, k and fold of finish_weights."""
+def finish(device: Device, part: Array, parts: int, sums: Array, slabs: int, shape: tuple[int, int, int, int], to: Gradients) -> Launch:
+    """dw from the sums of parts, and db from those of the first `slabs` rows of sums; shape: o, c, k and fold of finish_weights."""
     o, c, k, fold = shape
-    groups = o * (k - fold + 1) ** 2 * ceil_div(c, 4) + db.size
+    groups = o * (k - fold + 1) ** 2 * ceil_div(c, 4) + to.db.size
     each = turns(groups, parts, 32, device.limits)
     kernel = device.kernel(WEIGHTS, f"finish_weights<{fold}>")
-    return kernel.bind(ceil_div(groups, THREADS // each), (THREADS // each, each), part, dw, sums, db, parts, slabs, o, c, k, db.size)
+    return kernel.bind(
+        ceil_div(groups, THREADS // each), (THREADS // each, each), part, to.dw, sums, to.db, parts, slabs, o, c, k, to.db.size, *to.updated
+    )

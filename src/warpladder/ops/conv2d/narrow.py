@@ -9,7 +9,7 @@ import numpy as np
 
 from ...device import Array, Launch, Limits
 from ..kernels import Launches, OnDevice, ceil_div
-from .gradients import columns, finish
+from .gradients import Gradients, columns, finish
 from .products import Image
 from .tensor_products import FORMATS as GENERAL
 from .tensor_products import Format
@@ -230,7 +230,7 @@ class WeightGradient:
         self.parts = owner.scratch((most * o * columns(c, correlation.shape.k),))
         self.sums = owner.scratch((most, o))
 
-    def launches(self, n: int, x: Array, dy: Array, won: Array | None, dw: Array, db: Array) -> Launches:
+    def launches(self, n: int, x: Array, dy: Array, won: Array | None, to: Gradients) -> Launches:
         """Fill dw and db; won: of a pool, its winners."""
         shape, kind, (rows, depth, blocks) = self.correlation.shape, self.kind, self.correlation.cut(n, self.kind, self.device.limits)
         c, (o, _, wide), k, bands = shape.read[0], shape.written, shape.k, ceil_div(shape.made[0], rows)
@@ -239,7 +239,7 @@ class WeightGradient:
             (blocks, self.correlation.slabs), 32 * self.correlation.warps, x, dy, won, self.parts, self.sums, n, *shape.read, *shape.written,
             shape.padding, rows, depth, bands, *map(inverse, (wide + k - 1, wide, (wide + 1) // 2)), shared=self.correlation.shared(rows, kind),
         )  # fmt: skip
-        return [product, finish(self.device, self.parts, dw, blocks, self.sums, db, blocks, (o, c, k, 1))]
+        return [product, finish(self.device, self.parts, blocks, self.sums, blocks, (o, c, k, 1), to)]
 
 
 class NarrowConvolution:
@@ -274,12 +274,10 @@ class NarrowConvolution:
         """y[:n] from x[:n], + bias, then the ReLU where it is wanted, and the pool where there is one; winner: where the pool's largest was."""
         return [self.y.launch(n, x, None, y, bias, rectify, winner)]
 
-    def backward(
-        self, n: int, x: Array, dy: Array, winner: Array | None, dw: Array, db: Array, dx: Array | None, below: Array | None
-    ) -> Launches:
+    def backward(self, n: int, x: Array, dy: Array, winner: Array | None, to: Gradients, dx: Array | None, below: Array | None) -> Launches:
         """dw and db from x[:n] and dy[:n], and dx[:n], 0 where below is not above 0; with a pool dy is the pool's gradient."""
         assert self.dw is not None
-        found = self.dw.launches(n, x, dy, winner, dw, db)
+        found = self.dw.launches(n, x, dy, winner, to)
         if self.dx is not None and dx is not None:
             found.append(self.dx.launch(n, dy, winner, dx, below=below))
         return found

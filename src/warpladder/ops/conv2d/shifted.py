@@ -10,7 +10,7 @@ import numpy as np
 from ...device import Array, Device, Launch
 from ...peaks import HOPPER
 from ..kernels import Launches, OnDevice, ceil_div
-from .gradients import finish
+from .gradients import Gradients, finish
 from .products import Image
 from .warpgroups import CHANNELS, FORMATS, PACKING, PIECE, PackedImages, WarpgroupFormat
 
@@ -97,7 +97,7 @@ class ShiftedConvolution:
             kernel.bind(self._blocks(n), THREADS, x, self.weights.pieces, self.weights.undo, bias, y, n, *self.small, self.o, shared=shared)
         ]
 
-    def backward(self, n: int, x: Array, dy: Array, dw: Array, db: Array, dx: Array | None, rectified: bool) -> Launches:
+    def backward(self, n: int, x: Array, dy: Array, to: Gradients, dx: Array | None, rectified: bool) -> Launches:
         """dw, db and dx[:n] from x[:n] and dy[:n]; dx is 0 where x is not above 0 if x is `rectified`, a ReLU's output.
 
         dx : as x; None where nobody wants it. Where there is a `below`, that is filled and dx is not.
@@ -114,7 +114,7 @@ class ShiftedConvolution:
             self.parts, self.sums, n, *self.small, self.o, int(rectified), apart, shared=shared,
         )  # fmt: skip
         product.products = 1 if dx is None else 2
-        return [product, finish(self.device, self.parts, dw, blocks, self.sums, db, blocks, (c, self.o, 4, 2))]
+        return [product, finish(self.device, self.parts, blocks, self.sums, blocks, (c, self.o, 4, 2), to)]
 
 
 class _Weights:

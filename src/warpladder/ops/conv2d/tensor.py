@@ -8,7 +8,9 @@ from ..chain import Slice, Subgraph
 from ..kernels import Launches
 from ..outside import FIRST, is_small
 from ..segments import Operands, Segment
+from ..update.fused import fuses, settings
 from .gemm import GemmConv2d
+from .gradients import Gradients
 from .tensor_products import FORMATS
 from .tensor_ways import WAYS
 from .way import Asked, Way
@@ -44,6 +46,10 @@ class TensorConv2d(Segment):
     def takes(cls, subgraph: Subgraph) -> bool:
         return subgraph.precision in FORMATS and GemmConv2d.takes(subgraph)
 
+    @classmethod
+    def updates(cls, subgraph: Subgraph) -> bool:
+        return fuses(subgraph)
+
     def prepare(self, part: Slice) -> Launches:
         return self.way.prepare()
 
@@ -51,4 +57,5 @@ class TensorConv2d(Segment):
         return self.way.forward(part.n)
 
     def backward(self, part: Slice) -> Launches:
-        return self.way.backward(part.n)
+        t, updated = self.buffers, settings(self.operands.update, part)
+        return self.way.backward(part.n, Gradients(t.dw, t.db, updated))

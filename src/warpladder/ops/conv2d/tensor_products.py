@@ -12,7 +12,7 @@ import numpy as np
 from ...device import Array, Launch, Limits
 from ..busy import BYTES, LAUNCH, MOST
 from ..kernels import Launches, OnDevice, ceil_div
-from .gradients import columns, finish
+from .gradients import Gradients, columns, finish
 from .products import ADDING, AFTER, GEMM, TURNS, WAYS, Geometry, Image, turns
 
 SOURCE = Path(__file__).with_name("tensor.cu")
@@ -347,7 +347,7 @@ class TensorWeightGradient:
         """The fastest way by the model that there is room for."""
         return next(cut for cut in self._cuts(n) if cut.parts <= self.most)
 
-    def launches(self, n: int, read: Array, gradient: Array, dw: Array, sums: Array, slabs: int, db: Array) -> Launches:
+    def launches(self, n: int, read: Array, gradient: Array, sums: Array, slabs: int, to: Gradients) -> Launches:
         """Fill dw from the two images, and db from the first `slabs` rows of sums."""
         cut, shape = self.cut(n), self.shape
         tile = cut.tile
@@ -356,4 +356,4 @@ class TensorWeightGradient:
             shape.padding, tile.images, tile.rows, tile.columns, tile.tap_rows, tile.tap_columns, cut.depth, shared=shape.shared(tile, self.kind),
         )  # fmt: skip
         folded = shape.written[0], shape.read[0], shape.k, self.fold
-        return [product, finish(self.device, self.parts, dw, cut.parts, sums, db, slabs, folded)]
+        return [product, finish(self.device, self.parts, cut.parts, sums, slabs, folded, to)]

@@ -8,7 +8,7 @@ from ..kernels import Launches
 from ..segments import Segment
 from . import first, narrow
 from .few import FewConvolution, FewGradient, WinnersGradient
-from .gradients import IncomingGradient
+from .gradients import Gradients, IncomingGradient
 from .products import Geometry
 from .shifted import GradientBelow, ShiftedConvolution
 from .tensor_products import TensorConvolution, TensorWeightGradient, pack
@@ -16,7 +16,7 @@ from .warpgroups import WarpgroupConvolution, fits
 from .way import Asked, Way
 
 
-class _Gradients:
+class _ByMma:
     """dw, db and dx by mma.sync (tensor.cu, tensor_weights.cu); dw of a slight first layer by multiply-adds, where a kernel of few.py takes it."""
 
     def __init__(self, owner: Segment, way: Way) -> None:
@@ -33,24 +33,24 @@ class _Gradients:
             back = Geometry(written, small, *window, transposed=not asked.folded, fold=asked.fold, swapped=True)
             self.dx_pass = TensorConvolution(owner, back, asked.capacity, asked.precision)
 
-    def _slight(self, owner: Segment) -> Callable[[int], Launches] | None:
-        """The launches of a slight first layer's dw and db for so many samples; None for other layers."""
+    def _slight(self, owner: Segment) -> Callable[[int, Gradients], Launches] | None:
+        """The launches of a slight first layer's gradients for so many samples; None for other layers."""
         way, asked, t = self.way, self.way.asked, self.way.buffers
         if asked.slight and way.winner is not None and WinnersGradient.takes(asked.small, *asked.window, asked.device.limits):
             winner, of_winners = way.winner, WinnersGradient(owner, asked.small, asked.written, asked.k, asked.padding, asked.capacity)
-            return lambda n: of_winners.launches(n, t.x, t.dy, winner, t.dw, t.db)
+            return lambda n, to: of_winners.launches(n, t.x, t.dy, winner, to)
         if asked.slight and not asked.pool and FewGradient.takes(asked.small, asked.k):
             few = FewGradient(owner, asked.small, asked.written, *asked.window, asked.capacity)
-            return lambda n: few.launches(n, t.x, t.dy, way.rectified, t.dw, t.db)
+            return lambda n, to: few.launches(n, t.x, t.dy, way.rectified, to)
         return None
 
-    def launches(self, n: int) -> Launches:
+    def launches(self, n: int, to: Gradients) -> Launches:
         if self.slight is not None:
-            return self.slight(n)
+            return self.slight(n, to)
         way, t = self.way, self.way.buffers
         found, gradient, slabs = self.incoming.launches(n, t.dy, way.rectified, way.winner)
         read, other = (gradient, t.x) if way.asked.folded else (t.x, gradient)
-        found += self.weight_gradient.launches(n, read, other, t.dw, self.incoming.sums, slabs, t.db)
+        found += self.weight_gradient.launches(n, read, other, self.incoming.sums, slabs, to)
         if self.dx_pass is not None:
             found += self.dx_pass.launches(n, gradient, None, t.dx, below=way.below)
         return found
@@ -67,7 +67,7 @@ class General(Way):
         super().__init__(owner, asked, before)
         geometry = Geometry(asked.small, asked.written, *asked.transposed, transposed=asked.folded, fold=asked.fold, pool=asked.pool)
         self.y_pass = TensorConvolution(owner, geometry, asked.capacity, asked.precision)
-        self.gradients = _Gradients(owner, self) if asked.trains else None
+        self.gradients = _ByMma(owner, self) if asked.trains else None
 
     def prepare(self) -> Launches:
         return [pack(self.buffers.w, self.y_pass, self.gradients.dx_pass if self.gradients else None)]
@@ -76,9 +76,9 @@ class General(Way):
         t = self.buffers
         return self.y_pass.launches(n, t.x, t.b, t.y, self.asked.rectify, self.winner)
 
-    def backward(self, n: int) -> Launches:
+    def backward(self, n: int, to: Gradients) -> Launches:
         assert self.gradients is not None
-        return self.gradients.launches(n)
+        return self.gradients.launches(n, to)
 
 
 class First(Way):
@@ -111,10 +111,10 @@ class First(Way):
         t = self.buffers
         return self.y_pass.launches(n, t.x, t.w, t.b, t.y, self.winner, self.packed)
 
-    def backward(self, n: int) -> Launches:
+    def backward(self, n: int, to: Gradients) -> Launches:
         t = self.buffers
         assert self.winner is not None
-        return self.gradient.launches(n, t.x, t.dy, self.winner, t.dw, t.db)
+        return self.gradient.launches(n, t.x, t.dy, self.winner, to)
 
 
 class Few(Way):
@@ -132,15 +132,15 @@ class Few(Way):
     def __init__(self, owner: Segment, asked: Asked, before: Way | None) -> None:
         super().__init__(owner, asked, before)
         self.y_pass = FewConvolution(owner, asked.small, asked.written, asked.k, asked.padding)
-        self.gradients = _Gradients(owner, self) if asked.trains else None
+        self.gradients = _ByMma(owner, self) if asked.trains else None
 
     def forward(self, n: int) -> Launches:
         t, asked = self.buffers, self.asked
         return self.y_pass.launches(n, t.x, t.w, t.b, t.y, asked.rectify, asked.pool, self.winner, self.packed)
 
-    def backward(self, n: int) -> Launches:
+    def backward(self, n: int, to: Gradients) -> Launches:
         assert self.gradients is not None
-        return self.gradients.launches(n)
+        return self.gradients.launches(n, to)
 
 
 class Warpgroups(Way):
@@ -175,9 +175,9 @@ class Warpgroups(Way):
         t = self.buffers
         return self.passes.forward(n, t.x, t.b, t.y, self.asked.after, self.winner, self.packed)
 
-    def backward(self, n: int) -> Launches:
+    def backward(self, n: int, to: Gradients) -> Launches:
         t = self.buffers
-        return self.passes.backward(n, t.dy, self.rectified, self.winner, t.dw, t.db, t.dx, self.below)
+        return self.passes.backward(n, t.dy, self.rectified, self.winner, to, t.dx, self.below)
 
 
 class Narrow(Way):
@@ -207,10 +207,10 @@ class Narrow(Way):
         t = self.buffers
         return self.passes.forward(n, t.x, t.b, t.y, self.asked.rectify, self.winner)
 
-    def backward(self, n: int) -> Launches:
+    def backward(self, n: int, to: Gradients) -> Launches:
         t = self.buffers
         found = [] if self.incoming is None else self.incoming.launches(n, t.dy, self.rectified, None)[0]
-        return found + self.passes.backward(n, t.x, t.dy, self.winner, t.dw, t.db, t.dx, self.below)
+        return found + self.passes.backward(n, t.x, t.dy, self.winner, to, t.dx, self.below)
 
 
 class Shifted(Way):
@@ -236,9 +236,9 @@ class Shifted(Way):
         t = self.buffers
         return self.passes.forward(n, t.x, t.b, t.y)
 
-    def backward(self, n: int) -> Launches:
+    def backward(self, n: int, to: Gradients) -> Launches:
         t = self.buffers
-        return self.passes.backward(n, t.x, t.dy, t.dw, t.db, t.dx, rectified=self.below is not None)
+        return self.passes.backward(n, t.x, t.dy, to, t.dx, rectified=self.below is not None)
 
 
 #: In the order in which they are asked: the first that takes a convolution computes it.

@@ -10,7 +10,7 @@ import numpy as np
 from ...device import Array, Device, Launch, TensorMap
 from ...peaks import HOPPER
 from ..kernels import Launches, OnDevice, ceil_div
-from .gradients import finish
+from .gradients import Gradients, finish
 from .products import AFTER, Image
 
 SOURCE = Path(__file__).with_name("warpgroups.cu")
@@ -283,7 +283,7 @@ class WarpgroupConvolution:
         return [*found, convolve(n, self.images, self.weights.forward, bias, y, after, winner, enlarges=self.enlarges, packed=packed)]
 
     def backward(
-        self, n: int, dy: Array, y: Array | None, winner: Array | None, dw: Array, db: Array, dx: Array | None, below: Array | None
+        self, n: int, dy: Array, y: Array | None, winner: Array | None, to: Gradients, dx: Array | None, below: Array | None
     ) -> Launches:
         """dw, db and dx from dy, the gradient of y; dx is 0 where below is not above 0.
 
@@ -295,7 +295,7 @@ class WarpgroupConvolution:
         found: Launches = [] if self.gradient.given else [self.gradient.pack(n, dy, None if winner is not None else y, winner, self.sums)]
         found += correlate(n, rows, columns, self.parts)
         shape = rows.image[0], columns.image[0], *window
-        found.append(finish(self.gradient.device, self.parts, dw, cut.parts, self.sums, db, n, shape))
+        found.append(finish(self.gradient.device, self.parts, cut.parts, self.sums, n, shape, to))
         if dx is not None:
             assert self.weights.backward is not None
             found.append(convolve(n, self.gradient, self.weights.backward, None, dx, below=below))

@@ -11,6 +11,7 @@ import numpy as np
 from ...device import Array, Device
 from ..kernels import Launches
 from ..segments import Segment
+from .gradients import Gradients
 from .products import Image
 from .shifted import GradientBelow
 from .warpgroups import PackedImages
@@ -123,7 +124,7 @@ class Way(ABC):
         """y[:n]."""
 
     @abstractmethod
-    def backward(self, n: int) -> Launches:
+    def backward(self, n: int, to: Gradients) -> Launches:
         """dw, db and, where it is wanted, dx[:n]."""
 
     def feed(self, images: PackedImages) -> bool:
