@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -330,6 +332,27 @@ def test_every_product_of_a_step_but_those_of_small_layers_is_on_tensor_cores(ne
                 others = {name.partition("<")[0] for file, name in names if file not in MULTIPLYING}
                 heads = {call.name.partition("<")[0] for call in calls if call.kernel.source.path.parent.name == "thin_chain"}
                 assert others - heads - OTHER_KERNELS <= FEW and len(others & FEW) == few and bool(heads) == bool(head)
+
+
+@pytest.mark.parametrize("net", LEFT, ids=lambda net: f"{net.name}-{net.in_shape[1]}")
+def test_its_memory_is_let_go_at_once(net: Net) -> None:
+    """Without the garbage collector, which two objects that refer to each other would wait for."""
+    device, trained = (
+        Clockwork(lambda launch: 1e-5, hardware=None, multiprocessors=132),
+        case(net, TrainConfig(batch_size=64), seed=1, samples=150),
+    )
+    gc.disable()
+    try:
+        with GraphedTrainer(net, trained.config, trained.state, device, TABLE) as trainer:
+            before = dict(device.held)
+            trainer.load(trained.dataset)
+            for part in trainer.parts():
+                trainer.program(part)
+            assert sum(device.held.values()) > sum(before.values())
+            trainer.close()
+            assert device.held == before | dict.fromkeys(device.held.keys() - before.keys(), 0)
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("net", (CNN, NARROW, MIXED), ids=lambda net: net.name)

@@ -20,7 +20,9 @@ class _ByMma:
     """dw, db and dx by mma.sync (tensor.cu, tensor_weights.cu); dw of a slight first layer by multiply-adds, where a kernel of few.py takes it."""
 
     def __init__(self, owner: Segment, way: Way) -> None:
-        self.way, asked = way, way.asked
+        # What the way has, and not the way, which refers to its gradients: two that refer to each other keep their memory until it is collected.
+        self.asked, self.buffers, self.winner, self.rectified, self.below = way.asked, way.buffers, way.winner, way.rectified, way.below
+        asked = way.asked
         self.dx_pass: TensorConvolution | None = None
         self.slight = self._slight(owner)
         if self.slight is not None:
@@ -35,24 +37,24 @@ class _ByMma:
 
     def _slight(self, owner: Segment) -> Callable[[int, Gradients], Launches] | None:
         """The launches of a slight first layer's gradients for so many samples; None for other layers."""
-        way, asked, t = self.way, self.way.asked, self.way.buffers
-        if asked.slight and way.winner is not None and WinnersGradient.takes(asked.small, *asked.window, asked.device.limits):
-            winner, of_winners = way.winner, WinnersGradient(owner, asked.small, asked.written, asked.k, asked.padding, asked.capacity)
+        asked, t, winner, rectified = self.asked, self.buffers, self.winner, self.rectified
+        if asked.slight and winner is not None and WinnersGradient.takes(asked.small, *asked.window, asked.device.limits):
+            of_winners = WinnersGradient(owner, asked.small, asked.written, asked.k, asked.padding, asked.capacity)
             return lambda n, to: of_winners.launches(n, t.x, t.dy, winner, to)
         if asked.slight and not asked.pool and FewGradient.takes(asked.small, asked.k):
             few = FewGradient(owner, asked.small, asked.written, *asked.window, asked.capacity)
-            return lambda n, to: few.launches(n, t.x, t.dy, way.rectified, to)
+            return lambda n, to: few.launches(n, t.x, t.dy, rectified, to)
         return None
 
     def launches(self, n: int, to: Gradients) -> Launches:
         if self.slight is not None:
             return self.slight(n, to)
-        way, t = self.way, self.way.buffers
-        found, gradient, slabs = self.incoming.launches(n, t.dy, way.rectified, way.winner)
-        read, other = (gradient, t.x) if way.asked.folded else (t.x, gradient)
+        t = self.buffers
+        found, gradient, slabs = self.incoming.launches(n, t.dy, self.rectified, self.winner)
+        read, other = (gradient, t.x) if self.asked.folded else (t.x, gradient)
         found += self.weight_gradient.launches(n, read, other, self.incoming.sums, slabs, to)
         if self.dx_pass is not None:
-            found += self.dx_pass.launches(n, gradient, None, t.dx, below=way.below)
+            found += self.dx_pass.launches(n, gradient, None, t.dx, below=self.below)
         return found
 
 
