@@ -22,8 +22,9 @@ constexpr int DEPTH = 32;  // terms in a panel
 __device__ __forceinline__ unsigned scale_exponent(unsigned largest) { return min(268u - (largest >> 23), 253u); }  // as a float has it: 127 for 2^0
 __device__ __forceinline__ float power_of_two(unsigned exponent) { return __uint_as_float(exponent << 23); }
 
-// What undoes the scales of two factors multiplies a part of a sum in two steps, one factor's times DOWN and the other's times UP: the product of the two alone may
-// be beyond the end of floats.
+// What undoes the scales of two factors multiplies a part of a sum in two steps, one factor's times DOWN and then the other's times UP, which is about the size of
+// that factor's largest number: the product of the two alone may be beyond the end of floats. On the way a number is up to 2^7 times the first factor's largest:
+// above 2^121, 3e36, a line of it may give infinity that much too early. Nothing becomes 0 too early.
 constexpr float DOWN = 1.0f / 16384, UP = 16384;
 
 template <int FORMAT>

@@ -48,7 +48,8 @@ def loss(net: Net, n: int, size: int = FLOAT) -> Floor:
 def update(net: Net, config: TrainConfig, size: int = FLOAT, layers: Collection[int] | None = None, fused: bool = False) -> Floor:
     """Gradients and parameters in, parameters out; what the optimizer keeps beside them in and out too.
 
-    layers : whose parameters; None for all. fused : by whom has computed the gradients, and need not read them.
+    layers : numbers of the layers whose parameters are updated; None for all.
+    fused : whether the kernel that computes the gradients makes the step too, and so need not read them from memory.
     """
     count = net.param_count if layers is None else sum(_weights(net, range(i, i + 1)) for i in layers)
     arrays = 3 - fused + 2 * len(config.optimizer.slots)
@@ -69,7 +70,7 @@ def step(net: Net, n: int, itemsize: int, update: TrainConfig | None) -> Floor:
 
 
 def _update_flops(config: TrainConfig) -> int:
-    """Of a parameter: a multiplication and an addition for each array that is changed. No optimizer does with less, and Adam takes some more."""
+    """FLOPs of an optimizer's step for one parameter, at least: a multiplication and an addition for each array that it changes; Adam takes some more."""
     return 2 * (1 + len(config.optimizer.slots))
 
 

@@ -28,7 +28,7 @@ TILES = (
 class Gradients:
     """Where a convolution's gradients of its weights and biases go.
 
-    updated : of `fused.settings`: the parameters that are updated where their gradients are finished.
+    updated : arguments of the update in the launch that finishes the gradients, as `fused.settings` gives them; NOTHING where parameters stay as they are.
     """
 
     dw: Array

@@ -9,9 +9,6 @@
 #include "parameter.cuh"
 #include "tensor_pack.cuh"
 
-// What undoes the scales of A and B multiplies a part of a sum: first A's times DOWN, then B's times UP, which is about the size of B's largest number.
-// On the way a number is up to 2^7 times A's largest: above 2^121, 3e36, a row of A may give infinity that much too early. Nothing becomes 0 too early.
-
 // Where a product (m, n) goes: c = sums + bias (n) where there is one, then max(., 0) where rectify is 1, and 0 where gate (m, n), if it is not null, is not
 // above 0. It is packed for what comes next as well. Each of c and its packed copies may be null.
 // flat: where it has parameters, c is the gradient of some of them; these are updated, and are what is packed.

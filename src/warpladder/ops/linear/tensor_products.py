@@ -50,7 +50,7 @@ class TensorProduct:
     ) -> Launch:  # fmt: skip
         """c = A B + bias (n,), then max(., 0) where it is wanted, and 0 where gate (m, n) is not above 0; packed where `to` says, too. c may be None.
 
-        updated : of `fused.settings`, where c is a gradient: its parameters are updated, and are what is packed.
+        updated : arguments of an update, as `fused.settings` gives them, where c is a gradient: its parameters are updated, and packed in place of c.
         """
         plan, (m, n, k) = self.plan(samples), self.shape(samples)
         tile = plan.tile

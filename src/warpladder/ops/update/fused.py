@@ -7,7 +7,7 @@ from ..chain import Slice, Subgraph
 from ..kernels import KernelUpdate
 from .cuda import limit
 
-#: What a kernel is told that leaves parameters alone: no arrays, and settings that nobody reads.
+#: Arguments of the fused update for a launch that leaves parameters as they are: null arrays, and settings of SGD that the kernel does not read.
 NOTHING = (None, None, None, 0.0, 0.0, 0, 0.0, 0.0)
 
 
@@ -19,7 +19,7 @@ def fuses(subgraph: Subgraph) -> bool:
 
 def settings(update: KernelUpdate | None, part: Slice) -> tuple[object, ...]:
     """Gradients, parameters, momentum buffer and the settings of SGD, as `Flat` of cu/parameter.cuh; NOTHING where a slice is not the whole batch."""
-    if update is None or part.n < part.batch:
+    if update is None or not part.whole:
         return NOTHING
     sgd = update.config.optimizer
     assert isinstance(sgd, SGD)
