@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
@@ -12,7 +13,7 @@ from tensor_tools import EVERY_WARPGROUP_TILE, PRECISIONS, Asked, Edited, multip
 from warpladder.config import TrainConfig
 from warpladder.device import Limits
 from warpladder.emulator import EmulatedDevice, why_not
-from warpladder.errors import WarpladderError
+from warpladder.errors import KernelError, WarpladderError
 from warpladder.ladder import find
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
 from warpladder.ops.linear.tensor_packed import FORMATS, Formats
@@ -23,8 +24,8 @@ from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
-#: 64 x 64 numbers by two warpgroups that take records in turn, in clusters of 2 x 2 blocks; and 128 x 64 by four.
-TURNS, FOUR = OF_WARPGROUPS[4], OF_WARPGROUPS[2]
+#: 64 x 64 numbers by two warpgroups that take records in turn, in clusters of 2 x 2 blocks.
+TURNS = OF_WARPGROUPS[4]
 
 
 @pytest.fixture(scope="module")
@@ -76,15 +77,31 @@ def test_parts_and_shares_are_added_in_order(device: EmulatedDevice) -> None:
     assert np.isnan(found[0][4]).all() and (np.delete(found[0], 4, 0) >= 0).all() and np.delete(found[0], 4, 0).any()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("precision", [pytest.param(name, marks=[] if name == "fp32" else [pytest.mark.nightly]) for name in PRECISIONS])
-def test_the_checker_finds_nothing(precision: str) -> None:
+@pytest.mark.parametrize(
+    "precision", [pytest.param(name, marks=[] if name in ("fp32", "bf16") else [pytest.mark.slow]) for name in PRECISIONS]
+)
+@pytest.mark.parametrize("tile", OF_WARPGROUPS, ids=lambda tile: str(tile).replace(", ", "x"))
+def test_the_checker_finds_nothing(tile: WarpgroupTile, precision: str) -> None:
+    """Sums that go twice around the ring and further: what waits for the wrong time around, or is read too late, shows from the second one on."""
+    k = 2 * tile.stages * FORMATS[precision].terms + 5
     rng = np.random.default_rng(5)
-    a, b = rng.normal(size=(70, 150)).astype(np.float32), rng.normal(size=(150, 67)).astype(np.float32)
+    a, b = rng.normal(size=(70, k)).astype(np.float32), rng.normal(size=(k, 67)).astype(np.float32)
     checked = EmulatedDevice("check", collect=True)
-    for asked in (Asked("y", precision, TURNS), Asked("dw", precision, FOUR, parts=2)):
+    for asked in (Asked("y", precision, tile), Asked("dw", precision, tile, parts=2)):
         multiplied(checked, asked, a, b)
     assert checked.reports == []
+
+
+def test_warpgroups_that_share_stages_are_refused() -> None:
+    """Four in turn on a ring of six: a warpgroup's third record is the second one of a stage whose first one another has waited for. It hung on an H200."""
+    shared = "STAGES % SHARES == 0"
+    rng = np.random.default_rng(6)
+    a, b = rng.normal(size=(64, 13 * 64)).astype(np.float32), rng.normal(size=(13 * 64, 64)).astype(np.float32)
+    tile = replace(OF_WARPGROUPS[5], stages=6)
+    with pytest.raises(WarpladderError, match="stages of its own"):
+        multiplied(EmulatedDevice(), Asked("y", "bf16", tile), a, b)
+    with pytest.raises(KernelError, match="does not know that phase 0 has ended"):
+        multiplied(cast(EmulatedDevice, Edited(EmulatedDevice("check"), (shared, "true"))), Asked("y", "bf16", tile), a, b)
 
 
 #: How the kernel waits for a stage, how it adds in bf16, and where it asks for its part of A's panel.

@@ -158,6 +158,7 @@ BUGS = (
     Bug("no_wait_for_the_piece", 1, 64, (floats(256), zeros(64)), UNFINISHED, "piece"),
     Bug("one_waits_for_all", 1, 64, (ROWS, zeros(64)), "race", "tile", also=(UNFINISHED,)),
     Bug("always_the_same_phase", 1, 64, (ROWS, zeros(64)), UNFINISHED, "tile"),
+    Bug("others_saw_the_phase_before", 1, 96, (floats(6 * 256), zeros(64)), "phase"),
     Bug("too_many_bytes", 1, 64, (ROWS, zeros(64)), "phase"),
     Bug("too_few_arrive", 1, 32, (zeros(32),), "phase"),
     Bug("arrives_too_often", 1, 64, (ROWS, zeros(64)), "phase"),

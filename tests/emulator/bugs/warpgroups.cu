@@ -101,6 +101,36 @@ extern "C" __global__ void always_the_same_phase(const __grid_constant__ TensorM
     barrier_wait(&arrived, 1);
 }
 
+// Two warps take pieces in turn from a ring of three stages: at its third piece a warp waits for the second phase of a stage whose first one the other warp waited for.
+extern "C" __global__ void others_saw_the_phase_before(const float* x, float* y) {
+    constexpr int STAGES = 3, STEPS = 6;
+    __shared__ __align__(16) float pieces[STAGES][256];
+    __shared__ Barrier filled[STAGES], read[STAGES];
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) barrier_init(&filled[stage], 1), barrier_init(&read[stage], 1);
+        barriers_ready();
+    }
+    __syncthreads();
+    if (threadIdx.x == 64) {
+        for (int step = 0; step < STEPS; ++step) {
+            const int stage = step % STAGES;
+            barrier_wait(&read[stage], step / STAGES % 2 ^ 1);
+            barrier_expect(&filled[stage], BYTES);
+            copy_piece(pieces[stage], x + 256 * step, BYTES, &filled[stage]);
+        }
+    } else if (threadIdx.x < 64) {
+        float sum = 0.0f;
+        for (int step = threadIdx.x / 32; step < STEPS; step += 2) {
+            const int stage = step % STAGES;
+            barrier_wait(&filled[stage], step / STAGES % 2);  // <-
+            sum += pieces[stage][threadIdx.x];
+            __syncwarp();
+            if (threadIdx.x % 32 == 0) barrier_arrive(&read[stage]);
+        }
+        y[threadIdx.x] = sum;
+    }
+}
+
 // More bytes are announced than come.
 extern "C" __global__ void too_many_bytes(const __grid_constant__ TensorMap map, float* y) {
     __shared__ __align__(1024) float tile[256];

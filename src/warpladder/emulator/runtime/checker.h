@@ -45,6 +45,7 @@ class Checker {
     uint32_t engine() { return ENGINES | ++engines_; }
     void release(Thread& me, Known& told);
     void acquire(Thread& me, const Known& told, uint32_t engine, uint32_t moment);
+    uint32_t phases_seen(Thread& me, uint32_t engine);  // of a barrier's phases, how many a thread knows to have ended
     void tile(const void* address, size_t size, const void* code);
     void tile_arrived(Thread& me, const void* address, size_t size, uint32_t engine, uint32_t moment);
     void engine_reads(Thread& me, const void* address, size_t size, uint32_t engine, uint32_t moment, const void* code);

@@ -136,6 +136,15 @@ void Checker::acquire(Thread& me, const Known& told, uint32_t engine, uint32_t m
     if (!before) block_of(me).clocks.learned.push_back(me.linear);
 }
 
+uint32_t Checker::phases_seen(Thread& me, uint32_t engine) {
+    Clocks& clocks = block_of(me).clocks;
+    uint32_t seen = 0;
+    for (const Known* known : {&clocks.known, &clocks.threads[me.linear].known})
+        if (*known)
+            if (auto found = (*known)->threads.find(engine); found != (*known)->threads.end()) seen = std::max(seen, found->second.clock);
+    return seen;
+}
+
 void Checker::proxy_fence(Thread& me) {
     ThreadClock& mine = clock(me);
     mine.proxy = {mine.epoch, ++mine.clock};

@@ -58,6 +58,9 @@ static void end_phase(Block& block, PhaseBarrier& barrier) {
 void Worker::phase(Thread& me, void* address, unsigned parity, const char* file, int line) {
     Block& block = block_of(me);
     PhaseBarrier& barrier = phase_of(me, block, address, file, line);
+#ifdef EMU_CHECK
+    const uint32_t seen = checker.phases_seen(me, barrier.engine);
+#endif
     while ((barrier.phase & 1) == (parity & 1)) {
         if (!barrier.under_way.empty()) {
             bring(block, barrier);
@@ -70,6 +73,9 @@ void Worker::phase(Thread& me, void* address, unsigned parity, const char* file,
         suspend(me);
     }
 #ifdef EMU_CHECK
+    if (barrier.phase > seen + 1)  // a phase has ended of which the thread knew nothing, and the wait for the next one has the parity of the one before it
+        refuse_phase(me, "waits at {0} for phase " + std::to_string(barrier.phase - 1) + " of " + called(block, address) + " and does not know that phase " +
+                     std::to_string(barrier.phase - 2) + " has ended: had it come before that, it would not have waited, since phases two apart have the same parity", file, line);
     checker.acquire(me, barrier.known, barrier.engine, barrier.phase);
 #endif
 }

@@ -173,10 +173,10 @@ TILES = (
 OF_WARPGROUPS = (
     WarpgroupTile(128, 128, 32, 64, 128, 5),
     WarpgroupTile(128, 64, 32, 64, 64, 7),
-    WarpgroupTile(128, 64, 32, 64, 64, 7, shares=2),
+    WarpgroupTile(128, 64, 32, 64, 64, 8, shares=2),
     WarpgroupTile(64, 64, 32, 64, 64, 6, shares=2),
     WarpgroupTile(64, 64, 32, 64, 64, 6, shares=2, cm=2, cn=2),
-    WarpgroupTile(64, 64, 32, 64, 64, 6, shares=4),
+    WarpgroupTile(64, 64, 32, 64, 64, 8, shares=4),
 )
 
 

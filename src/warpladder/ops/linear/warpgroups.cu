@@ -107,7 +107,8 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
         }
         __syncwarp();
     } else {
-        static_assert(SHARES <= STAGES, "a warpgroup's next stage is at most one time around the ring further");
+        // A wait names a phase by its parity: who comes to a stage that another warpgroup has waited for may come a phase too early, and does not wait.
+        static_assert(STAGES % SHARES == 0, "a warpgroup has stages of its own, and waits for each phase of theirs");
         const unsigned long long first_a = lines_of<PA>(ring + row * 64 * PA::RECORD), first_b = lines_of<PB>(ring + OF_A);
         int stage = share, parity = 0;
 #pragma unroll 1
@@ -150,6 +151,7 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
                         for (int l = 0; l < 4; ++l) sum[0][j][l] += part[4 * j + l];
                 }
             }
+            if constexpr (SCALED<FORMAT>) __syncwarp();  // its other lanes have read their scales
             if constexpr (CLUSTER == 1) {
                 if (lane == 0) barrier_arrive(&read[stage]);
             } else if (lane < READERS) {  // first those of the row, then the others of the column
