@@ -196,6 +196,7 @@ class KernelTable:
     accumulate : adds gradients up, for batches that come in slices.
     rivals : other segments for layers with parameters, which a tuner times beside the table's own.
     unit : what of a GPU multiplies, a name of `peaks`, where that is not where such products usually go.
+    interleaves : whether a call of a graph of many steps may begin before the step before has ended.
     """
 
     segments: Mapping[tuple[type, ...], type[Segment]]
@@ -203,6 +204,7 @@ class KernelTable:
     accumulate: type[KernelAccumulate]
     rivals: tuple[type[Segment], ...] = ()
     unit: str | None = None
+    interleaves: bool = False
 
     def with_files(self, net: Net) -> KernelTable:
         """The table with the segments of the net's layers that no table lists, from their files `cuda.py`, where it has none for them itself."""

@@ -32,4 +32,5 @@ TABLE = replace(
         (Upsample2d, Conv2d, ReLU): TensorConv2d,
     },
     unit=TENSOR,
+    interleaves=True,
 )

@@ -11,13 +11,14 @@ import numpy as np
 from ..config import TrainConfig
 from ..device import Call, Device, Graph
 from ..nets import Net
-from ..ops.chain import Slice
 from ..ops.segments import KernelTable
 from ..order import Order
 from .base import State, StepLog, check_range, in_a_row
+from .interleave import Interleaved
+from .kernelwise.chain import Stage
 from .kernelwise.feeds import Feed, ResidentFeed
 from .kernelwise.trainer import KernelTrainer
-from .overlap import Overlapped
+from .overlap import USING, Overlapped
 from .tuner import tune
 
 if TYPE_CHECKING:
@@ -46,9 +47,12 @@ class GraphedTrainer(KernelTrainer):
         super().__init__(net, config, state, device, table, "resident", block_size, precision)
 
     def _forget(self) -> None:
-        """Drop what was captured for a data set: graphs by kind and number of steps; by kind a graph's first step and its others, and how many it may have."""
+        """Drop what was captured for a data set: graphs by kind and number of steps; by kind a graph's first step and its others, and how many it may have.
+
+        The others are a step's calls, or, where steps interleave, its stages.
+        """
         self.graphs: dict[tuple[Kind, int], Graph] = {}
-        self.steps: dict[Kind, tuple[list[Call], list[Call]]] = {}
+        self.steps: dict[Kind, tuple[list[Call], list[Call], list[Stage]]] = {}
         self.most: dict[Kind, int] = {}
 
     def twin(self, device: Device) -> GraphedTrainer:
@@ -106,17 +110,23 @@ class GraphedTrainer(KernelTrainer):
         if found is None:
             if kind not in self.steps:
                 parts = self._slices(*kind)
-                first, later = ([call for part in parts for call in self._overlapped(part, again)] for again in (False, True))
-                self.steps[kind] = first, later
-            first, later = self.steps[kind]
-            found = self.graphs[kind, count] = self.device.graph(first + later * (count - 1))
+                first, later = ([self.stages(part, again) for part in parts] for again in (False, True))
+                interleaving = [stage for stages in later for stage in stages] if self.table.interleaves else []
+                self.steps[kind] = self._overlapped(first), [] if interleaving else self._overlapped(later), interleaving
+            calls, others, interleaving = self.steps[kind]
+            calls = calls + others * (count - 1)
+            if interleaving and count > 1:
+                calls.append(Interleaved(self.device, interleaving, count - 1))
+            found = self.graphs[kind, count] = self.device.graph(calls)
         return found
 
-    def _overlapped(self, part: Slice, again: bool) -> list[Call]:
-        """The calls of a slice; where gradients are used, all have been computed."""
-        stages = self.stages(part, again)
-        using = [stage for stage in stages if stage.phase in ("sum", "update")]
-        return [Overlapped(self.device, stages[: len(stages) - len(using)]), *(call for stage in using for call in stage.launches)]
+    def _overlapped(self, parts: list[list[Stage]]) -> list[Call]:
+        """The calls of a step's slices, one slice after the other; where gradients are used, all have been computed."""
+        out: list[Call] = []
+        for stages in parts:
+            using = [call for stage in stages if stage.phase in USING for call in stage.launches]
+            out += [Overlapped(self.device, [stage for stage in stages if stage.phase not in USING]), *using]
+        return out
 
     def _release(self) -> None:
         self._forget()

@@ -5,6 +5,9 @@ from __future__ import annotations
 from ..device import Call, Device, Event, Stream
 from .kernelwise.chain import Stage
 
+#: Phases in which gradients are used, behind all that computes them.
+USING = ("sum", "update")
+
 
 class Overlapped(Call):
     """Stages in order, but for what may run beside others: that goes to other streams, which are waited for where it is needed.
@@ -41,7 +44,7 @@ class Overlapped(Call):
     def _needs(self, stage: Stage, number: int) -> bool:
         """Whether a call of a forward pass, by its number, has to wait for what its segment prepared; the last one does, so that all behind the stage may."""
         ours = [call for other in self.stages if other.phase == "prepare" and other.layers == stage.layers for call in other.launches]
-        return number == len(stage.launches) - 1 or any(_waits(call, stage.launches[number]) for call in ours)
+        return number == len(stage.launches) - 1 or any(waits(call, stage.launches[number]) for call in ours)
 
 
 def beside(stages: list[Stage]) -> list[list[bool]]:
@@ -56,7 +59,7 @@ def beside(stages: list[Stage]) -> list[list[bool]]:
         for place in reversed(range(len(stages[number].launches))):
             call = stages[number].launches[place]
             if not found[number][place]:
-                found[number][place] = not any(_waits(call, other) and not (aside and stage == number) for stage, aside, other in later)
+                found[number][place] = not any(waits(call, other) and not (aside and stage == number) for stage, aside, other in later)
             later.append((number, found[number][place], call))
     last: list[bool] = next((found[at] for at in reversed(range(len(stages))) if found[at] and stages[at].phase != "prepare"), [])
     for place in reversed(range(len(last))):
@@ -66,6 +69,6 @@ def beside(stages: list[Stage]) -> list[list[bool]]:
     return found
 
 
-def _waits(call: Call, later: Call) -> bool:
+def waits(call: Call, later: Call) -> bool:
     """Whether a later call has to wait for this one: always, where it is not known what they touch."""
     return call.touches is None or later.touches is None or call.touches.before(later.touches)

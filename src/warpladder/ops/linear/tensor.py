@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...device import Device, Launch
+from ...device import Device
 from ...nets import Linear, ReLU
 from ..chain import Slice, Subgraph
 from ..kernels import Launches, ceil_div
@@ -90,15 +90,20 @@ class TensorLinear(Segment):
     def forward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
         assert self.w.along is not None and self.x.along is not None
-        found: Launches = [] if self.fed else [self._packing(part)]
+        found = [] if self.fed else self._packing(part)
         return [*found, self.y.launch(n, self.x.along, self.w.along, t.y, t.b, self.rectify, to=self.to_y)]
 
-    def _packing(self, part: Slice) -> Launch:
-        """The launch that packs x."""
-        samples, target = self.operands.samples, self.operands.target
+    def _packing(self, part: Slice) -> Launches:
+        """The launches that pack x. Samples take two: y's factor may be packed for the next step while dw's is still read in this one."""
+        samples, target, x, batch = self.operands.samples, self.operands.target, self.x, self.subgraph.batch
         if samples is None:
-            return pack(self, self.kind, self.buffers.x, part.n, self.inputs, self.x)
-        return pack_samples(self, self.of_x, samples, self.buffers.x, target, part, self.subgraph.batch, self.x)
+            return [pack(self, self.kind, self.buffers.x, part.n, self.inputs, x)]
+        for_y = pack_samples(self, self.of_x, samples, self.buffers.x, target, part, batch, Outlet(x.along))
+        return (
+            [for_y, pack_samples(self, self.of_x, samples, None, None, part, batch, Outlet(None, x.across))]
+            if x.across is not None
+            else [for_y]
+        )
 
     def backward(self, part: Slice) -> Launches:
         t, n, dy = self.buffers, part.n, self.dy
@@ -107,8 +112,12 @@ class TensorLinear(Segment):
         if dy.along is not None and self.w.across is not None:  # before dw, whose launch packs new weights
             dx = None if self.to_dx.across is not None else t.dx
             found.append(self.dx.launch(n, dy.along, self.w.across, dx, gate=t.x if self.gate else None, to=self.to_dx))
-        updated, packed = settings(self.operands.update, part), self.w if self.renews(part) else NOWHERE
-        found.append(self.dw.launch(n, dy.across, self.x.across, t.dw, to=packed, updated=updated))
+        update, packed = self.operands.update, self.w if self.renews(part) else NOWHERE
+        found.append(self.dw.launch(n, dy.across, self.x.across, t.dw, to=packed, updated=settings(update, part, t.dw)))
         bias = self.device.kernel(BIAS, "finish_bias")
-        found.append(bias.bind(ceil_div(self.outputs, COLUMNS), 32 * PARTS, dy.sums, ceil_div(n, BLOCK), self.outputs, t.db, *updated))
+        found.append(
+            bias.bind(
+                ceil_div(self.outputs, COLUMNS), 32 * PARTS, dy.sums, ceil_div(n, BLOCK), self.outputs, t.db, *settings(update, part, t.db)
+            )
+        )
         return found

@@ -49,7 +49,7 @@ __device__ __forceinline__ float4 load_four(const unsigned char* source, int cou
 
 // The same of `rows` samples of source (samples, columns): row i is the sample at position step * batch + offset + i of the order; without an order, i.
 // Each number is multiplied by scale, one product in float32, and goes to x (rows, columns) as well; in EXACT it is packed as it is stored, and its undo is
-// scale, which stands there already. target[i] = labels[sample]; both may be null.
+// scale, which stands there already. target[i] = labels[sample]. x, labels and target may be null.
 template <int FORMAT, typename T>
 __global__ void __launch_bounds__(32 * WARPS) pack_samples(
     const T* __restrict__ source, float scale, float* __restrict__ x, const int* __restrict__ labels, int* __restrict__ target,
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(32 * WARPS) pack_samples(
     if (row0 + lane < rows) {
         const long long position = *step * static_cast<long long>(batch) + offset + row0 + lane;
         sample = order != nullptr ? order_at(order, static_cast<unsigned>(position)) : row0 + lane;
-        if (column0 == 0 && labels != nullptr) target[row0 + lane] = labels[sample];
+        if (column0 == 0 && labels != nullptr && target != nullptr) target[row0 + lane] = labels[sample];
     }
     const bool wide = columns % 4 == 0 && reinterpret_cast<unsigned long long>(source) % (4 * sizeof(T)) == 0;
     float v[8][4];
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(32 * WARPS) pack_samples(
         const float4 scaled = make_float4(stored.x * scale, stored.y * scale, stored.z * scale, stored.w * scale);
         const float4 four = FORMAT == EXACT ? stored : scaled;
         v[i][0] = four.x, v[i][1] = four.y, v[i][2] = four.z, v[i][3] = four.w;
-        if (count > 0) store_four(x + static_cast<long long>(row) * columns + column, scaled, count, columns % 4 == 0);
+        if (count > 0 && x != nullptr) store_four(x + static_cast<long long>(row) * columns + column, scaled, count, columns % 4 == 0);
     }
     pack_block<FORMAT>(v, {along, along_undo, along_lines, across, across_undo, across_lines, nullptr}, row0, column0, rows, columns);
 }

@@ -157,9 +157,9 @@ def pack(owner: OnDevice, kind: PackedFormat, x: Array, rows: int, columns: int,
 
 
 def pack_samples(
-    owner: OnDevice, kind: PackedFormat, samples: Samples, x: Array, target: Array | None, part: Slice, batch: int, to: Outlet
+    owner: OnDevice, kind: PackedFormat, samples: Samples, x: Array | None, target: Array | None, part: Slice, batch: int, to: Outlet
 ) -> Launch:  # fmt: skip
-    """Packs a slice's samples from where they are stored, times their scale; they go to x (n, *in_shape) as well, and labels to target.
+    """Packs a slice's samples from where they are stored, times their scale; they go to x (n, *in_shape) as well, and labels to target, where there are such.
 
     In EXACT bytes are packed without their scale, which the packed factors have had as their undo since they were made.
     """

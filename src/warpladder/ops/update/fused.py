@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...device import Array
 from ...optimizers import SGD
 from ..chain import Slice, Subgraph
 from ..kernels import KernelUpdate
@@ -17,13 +18,21 @@ def fuses(subgraph: Subgraph) -> bool:
     return config is not None and isinstance(config.optimizer, SGD) and config.steady
 
 
-def settings(update: KernelUpdate | None, part: Slice) -> tuple[object, ...]:
-    """Gradients, parameters, momentum buffer and the settings of SGD, as `Flat` of cu/parameter.cuh; NOTHING where a slice is not the whole batch."""
+def settings(update: KernelUpdate | None, part: Slice, gradient: Array | None = None) -> tuple[object, ...]:
+    """Gradients, parameters, momentum buffer and the settings of SGD, as `Flat` of cu/parameter.cuh; NOTHING where a slice is not the whole batch.
+
+    gradient : the gradients of one parameter array, where the kernel finishes no others: it then touches nothing else of the three arrays, so that
+        kernels that do may run beside it.
+    """
     if update is None or not part.whole:
         return NOTHING
     sgd = update.config.optimizer
     assert isinstance(sgd, SGD)
-    momentum_buffer = update.slots[0] if update.slots else None
+    some = slice(None)
+    if gradient is not None:
+        first = (gradient.address - update.grads.address) // 4
+        some = slice(first, first + gradient.size)
+    momentum_buffer = update.slots[0][some] if update.slots else None
     return (
-        update.grads, update.params, momentum_buffer, sgd.learning_rate, sgd.momentum, int(sgd.nesterov), sgd.weight_decay, limit(update.config),
+        update.grads[some], update.params[some], momentum_buffer, sgd.learning_rate, sgd.momentum, int(sgd.nesterov), sgd.weight_decay, limit(update.config),
     )  # fmt: skip
