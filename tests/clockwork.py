@@ -90,5 +90,5 @@ class Clockwork(IdleDevice):
         source, takes = declared(path, name)
         return ClockworkKernel(self, source, takes, Resources())
 
-    def new_stream(self, urgent: bool = False) -> Stream:
+    def new_stream(self) -> Stream:
         return ClockworkStream(self)

@@ -60,7 +60,7 @@ def sent(stages: Sequence[Stage], steps: int) -> tuple[list[Sent], Told]:
     main = Told("main", told)
     copied = iter(copies)
     mine = [Stage(stage.phase, stage.layers, [next(copied) for _ in stage.launches]) for stage in stages]
-    device = mock.Mock(new_stream=lambda urgent=False: Told("urgent" if urgent else f"side {next(numbers)}", told))
+    device = mock.Mock(new_stream=lambda: Told(f"side {next(numbers)}", told))
     Interleaved(device, mine, steps).send(main)
     return copies, main
 

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Iterable
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -236,3 +237,23 @@ def test_a_step_is_made_of_calls(device: Device) -> None:
         trainer.feed.begin(drawn.order, 0, 1)
         device.graph(calls).send()
         assert not np.array_equal(trainer.state().params, before)
+
+
+@pytest.mark.parametrize(
+    ("found", "fine"), [("1.25.0", True), ("1.25", True), (None, True), ("1.32.0", False), ("1.250.1", False), ("1.2.5", False)]
+)
+def test_another_release_of_the_frontend_is_refused_in_a_line(found: str | None, fine: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1.32 made handles objects: the rung crashed in its proof with "cannot be converted to pointer". What pyproject asks for is what is accepted."""
+    monkeypatch.setattr(gpu_library, "find_spec", lambda name: object())
+    monkeypatch.setattr(gpu_library, "_release", lambda: found)
+    reason = gpu_library.why_not(cublas=True, cudnn=True)
+    if fine:
+        assert reason is None
+    else:
+        assert (
+            reason
+            == f"nvidia-cudnn-frontend {found} is installed, and cuDNN is called through 1.25: pip install 'nvidia-cudnn-frontend==1.25.*'"
+        )
+    assert gpu_library.why_not(cublas=True, cudnn=False) is None
+    pinned = (Path(__file__).parents[1] / "pyproject.toml").read_text()
+    assert pinned.count(f'"{gpu_library.FRONTEND}>={gpu_library.RELEASES},<1.26;') == 2

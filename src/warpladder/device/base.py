@@ -168,8 +168,8 @@ class Device(ABC):
         return np.zeros(WORDS, np.uint64)
 
     @abstractmethod
-    def new_stream(self, urgent: bool = False) -> Stream:
-        """Another stream; an urgent one's kernels get room for their blocks before those of others."""
+    def new_stream(self) -> Stream:
+        """Another stream."""
 
     def graph(self, calls: list[Call]) -> Graph:
         """Calls as one thing that can be sent any number of times; on a GPU a CUDA graph."""

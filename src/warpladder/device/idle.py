@@ -76,7 +76,7 @@ class IdleDevice(Device):
         self.check_own(target)
         self.check_own(source)
 
-    def new_stream(self, urgent: bool = False) -> Stream:
+    def new_stream(self) -> Stream:
         return IdleStream()
 
     def synchronize(self) -> None:

@@ -199,7 +199,7 @@ class EmulatedDevice(Device):
             words[first : first + most] = (*found, *(fill,) * (most - len(found)))
         return words
 
-    def new_stream(self, urgent: bool = False) -> Stream:
+    def new_stream(self) -> Stream:
         return EmulatedStream()
 
     def synchronize(self) -> None:

@@ -145,8 +145,8 @@ class GpuDevice(Compiler):
 
         return GpuGraph(self, work)
 
-    def new_stream(self, urgent: bool = False) -> GpuStream:
-        return GpuStream(self, urgent)
+    def new_stream(self) -> GpuStream:
+        return GpuStream(self)
 
     def synchronize(self) -> None:
         self.call(cuda.cuCtxSynchronize, doing="finish all work")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from importlib import metadata
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -14,17 +15,30 @@ if TYPE_CHECKING:
 
 INSTALL = "pip install 'warpladder[cuda13]' (or [cuda12])"
 
+#: The package that calls cuDNN, and the release that gpu/cudnn.py is written for, whose handles are numbers; in 1.32 they are objects.
+FRONTEND, RELEASES = "nvidia-cudnn-frontend", "1.25"
+
 #: Bytes of scratch memory that a plan may ask for, at most. cuBLAS advises 32 MB for Hopper.
 MOST_WORKSPACE = 256 << 20
 
 
 def why_not(cublas: bool, cudnn: bool) -> str | None:
-    """A line that says which Python package is missing for these libraries, or None. Nothing is loaded."""
+    """A line that says which Python package is missing for these libraries, or is of another release, or None. Nothing is loaded."""
     if cublas and find_spec("nvmath") is None:
         return f"nvmath-python, through which cuBLASLt is called, is not installed: {INSTALL}"
     if cudnn and find_spec("cudnn") is None:
-        return f"nvidia-cudnn-frontend, through which cuDNN is called, is not installed: {INSTALL}"
+        return f"{FRONTEND}, through which cuDNN is called, is not installed: {INSTALL}"
+    if cudnn and (found := _release()) is not None and not f"{found}.".startswith(f"{RELEASES}."):
+        return f"{FRONTEND} {found} is installed, and cuDNN is called through {RELEASES}: pip install '{FRONTEND}=={RELEASES}.*'"
     return None
+
+
+def _release() -> str | None:
+    """The release of cuDNN's frontend; None where the package does not say."""
+    try:
+        return metadata.version(FRONTEND)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def line(error: BaseException) -> str:

@@ -37,11 +37,10 @@ class GpuEvent(Event):
 class GpuStream(Stream):
     """A stream that does not wait for the driver's default one, so that it can be captured in a graph."""
 
-    def __init__(self, device: GpuDevice, urgent: bool = False) -> None:
+    def __init__(self, device: GpuDevice) -> None:
         self.device = device
         flags = cuda.CUstream_flags.CU_STREAM_NON_BLOCKING.value
-        _, greatest = device.call(cuda.cuCtxGetStreamPriorityRange, doing="ask for the priorities of streams")  # a lower number comes first
-        self.handle: Any = device.call(cuda.cuStreamCreateWithPriority, flags, greatest if urgent else 0, doing="make a stream")
+        self.handle: Any = device.call(cuda.cuStreamCreate, flags, doing="make a stream")
 
     def record(self) -> GpuEvent:
         event = GpuEvent(self.device)

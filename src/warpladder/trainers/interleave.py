@@ -40,14 +40,13 @@ class Interleaved(Call):
         needed = needs(self.calls)
         self.places = placed(needed, aside(stages, needed), steps)
         self.device = device
-        self.main = device.new_stream(urgent=True)
         self.sides = [device.new_stream() for _ in range(max((place.stream for place in self.places), default=0))]
 
     def send(self, stream: Stream | None = None) -> None:
-        around = stream or self.device.stream
-        streams, begun = [self.main, *self.sides], around.record()
-        for each in streams:
-            each.wait(begun)
+        main = stream or self.device.stream
+        streams, begun = [main, *self.sides], main.record()
+        for side in self.sides:
+            side.wait(begun)
         waited_for = {number for place in self.places for number in place.after}
         ended: dict[int, Event] = {}
         for number, place in enumerate(self.places):
@@ -56,8 +55,8 @@ class Interleaved(Call):
             self.calls[place.call].send(streams[place.stream])
             if number in waited_for:
                 ended[number] = streams[place.stream].record()
-        for each in streams:
-            around.wait(each.record())
+        for side in self.sides:
+            main.wait(side.record())
 
 
 def needs(calls: Sequence[Call]) -> list[list[int]]:
