@@ -212,5 +212,5 @@ def test_a_chain_that_predicts_holds_no_more_samples_than_it_is_given_at_a_time(
 
         monkeypatch.setattr(device, "empty", told)
         trainer.predict(drawn.dataset.train_x, drawn.dataset.scale)
-        assert {shape[0] for shape in taken} == {kernelwise.PREDICTED}
+        assert {shape[0] for shape in taken} == {KernelTrainer.PREDICTED}
         assert kinds(trainer)[-1] is naive.TABLE.segments[CrossEntropyLoss,]  # what trains is as it was

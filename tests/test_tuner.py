@@ -24,11 +24,13 @@ from warpladder.device.timing import in_turn
 from warpladder.errors import DeviceError, OutOfMemoryError, PlanError
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MSELoss, Net, ReLU
 from warpladder.ops.graphed import TABLE, Tiled
+from warpladder.ops.segments import KernelTable
+from warpladder.ops.tensor import TABLE as TENSOR
 from warpladder.plan import NetPlan, plan_from_json, plan_to_json
 from warpladder.trainers import plan_cache, tuner
 from warpladder.trainers.candidates import MOST, Tiles, products
 from warpladder.trainers.graphed import GraphedTrainer
-from warpladder.trainers.kernelwise.foresight import foreseen
+from warpladder.trainers.kernelwise.foresight import of_predicting, of_training
 from warpladder.trainers.tuner import MARGIN, fastest
 
 NET = Net(
@@ -427,37 +429,38 @@ def test_what_is_wrong_with_a_plan_is_told_in_one_line(change, words) -> None:
     ids=lambda value: getattr(value, "name", str(value)),
 )
 @pytest.mark.parametrize("known", [False, True])
-def test_every_kernel_is_foreseen_before_the_first_is_asked_for(net: Net, batch: int | None, known: bool) -> None:
-    """Those of all candidates, and where a plan is known of that one; and nothing is timed, kept or warned of by foreseeing."""
+@pytest.mark.parametrize(("table", "precision"), [(TABLE, "fp32"), (TENSOR, "fp32"), (TENSOR, "bf16")], ids=["graph", "tensor", "bf16"])
+def test_every_kernel_is_foreseen_before_the_first_is_asked_for(
+    net: Net, batch: int | None, known: bool, table: KernelTable, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of all candidates, and where a plan is known of that one, and those of predictions; nothing is timed, kept or warned of by foreseeing."""
     config = CONFIG.but(batch_size=batch)
     drawn = case(net, config, seed=1, samples=300)
     if known:
-        loaded(Clockwork(by_name(0)), net=net, config=config)  # of other samples; the batch's plans are the same
+        other = case(net, config, seed=2, samples=300)  # the batch's plans are the same
+        GraphedTrainer(net, config, other.state, Clockwork(by_name(0)), table, None, precision).load(other.dataset)
 
     def trainer_on(device: Clockwork) -> GraphedTrainer:
-        return GraphedTrainer(net, config, drawn.state, device, TABLE)
+        return GraphedTrainer(net, config, drawn.state, device, table, None, precision)
 
     blind = Clockwork(lambda launch: 1 / 0)
     before = dict(plan_cache.found)
-    wanted = foreseen(trainer_on(blind), drawn.dataset)
+    wanted = of_training(trainer_on(blind), drawn.dataset)
     assert plan_cache.found == before and blind.sent == 0
-    asked = []
+    asked: list[tuple[Path, str]] = []
     device = Clockwork(by_name(0))
     kernel = device.kernel
+    device.kernel = lambda path, name: asked.append((sources.read(path).path, name)) or kernel(path, name)  # type: ignore[method-assign, func-returns-value]
     trainer = trainer_on(device)
-    device.kernel = lambda path, name: asked.append((Path(path).resolve(), name)) or kernel(path, name)  # type: ignore[method-assign, func-returns-value]
     trainer.load(drawn.dataset)
+    loaded_with = set(asked)
     for part in trainer.parts():
-        trainer.program(part)
-    assert len(wanted) == len(set(wanted)) and set(asked) <= set(wanted)
-    assert set(wanted) <= {*asked, *((sources.read(path).path, name) for path, name in trained(net))}
-
-
-def trained(net: Net) -> list[tuple[str, str]]:
-    """What a trainer asks for when it is built, before anything is loaded."""
-    asked = []
-    device = Clockwork(by_name(0))
-    kernel = device.kernel
-    device.kernel = lambda path, name: asked.append((str(path), name)) or kernel(path, name)  # type: ignore[method-assign, func-returns-value]
-    GraphedTrainer(net, CONFIG, case(net, CONFIG, seed=1, samples=9).state, device, TABLE)
-    return asked
+        trainer.stages(part)
+        trainer.stages(part, again=True)
+    assert set(asked) == loaded_with, "an epoch asks for kernels that loading did not: its time counts what they take to compile"
+    monkeypatch.setattr(device, "download", lambda host, array, stream=None: None)
+    before_predicting = len(asked)
+    trainer.predict(drawn.dataset.test_x, drawn.dataset.scale)
+    told = set(of_predicting(trainer, drawn.dataset.test_x, drawn.dataset.scale))
+    assert set(asked[before_predicting:]) <= told <= set(asked)
+    assert len(wanted) == len(set(wanted)) and set(wanted) == set(asked)

@@ -23,7 +23,7 @@ from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range
 from .chain import Between, Chain, Stage, allocate
 from .feeds import FEEDS, Feed, ResidentFeed, taking_rows
-from .foresight import foreseen
+from .foresight import of_predicting, of_training
 from .layout import Layout
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ SLICE_BYTES = 4 << 30
 BLOCK_SIZE = 256  # threads
 
 REPEATS = 400  # entries of the log at least: so often a profile repeats a step, however few an epoch has
-
-PREDICTED = 256  # samples at a time, at most
 
 
 class KernelTrainer(Trainer):
@@ -57,6 +55,8 @@ class KernelTrainer(Trainer):
     precision : str
         What segments are asked to compute layers in.
     """
+
+    PREDICTED = 256  # samples that are predicted at a time, at most
 
     def __init__(
         self, net: Net, config: TrainConfig, state: State, device: Device, table: KernelTable, feed: str, block_size: int | None = None,
@@ -89,8 +89,12 @@ class KernelTrainer(Trainer):
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
-        with self.device.expecting(partial(foreseen, self, dataset), self.say):
+        with self.device.expecting(partial(of_training, self, dataset), self.say):
             self._load(dataset)
+            start = perf_counter()
+            for part in self.parts():  # asks for the kernels of an epoch, so that none is compiled in an epoch's time
+                self.program(part)
+            self.seconds["load"] += perf_counter() - start
 
     def twin(self, device: Device) -> KernelTrainer:
         """A trainer like this one, from zero weights, on another device."""
@@ -289,8 +293,12 @@ class KernelTrainer(Trainer):
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
         if x.shape[1:] != self.net.in_shape:
             raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
+        with self.device.expecting(partial(of_predicting, self, x, scale), self.say):
+            return self._predict(x, scale)
+
+    def _predict(self, x: np.ndarray, scale: float) -> np.ndarray:
         device, out = self.device, np.empty((len(x), *self.net.out_shape), np.float32)
-        capacity = self._capacity(PREDICTED, train=False)
+        capacity = self._capacity(self.PREDICTED, train=False)
         between = self._between(capacity, train=False)
         device.check_room(between.sizes(capacity, train=False))
         arrays = allocate(between, device, capacity, train=False)
