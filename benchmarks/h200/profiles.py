@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from tensor_speed import perceptron
 
 from warpladder import data, nets
 from warpladder.config import TrainConfig
@@ -19,7 +20,8 @@ from warpladder.results.profiled import save
 
 CASES = (
     ("softmax", nets.softmax(), "mnist", 128), ("mlp", nets.mlp(), "mnist", 64), ("mlp10", nets.mlp10(), "mnist", None),
-    ("cnn", nets.cnn(), "mnist", 64), ("autoencoder-1", nets.autoencoder(), "cifar10", 1), ("autoencoder-256", nets.autoencoder(), "cifar10", 256),
+    ("cnn", nets.cnn(), "mnist", 64), ("mlp1024-512", perceptron(), "mnist", 512),
+    ("autoencoder-1", nets.autoencoder(), "cifar10", 1), ("autoencoder-256", nets.autoencoder(), "cifar10", 256),
 )  # fmt: skip
 TENSOR = ("tensor", *(f"tensor:precision={precision}" for precision in ("tf32", "bf16", "fp16")))
 RUNGS = ("cupy", "naive", "streamed", "tiled", "gemm", "library", "graph", *TENSOR)

@@ -251,6 +251,17 @@ def show(workload: Workload, found: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
+def kept(path: Path) -> dict[str, Any]:
+    """The workloads that a file holds from earlier runs, each with its commit and its date; one that is measured again takes the place of its own."""
+    if not path.exists():
+        return {}
+    try:
+        stored = json.loads(path.read_text())
+        return {name: {"commit": stored["commit"], "date": stored["date"], **found} for name, found in stored["workloads"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise SystemExit(f"{path} holds no times of workloads: move it away, or name another folder with --out") from None
+
+
 def main(workloads: Sequence[Workload] = WORKLOADS, about: str | None = __doc__, file: str = "speed.json") -> None:
     """Measure workloads and store what was found in a file of this name."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -268,12 +279,8 @@ def main(workloads: Sequence[Workload] = WORKLOADS, about: str | None = __doc__,
         parser.error(f"there is no workload {', '.join(sorted(unknown))}")
     until = time.monotonic() + args.budget
     commit = subprocess.run(("git", "rev-parse", "--short", "HEAD"), capture_output=True, text=True, check=False).stdout.strip()
-    report: dict[str, Any] = {
-        "machine": facts(),
-        "commit": commit,
-        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "workloads": {},
-    }
+    when = {"commit": commit, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+    report: dict[str, Any] = {"machine": facts(), **when, "workloads": kept(args.out / file)}
     args.out.mkdir(parents=True, exist_ok=True)
     for workload in workloads:
         if workload.name not in wanted:
@@ -284,7 +291,7 @@ def main(workloads: Sequence[Workload] = WORKLOADS, about: str | None = __doc__,
             workload = replace(workload, names=tuple(name for name in workload.names if name in args.names.split(",")))
         found = measure(workload, train, args.seconds, args.rounds, until)
         report["workloads"][workload.name] = {
-            "net": workload.net.name, "batch": workload.config.batch_size, "samples": len(train.train_x), "data": train.name, "real_data": real,
+            **when, "net": workload.net.name, "batch": workload.config.batch_size, "samples": len(train.train_x), "data": train.name, "real_data": real,
             "unit": "us/step" if workload.epoch is None else "ms/epoch", "seconds": time.monotonic() - began, "measured": found,
         }  # fmt: skip
         show(workload, found)

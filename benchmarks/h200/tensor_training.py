@@ -149,7 +149,7 @@ def shown(case: Case, kept: dict[str, Any]) -> bool:
     for name in runs:
         scores, seconds = [each["score"] for each in runs[name].values()], timed(runs[name])
         spread = statistics.stdev(scores) if len(scores) > 1 else math.nan
-        line = f"  {name:12} {statistics.fmean(scores):9.4f} +- {spread:.4f}   {statistics.fmean(seconds) if seconds else math.nan:7.3f} s"
+        line = f"  {name:12} {statistics.fmean(scores):9.4f} +- {spread:.4f}   {statistics.median(seconds) if seconds else math.nan:7.3f} s"
         if name != BASE:
             differing = differences(case, runs, name)
             kept_mark, said = judged(case, name, differing)
@@ -265,7 +265,10 @@ def joined(path: Path, parts: Sequence[Path]) -> None:
 
 
 def picture(report: dict[str, Any], cases: Sequence[Case]) -> tuple[str, Callable[[Canvas], None]]:
-    """Error against time: the words for it, and what draws it. A mark is the mean of a contender's seeds, its bars are their standard deviations."""
+    """Error against time: the words for it, and what draws it. A mark is the mean error of a contender's seeds and their median of seconds.
+
+    Its bars are the standard deviation of errors, and the least and most seconds.
+    """
     from warpladder.report.figures.svg import PAPER, SERIES
 
     stored = [(case, report["cases"][case.name]["runs"]) for case in cases if report["cases"].get(case.name, {}).get("runs")]
@@ -285,8 +288,8 @@ def picture(report: dict[str, Any], cases: Sequence[Case]) -> tuple[str, Callabl
                 if name in runs:
                     seconds, errors = points(case, runs, name)
                     ax.errorbar(
-                        seconds.mean(), errors.mean(), xerr=seconds.std(), yerr=errors.std(), fmt=mark, color=colour, markersize=8,
-                        markeredgecolor=PAPER, elinewidth=1, label=name,
+                        middle := np.median(seconds), errors.mean(), xerr=[[middle - seconds.min()], [seconds.max() - middle]], yerr=errors.std(),
+                        fmt=mark, color=colour, markersize=8, markeredgecolor=PAPER, elinewidth=1, label=name,
                     )  # fmt: skip
             ax.set_title(
                 f"{case.name}: {'1,000 x MSE' if isinstance(case.net.loss, MSELoss) else '% wrong'}, by seconds of training", loc="left"
@@ -298,7 +301,7 @@ def picture(report: dict[str, Any], cases: Sequence[Case]) -> tuple[str, Callabl
         canvas.figure.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 0), ncols=2 if canvas.narrow else 5)
 
     ends = [
-        f"{case.name}, {name}: {errors.mean():.3g} after {seconds.mean():.3g} s"
+        f"{case.name}, {name}: {errors.mean():.3g} after {np.median(seconds):.3g} s"
         for case, runs in stored
         for name in runs
         for seconds, errors in [points(case, runs, name)]
