@@ -171,9 +171,9 @@ def test_a_launch_that_cannot_be_is_refused_before_it_is_sent(device: type[Devic
 
     liar = lying(device, "conv2d_input_gradient", too_many)
     drawn = case(NET, CONFIG, seed=1, samples=12)
-    with KernelTrainer(NET, CONFIG, drawn.state, liar, NAIVE, "resident", BLOCK) as trainer:
-        with pytest.raises(LaunchError, match=r"conv2d_input_gradient.*4,096 threads a block.*1,024.*grid .*block .16, 16, 16."):
-            trainer.load(drawn.dataset)  # which binds every launch of an epoch
+    trainer = KernelTrainer(NET, CONFIG, drawn.state, liar, NAIVE, "resident", BLOCK)
+    with trainer, pytest.raises(LaunchError, match=r"conv2d_input_gradient.*4,096 threads a block.*1,024.*grid .*block .16, 16, 16."):
+        trainer.load(drawn.dataset)  # which binds every launch of an epoch
     assert not verify(build_on(liar, NAIVE), NET, CONFIG).passed
 
 
