@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
+from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from climbs import example
 from rungs_here import HERE
 from strategies import NARROW, case
 from warpladder import nets
@@ -21,9 +24,13 @@ from warpladder.device.occupancy import occupancy
 from warpladder.errors import RungError
 from warpladder.ladder import find
 from warpladder.nets import Flatten
+from warpladder.optimizers import Adam, Optimizer
 from warpladder.profile import WHOLE, floor, profile
-from warpladder.results.profiled import KernelTime, LaunchShape, Part, Profile, Tiles
+from warpladder.report.page import page
+from warpladder.results.profiled import KernelTime, LaunchShape, Part, Profile, Tiles, load_profile
 from warpladder.rungs.base import Rung
+from warpladder.trainers.native.clocks import Clocks
+from warpladder.trainers.native.trainer import NativeTrainer
 
 CONFIG = TrainConfig(batch_size=4, momentum=0.9)
 
@@ -61,11 +68,77 @@ def test_a_floor_takes_the_longer_of_both():
     assert floor.Floor(10, 100).seconds(10.0, 5.0) == 20.0
 
 
-def test_a_rung_that_is_one_program_says_so():
+def test_a_rung_that_is_one_program_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As native is where the system has no clock for its instructions."""
     net = nets.softmax((1, 4, 4))
+    monkeypatch.setattr(Clocks, "read", lambda self: [])
     found = profile(find("native"), net, case(net, CONFIG, seed=1, samples=9).dataset, CONFIG)
-    assert found.parts == () and found.reason == WHOLE and math.isfinite(found.step_seconds)
+    assert found.parts == () and found.reason == WHOLE and math.isfinite(found.step_seconds) and not found.inside
     assert found.memory["parameters"] > 0 and found.host_bytes > 0
+
+
+DENSE = nets.Net(
+    "dense",
+    (1, 8, 8),
+    (Flatten(), nets.Linear(out_features=96), nets.ReLU(), nets.Linear(out_features=10)),
+    nets.CrossEntropyLoss(),
+)
+
+
+@pytest.mark.parametrize("net", [nets.cnn((1, 8, 8)), nets.mlp10((1, 4, 16)), DENSE, NARROW], ids=lambda net: net.name)
+@pytest.mark.parametrize("batch", [4, None])
+@pytest.mark.parametrize("optimizer", [CONFIG.optimizer, Adam()], ids=["SGD", "Adam"])
+def test_every_instruction_of_native_has_a_clock(
+    net: nets.Net, batch: int | None, optimizer: Optimizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warpladder.profile.PATIENCE", 0.01)
+    config = TrainConfig(batch_size=batch, optimizer=optimizer)
+    found = profile(find("native"), net, case(net, config, seed=1, samples=10).dataset, config)
+    told = {phase: {part.name for part in found.parts if part.phase == phase} for phase in ("forward", "backward", "loss", "update")}
+    for phase, first in (("forward", 0), ("backward", net.first_trained)):
+        numbers = {int(word.split()[0]) for name in told[phase] for word in name.split(", ")}
+        assert {i for i, layer in enumerate(net.layers) if i >= first and not isinstance(layer, Flatten)} <= numbers
+    assert told["loss"] == {"loss"} and told["update"] <= {"update"}
+    assert found.inside and found.reason == ""
+    assert all(kernel.seconds > 0 and kernel.launches > 0 and kernel.shape is None for part in found.parts for kernel in part.kernels)
+    assert all(part.seconds == pytest.approx(sum(kernel.seconds for kernel in part.kernels)) for part in found.parts)
+    assert sum(part.floor.flops for part in found.parts if part.phase == "forward") == found.samples * sum(
+        layer.flops(shape) for layer, shape in zip(net.layers, net.shapes, strict=False)
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("net", [nets.cnn((1, 8, 8)), DENSE], ids=lambda net: net.name)
+def test_a_clock_changes_no_bit_and_counts_no_more_than_there_was(net: nets.Net, threads: int) -> None:
+    """Two threads train as without clocks; what each spent in instructions is less than what passed on the wall, and most calls are counted once a block."""
+    config = TrainConfig(batch_size=4)
+    drawn = case(net, config, seed=2, samples=20)
+    ended = []
+    for clocked in (False, True):
+        with NativeTrainer(net, config, drawn.state, threads) as trainer:
+            trainer.load(drawn.dataset)
+            trainer.run(drawn.order, 0, 1)
+            began = perf_counter()
+            if clocked:
+                with trainer.clocked() as clocks:
+                    trainer.run(drawn.order, 1, 5)
+                    passed, spent = perf_counter() - began, clocks.read()
+                assert 0 < sum(each.seconds for each in spent) < passed
+                assert [each.operation for each in spent] == [does for does, _ in trainer.plan.rows]
+                assert all(each.calls >= 4 for each in spent) and {each.seconds for each in clocks.read()} == {0.0}
+            else:
+                trainer.run(drawn.order, 1, 5)
+            ended.append(trainer.state().bits())
+    assert ended[0] == ended[1]
+
+
+def test_instructions_are_shown_without_a_launchs_columns(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = tmp_path / "p.json"
+    assert main(["profile", "mlp", "--data", "digits", "--rung", "native", "--out", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "Instructions of the program" in shown and "weight_gradient" in shown and "library" not in shown and "occupancy" not in shown
+    text = page(example(), profiles=[load_profile(out)])
+    assert "Clocked inside whole steps" in text and "times on each thread" in text and "weight_gradient" in text
 
 
 def test_a_rung_that_cannot_train_here_is_refused():

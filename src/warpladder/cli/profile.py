@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..report.columns import fitting
-from ..report.words import tensor_share
+from ..report.words import rest_of_a_step, tensor_share
 from .keeping import check_place, overwrite_option
 from .options import (
     chosen_config,
@@ -42,7 +42,8 @@ def profile(net_name: str, rung: str, out: Path | None, overwrite: bool, **optio
     """Show where the time and the memory of one training step of NET go.
 
     Every part is run alone, many times over, and set against the least that it must do: floating-point operations at the peak of the
-    unit that computes, or bytes at the peak of its memory, whichever takes longer. Clocks and events suffice; no counters are read.
+    unit that computes, or bytes at the peak of its memory, whichever takes longer. The compiled program of native has a clock around each
+    instruction instead, while whole steps run. Clocks and events suffice; no counters are read.
 
     \b
     Examples:
@@ -69,10 +70,7 @@ def profile(net_name: str, rung: str, out: Path | None, overwrite: bool, **optio
     )
     if found.parts:
         show.print(operations(found, show.width))
-        show.print(
-            f"Together {duration(found.parts_seconds)}; the step takes {duration(found.step_seconds)}. The difference is starting, waiting and "
-            "what overlaps; alone, a part may also find its numbers in a cache."
-        )
+        show.print(f"Together {duration(found.parts_seconds)}; the step takes {duration(found.step_seconds)}. {rest_of_a_step(found)}")
     else:
         show.print(found.reason)
     if any(part.kernels for part in found.parts):
@@ -114,11 +112,14 @@ def operations(found: Profile, width: int) -> Table:
 
 
 def launches(found: Profile, width: int) -> Table:
-    """Each kernel: its launch, what it takes of a multiprocessor, and its share of the step."""
-    rows = []
+    """Each kernel: its launch, what it takes of a multiprocessor, and its share of the step; or each instruction of a compiled program."""
+    rows: list[tuple[tuple[str, ...], list[str]]] = []
     for part in found.parts:
         for kernel in part.kernels:
-            figures = [str(kernel.launches), duration(kernel.seconds), f"{kernel.seconds / found.parts_seconds:.1%}"]
+            figures = [f"{kernel.launches:,}", duration(kernel.seconds), f"{kernel.seconds / found.parts_seconds:.1%}"]
+            if found.inside:
+                rows.append(((kernel.name, part.name), figures))
+                continue
             shape = kernel.shape
             if shape is None:
                 figures += ["(a library's)", *[""] * 5]
@@ -128,6 +129,8 @@ def launches(found: Profile, width: int) -> Table:
                     str(shape.spilled), f"{shape.shared + shape.static_shared:,}", f"{shape.occupancy:.0%}",
                 ]  # fmt: skip
             rows.append(((kernel.name,), [*figures, *(["yes" if kernel.tensor else ""] if found.tensor_share is not None else [])]))
+    if found.inside:
+        return fitting("Instructions of the program, on each thread", ("instruction", "of"), (("times",), ("time", "share")), rows, width)
     unit = (("tensor cores",),) if found.tensor_share is not None else ()
     groups = (("times",), ("time", "share"), ("blocks", "threads"), ("registers", "spilled"), ("shared", "occupancy"), *unit)
     return fitting("Kernels", ("kernel",), groups, rows, width)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -24,7 +25,8 @@ from ..rungs.base import Rung
 from ..trainers.base import State, Trainer, check_fit, check_settings
 from ..trainers.kernelwise.trainer import KernelTrainer
 from ..trainers.layerwise import LayerwiseTrainer
-from . import kernels, layerwise, units
+from ..trainers.native.trainer import NativeTrainer
+from . import kernels, layerwise, native, units
 
 ROUNDS = 5
 PATIENCE = 0.5  # seconds that whole steps are run in each round
@@ -71,6 +73,9 @@ def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile
             share = units.tensor_share(trainer, kernels.full(trainer))
         elif isinstance(trainer, LayerwiseTrainer):
             parts = layerwise.parts(trainer)
+        elif isinstance(trainer, NativeTrainer):
+            steps = Steps(trainer, data, config)
+            parts = native.parts(trainer, partial(steps.run, steps.within(PATIENCE, step_seconds)), data.train_x.dtype.itemsize)
         flops, bandwidth, device, facts = _peaks(trainer, rung)
         batch = config.batch(len(data.train_x))
         return Profile(
@@ -93,25 +98,42 @@ def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile
             tiles=tiles,
             spans={name: float(seconds) for name, seconds in trainer.spans().items()},
             tensor_share=share,
+            inside=isinstance(trainer, NativeTrainer) and bool(parts),
         )
 
 
+class Steps:
+    """Consecutive steps of a trainer, loss and all: of one epoch, or epochs of one step."""
+
+    def __init__(self, trainer: Trainer, data: Dataset, config: TrainConfig) -> None:
+        self.trainer, self.steps = trainer, config.steps(len(data.train_x))
+        self.most = self.steps if self.steps > 1 else EPOCHS
+        self.order = Order(config.seed, 0, len(data.train_x), config.shuffle)
+
+    def within(self, seconds: float, each: float) -> int:
+        """How many steps take so many seconds, if each takes these: one at least, and not more than can be run at once."""
+        return max(1, min(self.most, math.ceil(seconds / max(each, 1e-7))))
+
+    def run(self, count: int) -> int:
+        """Train so many steps; returns their number."""
+        if self.steps > 1:
+            self.trainer.run(self.order, 0, count)
+        else:
+            self.trainer.run_epochs([self.order] * count)
+        return count
+
+
 def whole_steps(trainer: Trainer, data: Dataset, config: TrainConfig) -> float:
-    """Seconds a step: the median of several rounds of consecutive steps, loss and all."""
-    steps = config.steps(len(data.train_x))
-    most = steps if steps > 1 else EPOCHS
-    order = Order(config.seed, 0, len(data.train_x), config.shuffle)
+    """Seconds a step: the median of several rounds of consecutive steps."""
+    steps = Steps(trainer, data, config)
 
     def measured(count: int) -> float:
         begin = perf_counter()
-        if steps > 1:
-            trainer.run(order, 0, count)
-        else:
-            trainer.run_epochs([order] * count)
+        steps.run(count)
         return (perf_counter() - begin) / count
 
     measured(1)
-    count = max(1, min(most, math.ceil(PATIENCE / max(measured(min(2, most)), 1e-7))))
+    count = steps.within(PATIENCE, measured(min(2, steps.most)))
     return statistics.median(measured(count) for _ in range(ROUNDS))
 
 

@@ -102,8 +102,8 @@ def _profile(found: Profile, name: str, pictures: bool) -> str:
     if not found.parts:
         return head + note(text + found.reason)
     text += (
-        f"Alone and over and over, the parts take {words.seconds(found.parts_seconds)} together; the rest of a step is starting, waiting and what "
-        "overlaps. A line across a bar is the least that the part must take at the peaks of arithmetic and memory."
+        f"{'Clocked inside whole steps' if found.inside else 'Alone and over and over'}, the parts take {words.seconds(found.parts_seconds)} together. "
+        f"{words.rest_of_a_step(found)} A line across a bar is the least that the part must take at the peaks of arithmetic and memory."
     )
     out = head + note(text)
     if pictures:
@@ -133,15 +133,17 @@ def _profile(found: Profile, name: str, pictures: bool) -> str:
             shape = kernel.shape
             unit = ["yes" if kernel.tensor else ""] if found.tensor_share is not None else []
             figures = [str(kernel.launches), words.seconds(kernel.seconds)]
-            figures += [""] * 5 if shape is None else [
+            figures += [] if found.inside else [""] * 5 if shape is None else [
                 "x".join(map(str, shape.grid)), "x".join(map(str, shape.block)), str(shape.registers), f"{shape.shared + shape.static_shared:,}",
                 words.percent(shape.occupancy),
             ]  # fmt: skip
             rows.append(("", [f'<span class="code">{escape(kernel.name)}</span>', *map(escape, figures + unit)]))
         told = ("tensor cores",) if found.tensor_share is not None else ()
-        heads = ("kernel", "launches", "time", "blocks", "threads", "registers", "shared bytes", "occupancy", *told)
+        heads: tuple[str, ...] = ("kernel", "launches", "time", "blocks", "threads", "registers", "shared bytes", "occupancy", *told)
+        if found.inside:
+            heads = ("instruction", "times on each thread", "time")
         out += note(words.tensor_share(found)) if told else ""
-        out += table(f"Kernels of {found.rung}", heads, rows)
+        out += table(f"{'Instructions' if found.inside else 'Kernels'} of {found.rung}", heads, rows)
     return out
 
 

@@ -50,6 +50,16 @@ def tensor_share(found: Profile) -> str:
     return f"{share:.1%} of the FLOPs of its products of matrices run in kernels whose machine code has tensor core instructions."
 
 
+def rest_of_a_step(found: Profile) -> str:
+    """What is between a profile's parts and the whole step, and how its parts were timed."""
+    if found.inside:
+        return (
+            "The difference is threads that wait for each other, and the clocks themselves. What a part finds in a cache "
+            "costs it no bytes here: the least that it must take is arithmetic, and samples read once."
+        )
+    return "The difference is starting, waiting and what overlaps; alone, a part may also find its numbers in a cache."
+
+
 def times(value: float | None) -> str:
     """A speed-up: 3.4x; nothing where there is none."""
     return "" if value is None else f"{three(value) if value >= 0.9995 else f'{value:.2g}'}x"

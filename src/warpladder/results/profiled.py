@@ -50,9 +50,9 @@ class LaunchShape:
 
 @dataclass(frozen=True)
 class KernelTime:
-    """One kernel of a step, by name; several launches of it within one part are added up.
+    """One kernel of a step, or one instruction of a compiled program, by name; several launches of it within one part are added up.
 
-    shape : of its largest launch; None for a call of a vendor's library, which does not tell.
+    shape : of its largest launch; None for a call of a vendor's library, which does not tell, and for an instruction of a compiled program.
     tensor : whether the kernel's machine code has instructions that multiply on tensor cores.
     """
 
@@ -90,7 +90,7 @@ class Part:
     name : "0 Conv2d, 1 ReLU", "loss", "update", "feed".
     phase : "prepare", "feed", "forward", "backward", "loss", "sum" or "update"; "step" for all of it, with the update where no part of that name
         follows.
-    seconds : of the part alone, its inputs and outputs in place; the median of several measurements.
+    seconds : of the part alone, its inputs and outputs in place, or inside whole steps; the median of several measurements.
     floor : the least that it must do.
     """
 
@@ -129,6 +129,7 @@ class Profile:
     machine : what it was measured on.
     tiles : how products of matrices are cut into tiles, where the rung does that.
     spans : seconds by named part (compile, upload, ...), where the trainer keeps count; of the whole profile, not of a step.
+    inside : whether parts were timed inside whole steps, by a clock around each instruction of a compiled program, and not each alone.
     tensor_share : of the FLOPs of a step's products of matrices those in kernels with tensor core instructions, 0 to 1; None for rungs that use none.
     """
 
@@ -151,6 +152,7 @@ class Profile:
     tiles: tuple[Tiles, ...] = field(default=(), metadata=_LATER)
     spans: dict[str, float] = field(default_factory=dict, metadata=_LATER)
     tensor_share: float | None = field(default=None, metadata=_LATER)
+    inside: bool = field(default=False, metadata=_LATER)
 
     @property
     def parts_seconds(self) -> float:

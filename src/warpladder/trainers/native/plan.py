@@ -14,7 +14,7 @@ from ...optimizers import SGD
 from .fuse import Node, fuse
 from .layout import Layout, Stored, padded
 from .memory import PACKED, WEIGHTS
-from .program import OPERANDS, Sections
+from .program import OPERANDS, SPENT, Sections
 from .tensors import Arena, Tensor
 from .tiles import BLOCK, CHUNK, MASK, ROWS, STORE
 from .tiles import RELU as WITH_RELU
@@ -36,6 +36,7 @@ class Plan:
     """A net's program for `threads` threads and batches of `batch` samples.
 
     rows : the table. sections : where its parts begin and end. update : the operation of the last.
+    layers : of each row the layers that it is for; an empty range for samples, loss and update.
     steps_weights : APART, IN_REGISTERS or BY_LOOP. calls_loop : whether the optimizer's loop is called at all.
     together, block : how threads share the work, and samples a block (see run.py).
     activations, winners, gradients, packed : sizes of the buffers, in elements.
@@ -74,7 +75,7 @@ class Plan:
         self.winners = 0
         self.packed = 0
         self.gradients = self.layout.count
-        self.stepped: list[tuple[int, int]] = []
+        self.stepped: dict[int, tuple[int, int]] = {}  # by layer: where the weights and the bias lie that are stepped with their gradient
         self._winners_of: dict[int, int] = {}
         self._folded_at: dict[int, int] = {}
         self.enter, self.nodes = fuse(net)
@@ -99,17 +100,30 @@ class Plan:
         forward = [] if self.reads_samples else [self._gather(self.values[self.enter])]
         backward = self._loss()
         collect: list[Row] = []
+        parts = (prepare, forward, backward, collect)
+        layers: list[list[range]] = [[] for _ in parts]
+
+        def are_for(some: range) -> None:
+            """Note that all rows that have come since the last note are for these layers."""
+            for rows, known in zip(parts, layers, strict=True):
+                known += [some] * (len(rows) - len(known))
+
+        are_for(range(0))
         for node in self.nodes:
             forward += self._forward(node, prepare)
+            are_for(range(node.x, node.y))
         for node in reversed(self.nodes):
             if node.y in self.slopes:
                 backward += self._backward(node, prepare, collect)
+                are_for(range(node.x, node.y))
+        updates = self._updates()
         self.rows: list[Row] = []
         ranges = []
-        for part in (prepare, forward, backward, collect, self._updates()):
+        for part in (*parts, updates):
             ranges.append((len(self.rows), len(self.rows) + len(part)))
             self.rows += part
         self.sections = Sections(*ranges)
+        self.layers = [each for known in layers for each in known] + [range(0)] * len(updates)
         self.activations = self.arena.size
 
     def _tensor(self, shape: tuple[int, ...], at: int, before: int, after: int, apart: int) -> Tensor:
@@ -266,12 +280,12 @@ class Plan:
             # whoever multiplies by weights also steps them, so that they stay in its cache, where all have equally many, and a tile's columns or more
             by_panel = panels % self.threads == 0 and panels >= TOGETHER * self.threads
             if self.steps_weights == BY_LOOP:
-                self.stepped.append((at.weight, at.bias))
+                self.stepped[node.index] = at.weight, at.bias
                 rows.append(_row("weight_step", views, at.weight, tiles, panels, by_panel))
             else:
                 rows.append(_row("weight_gradient", views, 1, 1, 1, 1, at.weight, tiles, panels, by_panel, steps))
         if steps:
-            self.stepped.append((at.weight, at.bias))
+            self.stepped[node.index] = at.weight, at.bias
         rows.append(_row("bias_gradient", [dy.samples_as_pixels()], 1, at.bias, padded(at.outputs)))
         return rows
 
@@ -334,7 +348,7 @@ class Plan:
     def _updates(self) -> list[Row]:
         """The update of everything that no weight gradient has stepped already."""
         rows, start = [], 0
-        for first, last in [*sorted(self.stepped), (self.layout.count, self.layout.count)]:
+        for first, last in [*sorted(self.stepped.values()), (self.layout.count, self.layout.count)]:
             if first > start:
                 rows.append(_row(self.update, [], start, first))
             start = last
@@ -356,5 +370,5 @@ def _row(operation: str, views: list[View], *operands: int) -> Row:
         numbers += view.ints()
     numbers += [0] * (FIELDS * (3 - len(views)))
     numbers += [int(operand) for operand in operands]
-    assert len(numbers) < OPERANDS
+    assert len(numbers) <= SPENT
     return operation, numbers + [0] * (OPERANDS - 1 - len(numbers))

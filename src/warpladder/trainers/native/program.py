@@ -16,6 +16,8 @@ import numpy as np
 from .views import FIELDS
 
 OPERANDS = 48  # length of a row of the table, in whole numbers
+#: operands that are left to a clock around the operation (clocks.py): nanoseconds so far, calls so far, and where the operation lies
+SPENT, CALLS, WHERE = range(OPERANDS - 4, OPERANDS - 1)
 SUMMED = 16  # blocks whose gradients one accumulator adds; their sums are added to each other
 
 

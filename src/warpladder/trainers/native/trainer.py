@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +21,11 @@ from ...optimizers import NUMBERS, Optimizer
 from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range
 from .ahead import ahead
+from .clocks import Clocks
 from .machinecode import Function, address, entry
 from .memory import Memory
 from .pages import Pages, room
-from .plan import Plan
+from .plan import Plan, Row
 from .program import GATHERED, SUMMED, WITHOUT_LOSS, Job
 from .tiles import KINDS, UPDATED
 from .vectors import LANES, TOGETHER
@@ -50,6 +53,7 @@ class NativeTrainer(Trainer):
         self._clip = np.float32(np.inf if config.clip_value is None else config.clip_value)
         #: what every step is made with, where that is the same
         self._steady = config.numbers(0, 1, 1).astype(np.float32) if config.steady else None
+        self._clocks: Clocks | None = None
         self._plan_for(config.batch_size or PREDICT_BATCH)
         self.set_state(state)
 
@@ -118,7 +122,10 @@ class NativeTrainer(Trainer):
         terms = 1 if isinstance(self.net.loss, CrossEntropyLoss) else int(np.prod(self.net.out_shape))
         has_loss = self.config.has_loss(order.epoch)
         table = memory.table()
-        job = self._job(table, self._programs_for(memory, has_loss), terms)
+        programs = self._programs_for(memory, has_loss)
+        if self._clocks is not None:
+            programs = self._clocks.around(programs, [does for does, _ in self._rows(memory, has_loss)])
+        job = self._job(table, programs, terms)
         self._workers.train(entry(STEPS), job, memory.sync, steps)
         self._step += steps
         size = np.minimum(self.batch, indices.size - np.arange(steps) * self.batch)
@@ -126,6 +133,15 @@ class NativeTrainer(Trainer):
             return StepLog.without_loss(size)
         # thread after thread: numpy adds the same numbers in another order where there is one step and many threads
         return StepLog(reduce(np.add, memory.loss) / size, memory.correct.sum(axis=0), size)
+
+    @contextmanager
+    def clocked(self) -> Iterator[Clocks]:
+        """While this lasts a clock runs around each instruction of the steps that are trained."""
+        self._clocks = Clocks()
+        try:
+            yield self._clocks
+        finally:
+            self._clocks = None
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
         if x.shape[1:] != self.net.in_shape:
@@ -185,11 +201,10 @@ class NativeTrainer(Trainer):
 
     def _programs_for(self, memory: Memory, has_loss: bool) -> np.ndarray:
         """The program, once for each thread, of steps with losses or without; operations are compiled, or fetched from the cache, at the first call."""
-        whole_bytes = len(memory.u8) > 0 and memory.u8.shape[1] % LANES == 0
-        if (has_loss, whole_bytes) not in self._programs:
+        kind = has_loss, _whole_bytes(memory)
+        if kind not in self._programs:
             started = time.perf_counter()
-            instead = ({} if has_loss else WITHOUT_LOSS) | ({} if whole_bytes else GATHERED)
-            rows = [(instead.get(does, does), operands) for does, operands in self.plan.rows]
+            rows = self._rows(memory, has_loss)
             functions = {does: Function(f"{__package__}.operations", does, "operation") for does, _ in rows}
             rule = self._own_rule()
             ahead([*functions.values(), STEPS, *([rule] if rule else [])])
@@ -197,9 +212,14 @@ class NativeTrainer(Trainer):
             if self.plan.calls_loop:
                 self._rule = address(rule) if rule else _rule_from_elsewhere(self.config.optimizer)
             program = np.array([[where[does], *operands] for does, operands in rows], np.int64).ravel()
-            self._programs[has_loss, whole_bytes] = np.tile(program, (self.threads, 1))
+            self._programs[kind] = np.tile(program, (self.threads, 1))
             self._spans["compile"] += time.perf_counter() - started
-        return self._programs[has_loss, whole_bytes]
+        return self._programs[kind]
+
+    def _rows(self, memory: Memory, has_loss: bool) -> list[Row]:
+        """The plan's rows, with the operations that these samples, and steps with losses or without, want."""
+        instead = ({} if has_loss else WITHOUT_LOSS) | ({} if _whole_bytes(memory) else GATHERED)
+        return [(instead.get(does, does), operands) for does, operands in self.plan.rows]
 
     def _own_rule(self) -> Function | None:
         """The loop of one of this package's optimizers, where one is called; those of others are not in the folder's key."""
@@ -237,6 +257,11 @@ NOTHING: dict[str, np.ndarray] = {"factors": np.empty(2, np.float32), "out": np.
 
 #: what a program's memory has of samples before there are any
 NO_SAMPLES: dict[str, np.ndarray] = {"u8": np.empty((0, 1), np.uint8), "f32": np.empty((0, 1), np.float32), "labels": np.empty(0, np.int32)}
+
+
+def _whole_bytes(memory: Memory) -> bool:
+    """Whether the samples are bytes whose rows are whole vectors, so that a thin first layer reads them where they lie."""
+    return len(memory.u8) > 0 and memory.u8.shape[1] % LANES == 0
 
 
 def _samples(x: np.ndarray, labels: np.ndarray | None) -> dict[str, np.ndarray]:
