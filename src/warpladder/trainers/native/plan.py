@@ -14,22 +14,18 @@ from ...optimizers import SGD
 from .fuse import Node, fuse
 from .layout import Layout, Stored, padded
 from .memory import PACKED, WEIGHTS
-from .program import OPERANDS, SPENT, Sections
+from .program import Row, Sections, instruction
 from .tensors import Arena, Tensor
 from .tiles import BLOCK, CHUNK, MASK, ROWS, STORE
 from .tiles import RELU as WITH_RELU
 from .vectors import TOGETHER, WIDTH
-from .views import FIELDS, View
+from .views import View
 
 CACHE = 256 * 1024  # floats of activations that a block may have: larger leaves the second-level cache, smaller reads weights too often
 SMALL = 64 * 1024  # parameters up to which every thread keeps a gradient of its own
 
 #: where the weights of wide Linear layers are stepped: in the update, inside the tile of their gradient, or, by the optimizer's loop, behind some tiles
 APART, IN_REGISTERS, BY_LOOP = range(3)
-
-
-#: the name of an operation (operations.py) and its operands
-Row = tuple[str, list[int]]
 
 
 class Plan:
@@ -160,21 +156,21 @@ class Plan:
 
     def _gather(self, to: Tensor) -> Row:
         if to.flat:
-            return _row("gather_rows", [to.view], to.shape[0])
-        return _row("gather", [to.view], to.shape[0])
+            return instruction("gather_rows", [to.view], to.shape[0])
+        return instruction("gather", [to.view], to.shape[0])
 
     def _loss(self) -> list[Row]:
         last = self.nodes[-1].y
         x, dx = self.values[last], self.slopes[last]
         rows = []
         if isinstance(self.net.loss, CrossEntropyLoss):
-            rows.append(_row("cross_entropy", [x.view, dx.view], x.shape[0]))
+            rows.append(instruction("cross_entropy", [x.view, dx.view], x.shape[0]))
         else:
             goal = self.values[self.enter]
             if goal.shape != x.shape:
                 goal = self._tensor(x.shape, 0, 0, 0, 1)
                 rows.append(self._gather(goal))
-            rows.append(_row("squared_error", [x.view, goal.view, dx.view], x.shape[0]))
+            rows.append(instruction("squared_error", [x.view, goal.view, dx.view], x.shape[0]))
         return rows + self._masked(last)
 
     def _masked(self, at: int) -> list[Row]:
@@ -182,7 +178,7 @@ class Plan:
         if at not in self.rectified:
             return []
         slopes = self.slopes[at].view
-        return [_row("relu_gradient", [self.values[at].view, slopes, slopes])]
+        return [instruction("relu_gradient", [self.values[at].view, slopes, slopes])]
 
     def _forward(self, node: Node, prepare: list[Row]) -> list[Row]:
         x, y, layer = self.values[node.x], self.values[node.y], node.layer
@@ -192,26 +188,26 @@ class Plan:
             if stored.thin:
                 operation = "enter_thin_forward" if self._enters(node.x) else "thin_forward"
                 operands = (stored.weight, stored.inputs, stored.outputs, stored.bias, node.relu, x.shape[0])
-                return [_row(operation, [x.view, y.view], *operands)]
+                return [instruction(operation, [x.view, y.view], *operands)]
             finish = WITH_RELU if node.relu else STORE
             panels = stored.outputs // WIDTH
             views = [x.samples_as_pixels(), y.samples_as_pixels(), y.samples_as_pixels()]
             # the same thread meets the same weights in both passes, so that they stay in its cache
-            return [_row("convolve", views, 1, 1, 1, 1, WEIGHTS, stored.weight, stored.bias, finish, panels, panels > 1)]
+            return [instruction("convolve", views, 1, 1, 1, 1, WEIGHTS, stored.weight, stored.bias, finish, panels, panels > 1)]
         if isinstance(layer, Conv2d):
             assert stored is not None
             return self._forward_conv(node, stored, x, y, prepare)
         if isinstance(layer, ReLU):
-            return [_row("relu", [x.view, y.view])]
+            return [instruction("relu", [x.view, y.view])]
         if isinstance(layer, MaxPool2d):
             assert layer.stride is not None
             self._winners_of[node.index] = self.winners
             self.winners += self.block * y.view.height * y.view.width * y.view.channels
-            return [_row("pool", [x.view, y.view], self._winners_of[node.index], layer.kernel_size, layer.stride)]
+            return [instruction("pool", [x.view, y.view], self._winners_of[node.index], layer.kernel_size, layer.stride)]
         if isinstance(layer, Upsample2d):
-            return [_row("upsample", [x.view, y.view], layer.scale_factor)]
+            return [instruction("upsample", [x.view, y.view], layer.scale_factor)]
         assert isinstance(layer, Flatten)
-        return [_row("flatten", [x.view, y.view], x.shape[0])]
+        return [instruction("flatten", [x.view, y.view], x.shape[0])]
 
     def _forward_conv(self, node: Node, stored: Stored, x: Tensor, y: Tensor, prepare: list[Row]) -> list[Row]:
         layer = node.layer
@@ -219,18 +215,18 @@ class Plan:
         finish = WITH_RELU if node.relu else STORE
         panels = stored.outputs // WIDTH
         if not node.folded:
-            view = _moved(x.view, -layer.padding)
+            view = x.view.moved(-layer.padding)
             operands = (WEIGHTS, stored.weight, stored.bias, finish, panels, 0)
-            return [_row("convolve", [view, y.view, y.view], 0, layer.kernel_size, layer.kernel_size, layer.stride, *operands)]
+            return [instruction("convolve", [view, y.view, y.view], 0, layer.kernel_size, layer.kernel_size, layer.stride, *operands)]
         folded = self._pack(16 * stored.inputs * stored.outputs)
         self._folded_at[node.index] = folded
-        prepare.append(_row("fold_weights", [], stored.weight, stored.inputs, panels, folded))
+        prepare.append(instruction("fold_weights", [], stored.weight, stored.inputs, panels, folded))
         rows = []
         for parity in range(4):
             p, q = divmod(parity, 2)
             weights = folded + parity * 4 * stored.inputs * stored.outputs
-            small, large = _moved(x.view, p - 1, q - 1), y.view.every_second(p, q)
-            rows.append(_row("convolve", [small, large, large], 0, 2, 2, 1, PACKED, weights, stored.bias, finish, panels, 0))
+            small, large = x.view.moved(p - 1, q - 1), y.view.every_second(p, q)
+            rows.append(instruction("convolve", [small, large, large], 0, 2, 2, 1, PACKED, weights, stored.bias, finish, panels, 0))
         return rows
 
     def _backward(self, node: Node, prepare: list[Row], collect: list[Row]) -> list[Row]:
@@ -249,13 +245,13 @@ class Plan:
         if isinstance(layer, MaxPool2d):
             assert layer.stride is not None
             operands = (self._winners_of[node.index], layer.kernel_size, layer.stride, mask)
-            return [_row("pool_gradient", [dy.view, dx.view, y.view], *operands)]
+            return [instruction("pool_gradient", [dy.view, dx.view, y.view], *operands)]
         if isinstance(layer, ReLU):
-            rows = [_row("relu_gradient", [y.view, dy.view, dx.view])]
+            rows = [instruction("relu_gradient", [y.view, dy.view, dx.view])]
         elif isinstance(layer, Upsample2d):
-            rows = [_row("upsample_gradient", [dy.view, dx.view], layer.scale_factor)]
+            rows = [instruction("upsample_gradient", [dy.view, dx.view], layer.scale_factor)]
         else:
-            rows = [_row("unflatten", [dy.view, dx.view], x.shape[0])]
+            rows = [instruction("unflatten", [dy.view, dx.view], x.shape[0])]
         return rows + self._masked(node.x)
 
     def _backward_linear(
@@ -265,28 +261,28 @@ class Plan:
         steps = self.steps_weights == IN_REGISTERS
         if at.thin:
             if dx is not None:
-                rows.append(_row("thin_input_gradient", [dy.view, dx.view, x.view], at.weight, at.inputs, at.outputs, mask))
+                rows.append(instruction("thin_input_gradient", [dy.view, dx.view, x.view], at.weight, at.inputs, at.outputs, mask))
             operation = "enter_thin_weight_gradient" if self._enters(node.x) else "thin_weight_gradient"
             operands = (at.weight, at.inputs, at.outputs, at.inputs // WIDTH, steps, x.shape[0])
-            rows.append(_row(operation, [x.view, dy.view], *operands))
+            rows.append(instruction(operation, [x.view, dy.view], *operands))
         else:
             if dx is not None:
                 weights = self._transposed(at, prepare)
                 views = [dy.samples_as_pixels(), dx.samples_as_pixels(), x.samples_as_pixels()]
                 finish, panels = (MASK if mask else STORE), at.inputs // WIDTH
-                rows.append(_row("convolve", views, 1, 1, 1, 1, PACKED, weights, -1, finish, panels, panels > 1))
+                rows.append(instruction("convolve", views, 1, 1, 1, 1, PACKED, weights, -1, finish, panels, panels > 1))
             views = [x.samples_as_pixels(), dy.samples_as_pixels()]
             tiles, panels = -(-at.inputs // ROWS), at.outputs // WIDTH
             # whoever multiplies by weights also steps them, so that they stay in its cache, where all have equally many, and a tile's columns or more
             by_panel = panels % self.threads == 0 and panels >= TOGETHER * self.threads
             if self.steps_weights == BY_LOOP:
                 self.stepped[node.index] = at.weight, at.bias
-                rows.append(_row("weight_step", views, at.weight, tiles, panels, by_panel))
+                rows.append(instruction("weight_step", views, at.weight, tiles, panels, by_panel))
             else:
-                rows.append(_row("weight_gradient", views, 1, 1, 1, 1, at.weight, tiles, panels, by_panel, steps))
+                rows.append(instruction("weight_gradient", views, 1, 1, 1, 1, at.weight, tiles, panels, by_panel, steps))
         if steps:
             self.stepped[node.index] = at.weight, at.bias
-        rows.append(_row("bias_gradient", [dy.samples_as_pixels()], 1, at.bias, padded(at.outputs)))
+        rows.append(instruction("bias_gradient", [dy.samples_as_pixels()], 1, at.bias, padded(at.outputs)))
         return rows
 
     def _backward_conv(
@@ -305,11 +301,13 @@ class Plan:
             back = layer.padding - (size - 1)
             view = View(dy.view.offset + back * (row + pixel), dy.view.sample, row, pixel, 0, 0, dy.view.channels)
             finish, panels = (MASK if mask else STORE), at.inputs // WIDTH
-            rows.append(_row("convolve", [view, dx.view, x.view], 0, size, size, 1, PACKED, weights, -1, finish, panels, 0))
+            rows.append(instruction("convolve", [view, dx.view, x.view], 0, size, size, 1, PACKED, weights, -1, finish, panels, 0))
         tiles = -(-size * size * at.inputs // ROWS)
-        view = _moved(x.view, -layer.padding)
-        rows.append(_row("weight_gradient", [view, dy.view], 0, size, size, layer.stride, at.weight, tiles, at.outputs // WIDTH, 0, 0))
-        rows.append(_row("bias_gradient", [dy.view], 0, at.bias, at.outputs))
+        view = x.view.moved(-layer.padding)
+        rows.append(
+            instruction("weight_gradient", [view, dy.view], 0, size, size, layer.stride, at.weight, tiles, at.outputs // WIDTH, 0, 0)
+        )
+        rows.append(instruction("bias_gradient", [dy.view], 0, at.bias, at.outputs))
         return rows
 
     def _backward_folded(
@@ -320,25 +318,25 @@ class Plan:
         if dx is not None:
             weights = self._pack(16 * at.inputs * at.outputs)
             blocks = 16 * at.inputs // WIDTH * at.outputs // WIDTH
-            prepare.append(_row("transpose_folded", [], self._folded_at[node.index], at.inputs, at.outputs, weights, blocks))
+            prepare.append(instruction("transpose_folded", [], self._folded_at[node.index], at.inputs, at.outputs, weights, blocks))
             finish, panels = (MASK if mask else STORE), at.inputs // WIDTH
-            rows.append(_row("convolve", [_moved(dy.view, -1), dx.view, x.view], 0, 4, 4, 2, PACKED, weights, -1, finish, panels, 0))
+            rows.append(instruction("convolve", [dy.view.moved(-1), dx.view, x.view], 0, 4, 4, 2, PACKED, weights, -1, finish, panels, 0))
         gradient = self.gradients
         self.gradients += 4 * set_size
         for parity in range(4):
             p, q = divmod(parity, 2)
-            views = [_moved(x.view, p - 1, q - 1), dy.view.every_second(p, q)]
+            views = [x.view.moved(p - 1, q - 1), dy.view.every_second(p, q)]
             tiles = -(-4 * at.inputs // ROWS)
-            rows.append(_row("weight_gradient", views, 0, 2, 2, 1, gradient + parity * set_size, tiles, at.outputs // WIDTH, 0, 0))
-        rows.append(_row("bias_gradient", [dy.view], 0, at.bias, at.outputs))
-        collect.append(_row("unfold_gradients", [], gradient, at.inputs, at.outputs // WIDTH, at.weight))
+            rows.append(instruction("weight_gradient", views, 0, 2, 2, 1, gradient + parity * set_size, tiles, at.outputs // WIDTH, 0, 0))
+        rows.append(instruction("bias_gradient", [dy.view], 0, at.bias, at.outputs))
+        collect.append(instruction("unfold_gradients", [], gradient, at.inputs, at.outputs // WIDTH, at.weight))
         return rows
 
     def _transposed(self, at: Stored, prepare: list[Row]) -> int:
         """Where the weights of a layer's input gradient are put at the start of every step."""
         size = at.taps * at.taps * at.inputs * at.outputs
         target = self._pack(size)
-        prepare.append(_row("transpose", [], at.weight, at.taps, at.taps, at.inputs, at.outputs, target, size // (WIDTH * WIDTH)))
+        prepare.append(instruction("transpose", [], at.weight, at.taps, at.taps, at.inputs, at.outputs, target, size // (WIDTH * WIDTH)))
         return target
 
     def _pack(self, floats: int) -> int:
@@ -350,25 +348,6 @@ class Plan:
         rows, start = [], 0
         for first, last in [*sorted(self.stepped.values()), (self.layout.count, self.layout.count)]:
             if first > start:
-                rows.append(_row(self.update, [], start, first))
+                rows.append(instruction(self.update, [], start, first))
             start = last
         return rows
-
-
-def _moved(view: View, rows: int, columns: int | None = None) -> View:
-    """The same pixels seen from another corner, so that a border comes first."""
-    columns = rows if columns is None else columns
-    return View(
-        view.offset + rows * view.row + columns * view.pixel, view.sample, view.row, view.pixel, view.height, view.width, view.channels
-    )
-
-
-def _row(operation: str, views: list[View], *operands: int) -> Row:
-    """One instruction; missing views are zeros, and the operands are those that the operation's docstring lists."""
-    numbers: list[int] = []
-    for view in views:
-        numbers += view.ints()
-    numbers += [0] * (FIELDS * (3 - len(views)))
-    numbers += [int(operand) for operand in operands]
-    assert len(numbers) <= SPENT
-    return operation, numbers + [0] * (OPERANDS - 1 - len(numbers))

@@ -13,12 +13,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .views import FIELDS
+from .views import FIELDS, View
 
 OPERANDS = 48  # length of a row of the table, in whole numbers
 #: operands that are left to a clock around the operation (clocks.py): nanoseconds so far, calls so far, and where the operation lies
 SPENT, CALLS, WHERE = range(OPERANDS - 4, OPERANDS - 1)
 SUMMED = 16  # blocks whose gradients one accumulator adds; their sums are added to each other
+
+
+#: the name of an operation (operations.py) and its operands
+Row = tuple[str, list[int]]
+
+
+def instruction(operation: str, views: list[View], *operands: int) -> Row:
+    """One instruction; missing views are zeros, and the operands are those that the operation's docstring lists."""
+    numbers: list[int] = []
+    for view in views:
+        numbers += view.ints()
+    numbers += [0] * (FIELDS * (3 - len(views)))
+    numbers += [int(operand) for operand in operands]
+    assert len(numbers) <= SPENT
+    return operation, numbers + [0] * (OPERANDS - 1 - len(numbers))
 
 
 class Settings(NamedTuple):

@@ -25,8 +25,8 @@ from .clocks import Clocks
 from .machinecode import Function, address, entry
 from .memory import Memory
 from .pages import Pages, room
-from .plan import Plan, Row
-from .program import GATHERED, SUMMED, WITHOUT_LOSS, Job
+from .plan import Plan
+from .program import GATHERED, SUMMED, WITHOUT_LOSS, Job, Row
 from .tiles import KINDS, UPDATED
 from .vectors import LANES, TOGETHER
 from .workers import MANY, Workers

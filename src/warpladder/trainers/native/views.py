@@ -30,6 +30,11 @@ class View:
     def ints(self) -> list[int]:
         return [self.offset, self.sample, self.row, self.pixel, self.height, self.width, self.channels]
 
+    def moved(self, rows: int, columns: int | None = None) -> View:
+        """The same pixels seen from another corner, so many rows and columns away (as many columns as rows, if not given), so that a border comes first."""
+        columns = rows if columns is None else columns
+        return replace(self, offset=self.offset + rows * self.row + columns * self.pixel)
+
     def every_second(self, y: int, x: int) -> View:
         """The pixels of one parity: rows y, y + 2, ... and columns x, x + 2, ..."""
         return replace(
