@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from .inner import inner
-from .simd import exponentials, maximum_of
-from .vectors import LANES
+from .softmax import softmax
 from .views import HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
 
 LARGE = 1e250  # far enough below the largest float64 for one more factor
@@ -24,48 +23,23 @@ def cross_entropy(source, x, labels, indices, classes, slopes, dx, share, first,
     correct = 0
     product = 1.0  # of the sums of exponentials, each at least 1: one logarithm serves many samples
     for sample in range(first, last):
-        start = x[OFFSET] + sample * x[SAMPLE]
-        logits = source[start : start + classes]
-        label = labels[indices[sample]]
-        largest = maximum_of(source, start, classes)
-        if logits[label] == largest:  # the first among equals counts
-            correct += 1
-            for i in range(label):
-                if logits[i] == largest:
-                    correct -= 1
-                    break
-        out = dx[OFFSET] + sample * dx[SAMPLE]
-        total = exponentials(source, start, largest, slopes, out, classes)
-        for at in range(LANES, classes, LANES):
-            total += exponentials(source, start + at, largest, slopes, out + at, classes - at)
+        start, out, label = x[OFFSET] + sample * x[SAMPLE], dx[OFFSET] + sample * dx[SAMPLE], labels[indices[sample]]
+        total, largest, likeliest = softmax(source, start, classes, label, share, slopes, out)
+        correct += likeliest == label  # the first among equals counts
         product *= total
         if not product < LARGE:
             loss += math.log(product)
             product = 1.0
-        loss += largest - logits[label]
-        factor = share / total
-        parts = slopes[out : out + (classes + LANES - 1) // LANES * LANES]
-        for i in range(parts.shape[0]):
-            parts[i] *= factor
-        parts[label] -= share
+        loss += largest - source[start + label]
     return loss + math.log(product), correct
 
 
 @inner
 def cross_entropy_gradient(source, x, labels, indices, classes, slopes, dx, share, first, last):  # type: ignore[no-untyped-def]
-    """dx of `cross_entropy` to the bit, without losses and right answers; its lines stand here again, since a call would cost as much as the losses."""
+    """dx of `cross_entropy` to the bit, without losses and right answers."""
     for sample in range(first, last):
-        start = x[OFFSET] + sample * x[SAMPLE]
-        largest = maximum_of(source, start, classes)
-        out = dx[OFFSET] + sample * dx[SAMPLE]
-        total = exponentials(source, start, largest, slopes, out, classes)
-        for at in range(LANES, classes, LANES):
-            total += exponentials(source, start + at, largest, slopes, out + at, classes - at)
-        factor = share / total
-        parts = slopes[out : out + (classes + LANES - 1) // LANES * LANES]
-        for i in range(parts.shape[0]):
-            parts[i] *= factor
-        parts[labels[indices[sample]]] -= share
+        start, out = x[OFFSET] + sample * x[SAMPLE], dx[OFFSET] + sample * dx[SAMPLE]
+        softmax(source, start, classes, labels[indices[sample]], share, slopes, out)
 
 
 @inner

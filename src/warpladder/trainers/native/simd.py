@@ -17,19 +17,14 @@ from numba.core import cgutils
 
 from .emit import (
     I64,
-    INTEGERS,
-    VECTOR,
     chosen,
     counted,
-    first_lanes,
     fma,
-    horizontal,
     intrinsic,
     load,
     maximum,
     minimum,
     opaque,
-    pointers,
     splat,
     store,
     unpacked,
@@ -140,61 +135,6 @@ def make_tile(rows: int, vectors: int, starts: tuple[int, ...] = (ZERO,), finish
         return signature, emit
 
     return tile
-
-
-@intrinsic
-def exponentials(typing, source, source_at, shift, target, target_at, count):  # type: ignore[no-untyped-def]
-    """target[i] = exp(source[i] - shift) for i < count, 0 for the other of LANES neighbours; returns their sum.
-
-    Within 2 units in the last place for arguments in -87..88.
-
-    exp(x) = 2^n e^r with n = round(x / ln 2) and |r| <= ln 2 / 2; e^r by its Taylor polynomial of
-    degree 7, whose remainder is 1e-8; ln 2 in two parts so that r stays exact. Below -87 the result is 0 or nearly so.
-    """
-    signature = types.float32(source, types.int64, types.float32, target, types.int64, types.int64)
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        source, source_at, shift, target, target_at, count = pointers(context, builder, signature, values)
-
-        def constant(value: float) -> ir.Constant:
-            return ir.Constant(VECTOR, [value] * LANES)
-
-        x = builder.fsub(load(builder, source, source_at), splat(builder, shift))
-        x = minimum(builder, maximum(builder, x, constant(-87.0)), constant(88.0))
-        # adding and taking away 1.5 * 2^23 rounds to the nearest whole number
-        magic = constant(12582912.0)
-        n = builder.fsub(fma(builder, x, constant(1.4426950408889634), magic), magic)
-        r = fma(builder, n, constant(-0.693359375), x)
-        r = fma(builder, n, constant(2.12194440e-4), r)
-        value = constant(1 / 5040)
-        for coefficient in (1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0, 1.0):
-            value = fma(builder, value, r, constant(coefficient))
-        # a NaN has no whole part; the polynomial carries it on
-        whole = builder.fptosi(builder.select(builder.fcmp_ordered("ord", n, n), n, zeros()), INTEGERS)
-        power = builder.shl(builder.add(whole, ir.Constant(INTEGERS, [127] * LANES)), ir.Constant(INTEGERS, [23] * LANES))
-        value = builder.fmul(value, builder.bitcast(power, VECTOR))
-        value = builder.select(first_lanes(builder, count), value, zeros())
-        store(builder, target, target_at, value)
-        return horizontal(builder, value)
-
-    return signature, emit
-
-
-@intrinsic
-def maximum_of(typing, source, at, count):  # type: ignore[no-untyped-def]
-    """The largest of source[at : at + count], count at least 1; NaNs are passed over."""
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        source, at, count = pointers(context, builder, signature, values)
-        lowest = ir.Constant(VECTOR, [float("-inf")] * LANES)
-        steps = builder.sdiv(builder.add(count, I64(LANES - 1)), I64(LANES))
-        step, (best,), close = counted(builder, steps, [lowest])
-        k = builder.mul(step, I64(LANES))
-        value = builder.select(first_lanes(builder, builder.sub(count, k)), load(builder, source, builder.add(at, k)), lowest)
-        close([maximum(builder, best, value)])
-        return horizontal(builder, best, lambda low, high: maximum(builder, low, high))
-
-    return types.float32(source, types.int64, types.int64), emit
 
 
 @intrinsic
