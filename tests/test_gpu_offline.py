@@ -17,7 +17,7 @@ pytest.importorskip("cuda.core", reason="NVRTC is not installed: scripts/setup t
 from warpladder.device import Array, Limits, Resources
 from warpladder.device import source as sources
 from warpladder.errors import DeviceError, KernelError, LaunchError, OutOfMemoryError
-from warpladder.gpu import ahead, architecture, cache, compile, program
+from warpladder.gpu import architecture, cache, compile, program
 from warpladder.gpu.offline import LIMITS, OfflineDevice
 
 pytestmark = pytest.mark.nvrtc
@@ -490,7 +490,7 @@ def test_kernels_are_compiled_on_as_many_threads_as_there_are_cores(tmp_path: Pa
         return real(source, names, arch)
 
     monkeypatch.setattr(cache, "compile", together)
-    monkeypatch.setattr(ahead, "cores", lambda: 3)
+    monkeypatch.setattr("warpladder.device.ahead.cores", lambda: 3)
     device = OfflineDevice("sm_90")
     with device.expecting(lambda: [(path, f"scaled<{n}>") for n in (1, 2, 3)]):
         assert device.kernel(path, "scaled<1>").resources.registers

@@ -4,12 +4,13 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from warpladder.emulator import EmulatedDevice, toolchain
+from warpladder.emulator import EmulatedDevice, ahead, toolchain
 from warpladder.errors import ConfigError, DeviceError, KernelError, LaunchError, OutOfMemoryError
 
 HERE = Path(__file__).parent
@@ -168,6 +169,64 @@ def test_a_compiled_kernel_is_kept_and_a_header_that_changes_is_noticed(tmp_path
     os.utime(path, ns=(1, 1))
     device.kernel(path, "k").bind(1, 1, x).send()
     assert x.download() == 6
+
+
+FAMILY = """template <int N> __global__ void scaled(float* x) { x[threadIdx.x] *= N; }
+__global__ void one(float* x) { *x = 1; }
+__global__ void two(float* x) { *x = 2; }"""
+
+
+@pytest.fixture
+def nothing_kept(tmp_path, monkeypatch):
+    """A folder of its own for compiled kernels, in which nothing is; the runtime is where it was."""
+    toolchain.runtime("fast")
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    for place in (toolchain, ahead):
+        monkeypatch.setattr(place, "folder", lambda: kept)
+    toolchain._parsed.cache_clear()
+    yield kept
+    toolchain._parsed.cache_clear()
+
+
+def test_what_is_foreseen_is_compiled_at_the_same_time(device, tmp_path, monkeypatch, nothing_kept):
+    path, meeting = written(tmp_path, FAMILY), threading.Barrier(3)
+    lines: list[str] = []
+    asked: list[int] = []
+    real = toolchain._made
+
+    def made(name, arguments, what, text=None):
+        if name.endswith(".o"):
+            meeting.wait(60)  # one after the other would wait for ever
+        return real(name, arguments, what, text)
+
+    def foreseen():
+        asked.append(1)
+        return [(path, name) for name in ("scaled<2>", "one", "scaled<3>", "two", "scaled<2>")]  # two and one are compiled together
+
+    monkeypatch.setattr("warpladder.device.ahead.cores", lambda: 3)
+    monkeypatch.setattr(toolchain, "_made", made)
+    with device.expecting(foreseen, lines.append):
+        device.kernel(path, "two")
+    monkeypatch.setattr(toolchain, "_made", None)  # nothing is compiled any more
+    for name in ("one", "two", "scaled<2>", "scaled<3>"):
+        device.kernel(path, name)
+    begin, end = lines
+    assert begin == f"Compiling 3 kernels with 3 threads; later runs find them in {nothing_kept}" and end.startswith("Compiled in ")
+    fresh = EmulatedDevice()
+    with fresh.expecting(foreseen, lines.append):
+        fresh.kernel(path, "scaled<2>")
+    assert len(lines) == 2 and asked == [1]  # all are kept: nothing is foreseen, and nothing said
+
+
+def test_a_kernel_that_cannot_be_translated_is_told_whoever_asks_for_it(device, tmp_path, nothing_kept):
+    wrong = tmp_path / "wrong.cu"
+    wrong.write_text("template <int N> __global__ void broken(float* x) { *x = nothing; }")
+    path = written(tmp_path, FAMILY)
+    with device.expecting(lambda: [(wrong, "broken<1>"), (path, "scaled<1>"), (path, "scaled<2>")]):
+        device.kernel(path, "scaled<1>")
+        with pytest.raises(KernelError, match=r"wrong\.cu:1: .*nothing"):
+            device.kernel(wrong, "broken<1>")
 
 
 @pytest.mark.parametrize("mode", ["fast", "check"])

@@ -10,16 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from ..device import Array, Device, Event, Launch, Limits, Source, Stream
+from ..device import Array, Event, Launch, Limits, Source, Stream
 from ..device import source as sources
+from ..device.ahead import CompilesAhead
 from ..device.signature import signature
 from ..device.tensormap import WORDS, axes
 from ..errors import ConfigError, DeviceError, LaunchError, OutOfMemoryError
 from ..machine import cores
 from . import memory
+from .ahead import ahead
 from .kernel import ORDERS, EmulatedKernel, EmulatedLaunch
 from .memory import Allocation
-from .module import function, runtime_of
+from .module import function, runtime_of, unit
 from .reports import Report, read
 from .toolchain import MODES, compiler
 
@@ -56,7 +58,7 @@ class EmulatedStream(Stream):
         pass
 
 
-class EmulatedDevice(Device):
+class EmulatedDevice(CompilesAhead):
     """Runs .cu files on the CPU: one fiber for each thread that waits, blocks spread over the cores.
 
     Parameters
@@ -123,6 +125,9 @@ class EmulatedDevice(Device):
         takes = signature(source, name)
         key = source.digest, takes.name
         if key not in self._kernels:
+            if self.expects and not unit(source, takes.name).kept(self.mode, self.local):
+                wanted, say = self.foreseen()
+                ahead(wanted, self.mode, self.local, say)
             self._kernels[key] = EmulatedKernel(self, source, takes, function(source, takes.name, self.mode, self.local))
         return self._kernels[key]
 

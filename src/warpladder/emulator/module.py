@@ -17,7 +17,7 @@ from .locals import FLAGS
 from .ptx import without_ptx
 from .refused import callable_part, without_kernels
 from .shared import rewritten
-from .toolchain import library, runtime
+from .toolchain import kept, library, runtime
 
 #: What the runtime has in place of instructions that multiply on tensor cores: mma and wgmma.
 TENSOR = (b"\0emu_multiply\0", b"\0emu_products\0")
@@ -58,24 +58,53 @@ class Function:
     constants: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def function(source: Source, name: str, mode: str, local: str = "") -> Function:
-    """The kernel of this name, with its template arguments; all kernels of a source that are no templates are compiled together.
+@dataclass(frozen=True)
+class Unit:
+    """Kernels of a source that are compiled together.
 
-    Where that fails it is compiled alone: a kernel that cannot be translated keeps none of its neighbours from being. `local` as `EmulatedDevice` has it.
+    source : what of it can be called from the host.
+    kernels : names with template arguments.
     """
-    instance = "<" in name
+
+    source: Source
+    kernels: tuple[str, ...]
+
+    def library(self, mode: str, local: str = "") -> Path:
+        """The file of the compiled kernels; `KernelError` with the compiler's first error."""
+        return library(_text(self.source, self.kernels), mode, self.source.path.name, _flags(local))
+
+    def kept(self, mode: str, local: str = "") -> bool:
+        """Whether the file is there."""
+        return kept(_text(self.source, self.kernels), mode, self.source.path.name, _flags(local))
+
+
+def unit(source: Source, name: str) -> Unit:
+    """What a kernel is compiled with: all kernels of a source that are no templates are compiled together, an instance of a template alone."""
     source = callable_part(source)
-    together = (name,) if instance else tuple(n for n in readable(source) if n not in templates(source))
-    extra = (f"-ftrivial-auto-var-init={local}", *FLAGS) if local else ()
+    return Unit(source, (name,) if "<" in name else tuple(n for n in readable(source) if n not in templates(source)))
+
+
+def _flags(local: str) -> tuple[str, ...]:
+    return (f"-ftrivial-auto-var-init={local}", *FLAGS) if local else ()
+
+
+def function(source: Source, name: str, mode: str, local: str = "") -> Function:
+    """The kernel of this name, with its template arguments.
+
+    Where it cannot be compiled together with others it is compiled alone: a kernel that cannot be translated keeps none of its neighbours from being.
+    `local` as `EmulatedDevice` has it.
+    """
+    compiled = unit(source, name)
     try:
-        path = library(_text(source, together), mode, source.path.name, extra)
+        path = compiled.library(mode, local)
     except KernelError:
         plain = name.partition("<")[0]
-        alone = without_kernels(source, [other for other in readable(source) if other != plain])
-        if alone.text == source.text:
+        alone = without_kernels(compiled.source, [other for other in readable(compiled.source) if other != plain])
+        if alone.text == compiled.source.text:
             raise
-        source, together = alone, (name,)
-        path = library(_text(source, together), mode, source.path.name, extra)
+        compiled = Unit(alone, (name,))
+        path = compiled.library(mode, local)
+    source, together = compiled.source, compiled.kernels
     loaded = _load(path, mode)
     entry = loaded[f"emu_kernel_{together.index(name)}"]
     layout = ctypes.cast(loaded.emu_layout(), ctypes.POINTER(Layout))

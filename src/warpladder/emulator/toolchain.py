@@ -156,10 +156,8 @@ def library(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> Pat
     KernelError
         With the compiler's first error, which names the kernel's file and line.
     """
-    linked = runtime(mode)
-    polls = _CALLOUTS if mode == "fast" and _VOLATILE.search(text) else ()  # a thread that waits must let others run
-    flags = [*_ALWAYS, "-fwhole-program", *_KERNEL_FLAGS[mode], *extra, *polls, f"-I{HEADERS}", f"-I{HEADERS / 'cuda'}"]
-    name = f"{re.sub(r'[^A-Za-z0-9]+', '-', what)}-{mode}-{_key(mode, text, linked.name, *flags)}"
+    linked, flags = runtime(mode), _flags(text, mode, extra)
+    name = _name(text, mode, what, flags)
     if (folder() / f"{name}.so").is_file():
         return _used(folder() / f"{name}.so")
     # Compiled and linked in two steps: linking under -fsanitize=thread would bring the sanitizer's own runtime.
@@ -173,8 +171,32 @@ def library(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> Pat
         built.unlink(missing_ok=True)
 
 
-@cache
+def kept(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> bool:
+    """Whether `library` need not compile this."""
+    return (folder() / f"{_name(text, mode, what, _flags(text, mode, extra))}.so").is_file()
+
+
+def _flags(text: str, mode: str, extra: tuple[str, ...]) -> list[str]:
+    polls = _CALLOUTS if mode == "fast" and _VOLATILE.search(text) else ()  # a thread that waits must let others run
+    return [*_ALWAYS, "-fwhole-program", *_KERNEL_FLAGS[mode], *extra, *polls, f"-I{HEADERS}", f"-I{HEADERS / 'cuda'}"]
+
+
+def _name(text: str, mode: str, what: str, flags: list[str]) -> str:
+    """A library's name, without its ending."""
+    return f"{re.sub(r'[^A-Za-z0-9]+', '-', what)}-{mode}-{_key(mode, text, runtime(mode).name, *flags)}"
+
+
 def _parsed_headers(*flags: str) -> Path:
+    """The folder that `_parsed` makes; threads that compile at the same time wait for the first one's."""
+    with _parsing:
+        return _parsed(*flags)
+
+
+_parsing = threading.Lock()
+
+
+@cache
+def _parsed(*flags: str) -> Path:
     """A folder that holds headers/emulator.h as the compiler keeps it, parsed: that is most of the time that a kernel takes to compile."""
     made = _made(
         f"headers-{_key(*flags)}/emulator.h.gch", [*flags, "-x", "c++-header", str(HEADERS / "emulator.h")], "the emulator's headers"
