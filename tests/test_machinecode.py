@@ -137,7 +137,7 @@ def test_every_operation_that_a_plan_names_is_there() -> None:
     rows = [
         node
         for node in ast.walk(ast.parse(inspect.getsource(plan)))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "_row"
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "instruction"
     ]
     named = {str(node.args[0].value) for node in rows if isinstance(node.args[0], ast.Constant)}
     named |= {

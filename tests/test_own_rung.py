@@ -96,8 +96,10 @@ def test_profile_shows_spans_and_says_where_memory_is_unknown(run):
 
 def test_rungs_of_the_ladder_are_called_what_they_were():
     data = wl.data.load("digits", limit=50)
-    found = profile(find("native"), wl.nets.softmax((1, 8, 8)), data, wl.TrainConfig())
-    assert found.reason == WHOLE and "compile" in found.spans
+    found = profile(find("sklearn"), wl.nets.mlp((1, 8, 8)), data, wl.TrainConfig())
+    assert found.reason == WHOLE and not found.parts
+    found = profile(find("native"), wl.nets.mlp((1, 8, 8)), data, wl.TrainConfig())
+    assert found.parts and found.reason == "" and "compile" in found.spans
 
 
 def test_a_checkpoint_of_such_a_rung_wants_the_file_again(run):
