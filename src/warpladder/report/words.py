@@ -54,8 +54,8 @@ def rest_of_a_step(found: Profile) -> str:
     """What is between a profile's parts and the whole step, and how its parts were timed."""
     if found.inside:
         return (
-            "The difference is threads that wait for each other, and the clocks themselves. What a part finds in a cache "
-            "costs it no bytes here: the least that it must take is arithmetic, and samples read once."
+            "The difference is what stands around the instructions: threads that wait for each other, gradients of their shares that are added up, "
+            "the call itself. What a part finds in a cache costs it no bytes here: the least that it must take is arithmetic, and samples read once."
         )
     return "The difference is starting, waiting and what overlaps; alone, a part may also find its numbers in a cache."
 

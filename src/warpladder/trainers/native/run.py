@@ -101,7 +101,7 @@ def _opened(worker, at):  # type: ignore[no-untyped-def]
 
 
 def steps(worker, at):  # type: ignore[no-untyped-def]
-    """Train the steps of a `Job` on batches of `Memory.indices`; every thread calls this with its number and the job's address.
+    """Train the steps of a `Job` on batches of `Memory.indices`, or each on all of them; every thread calls this with its number and the job's address.
 
     Or `Memory.out` = the net's output for these samples, in PyTorch's order, where the job predicts: a step of one batch that ends behind the last layer.
 
@@ -119,7 +119,7 @@ def steps(worker, at):  # type: ignore[no-untyped-def]
         began, had = wall_clock(), own_clock()
     mine, end = share(parts, worker, workers)
     for i in range(job[J_FIRST], job[J_LAST]):
-        begin = i * batch
+        begin = i * batch if batch < total else 0  # of full batches each step takes all samples again
         size = min(batch, total - begin)
         inverse = np.float32(1.0 / (size * terms))
         run(program, job, PREPARE, PREPARE, memory, Call(0, mine, mine, parts, begin, 0, 0, i, inverse, settings), end, workers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
@@ -19,7 +19,7 @@ from ...machine import cores
 from ...nets import Conv2d, CrossEntropyLoss, Net
 from ...optimizers import NUMBERS, Optimizer
 from ...order import Order
-from ..base import State, StepLog, Trainer, check_fit, check_range
+from ..base import State, StepLog, Trainer, check_fit, check_range, in_a_row
 from .ahead import ahead
 from .clocks import Clocks
 from .machinecode import Function, address, entry
@@ -103,17 +103,36 @@ class NativeTrainer(Trainer):
             self.set_state(state)
         self._samples = _samples(dataset.train_x, np.zeros(len(dataset.train_x)) if dataset.train_y is None else dataset.train_y)
         self._scale = np.float32(dataset.scale)
+        # a full batch's sums are the same in every order, and fastest in the stored one
+        self._all = np.arange(len(dataset.train_x) if batch == len(dataset.train_x) else 0)
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
+        self._check(order, first, last)
+        if self.batch == order.n:
+            return self._steps(self._all if last > first else self._all[:0], last - first, order)
+        return self._steps(order.indices(first * self.batch, min(last * self.batch, order.n)), last - first, order)
+
+    def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
+        if not orders or self.batch != orders[0].n:
+            return super().run_epochs(orders)
+        # Epochs of one step are steps of one call: starting one takes Python and waking threads a tenth of a millisecond, longer than many a step.
+        for order in orders:
+            self._check(order, 0, 1)
+        logs, at = [], 0
+        for _, count in in_a_row(self.config, orders):
+            logs += self._steps(self._all, count, orders[at]).apart()
+            at += count
+        return logs
+
+    def _check(self, order: Order, first: int, last: int) -> None:
+        """Raise where there is nothing to train on, or no such steps."""
         if self._samples is None:
             raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
         check_range(self.config, order, len(self._samples["labels"]), first, last)
-        if self.batch == order.n:
-            # a full batch's sums are the same in every order, and fastest in the stored one
-            indices = np.arange(order.n if last > first else 0)
-        else:
-            indices = order.indices(first * self.batch, min(last * self.batch, order.n))
-        steps = last - first
+
+    def _steps(self, indices: np.ndarray, steps: int, order: Order) -> StepLog:
+        """Train steps on batches of these samples; of all samples each step takes all again. With losses, if the order's epoch has them."""
+        assert self._samples is not None
         memory = self._memory._replace(
             **self._samples,
             **self._of_steps(self._numbers(steps, order.n), indices),
@@ -128,7 +147,7 @@ class NativeTrainer(Trainer):
         job = self._job(table, programs, terms)
         self._workers.train(entry(STEPS), job, memory.sync, steps)
         self._step += steps
-        size = np.minimum(self.batch, indices.size - np.arange(steps) * self.batch)
+        size = np.full(steps, self.batch) if self.batch == order.n else np.minimum(self.batch, indices.size - np.arange(steps) * self.batch)
         if not has_loss:
             return StepLog.without_loss(size)
         # thread after thread: numpy adds the same numbers in another order where there is one step and many threads
