@@ -19,13 +19,16 @@ from warpladder.errors import ConfigError, DivergedError
 from warpladder.ladder import find
 from warpladder.nets import Net
 from warpladder.ops.graphed import TABLE
+from warpladder.optimizers import Adam
 from warpladder.order import Order
 from warpladder.rungs.base import Rung
+from warpladder.schedules import Cosine
 from warpladder.tolerance import bound
 from warpladder.train import Run, loop, train
 from warpladder.trainers.base import State, StepLog, Trainer
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.kernelwise import trainer as kernelwise
+from warpladder.trainers.native.trainer import NativeTrainer
 
 FULL = TrainConfig(batch_size=None, learning_rate=1e-2, momentum=0.9)
 
@@ -82,6 +85,33 @@ def test_a_graph_waits_once_where_epochs_are_alike(net: Net, config: TrainConfig
             assert found.dtype == expected.dtype and found.tobytes() == expected.tobytes()
     assert end.bits() == wanted_end.bits()
     assert len({log.loss[0] for log in logs}) == 9  # it learns
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("net", "config"),
+    [
+        (nets.mlp10((1, 5, 7)), FULL),
+        (nets.mlp((1, 5, 7)), FULL.but(optimizer=Adam(1e-3), schedule=Cosine(warmup=2), epochs=20)),
+        (CNN, FULL.but(loss_every=3)),
+        (nets.autoencoder((3, 8, 8)), FULL),
+        (nets.mlp10((1, 5, 7)), FULL.but(batch_size=8)),  # several steps an epoch, the last one smaller
+    ],
+    ids=("SGD", "Adam", "few losses", "MSE", "batches"),
+)
+def test_native_trains_the_same_epochs_in_one_call(net: Net, config: TrainConfig, threads: int) -> None:
+    def native(net: Net, config: TrainConfig, state: State) -> Trainer:
+        return NativeTrainer(net, config, state, threads)
+
+    (logs, end), (wanted, wanted_end), _ = both(Rung("native", "", "", native), net, config, 9)
+    assert [log.has_loss for log in logs] == [config.has_loss(epoch) for epoch in range(9)]
+    for log, other in zip(logs, wanted, strict=True):
+        assert [each.tobytes() for each in (log.loss, log.correct, log.size)] == [
+            each.tobytes() for each in (other.loss, other.correct, other.size)
+        ]
+    assert end.bits() == wanted_end.bits()
+    losses = [log.loss[0] for log in logs if log.has_loss]
+    assert np.isfinite(losses).all() and len(set(losses)) == len(losses)  # it learns
 
 
 @pytest.mark.parametrize("peer", (*STAND_INS, find("jax"), find("torch", threads=1)), ids=lambda peer: peer.name)
