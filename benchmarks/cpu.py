@@ -4,8 +4,8 @@
     python benchmarks/cpu.py --case mlp --case cnn     # some of it
     python benchmarks/cpu.py --quick                   # two rounds, to see that it works: nothing is stored
 
-Every trainer trains the same steps of the same data from the same weights, in a row, as in training; of full batches as many epochs. Shuffling, gathering and
-conversion are part of the time; loading and compiling are not. Trainers take turns, round by round, so that
+Every trainer trains the same steps of the same data from the same weights, in a row; of full batches, where an epoch is a step, as many
+epochs. Shuffling, gathering and conversion are part of the time; loading and compiling are not. Trainers take turns, round by round, so that
 what disturbs the machine disturbs all of them, and a speed-up is the median of the rounds' ratios. A result during which
 other programs kept more than a twentieth of the cores busy is stored only where --out says so. Where cores have two threads each,
 native and PyTorch are timed with a thread for each core as well. Without the data set at hand the images are random bytes, and the result says so.

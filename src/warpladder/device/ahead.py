@@ -36,7 +36,7 @@ class CompilesAhead(Device):
 
     @property
     def expects(self) -> bool:
-        """Whether it can be foreseen what will be asked for, and has not been yet."""
+        """Whether `foreseen` can still be asked for the kernels to come."""
         return self._expected is not None
 
     def foreseen(self) -> tuple[Kernels, Say]:

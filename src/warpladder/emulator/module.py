@@ -79,7 +79,7 @@ class Unit:
 
 
 def unit(source: Source, name: str) -> Unit:
-    """What a kernel is compiled with: all kernels of a source that are no templates are compiled together, an instance of a template alone."""
+    """The unit that a kernel is compiled in: all kernels of a source that are no templates, or one instance of a template."""
     source = callable_part(source)
     return Unit(source, (name,) if "<" in name else tuple(n for n in readable(source) if n not in templates(source)))
 

@@ -44,7 +44,7 @@ def parts(trainer: NativeTrainer, run: Callable[[], int], itemsize: int) -> tupl
         kernels[name] = KernelTime(name, known.launches + round(calls), known.seconds + seconds, None)
     return tuple(
         Part(_name(trainer.net, phase, layers), phase, sum(k.seconds for k in kernels.values()),
-             _floor(trainer, phase, layers, itemsize, any(name.startswith("enter") for name in kernels)), tuple(kernels.values()))
+             _floor(trainer, phase, layers, itemsize), tuple(kernels.values()))
         for (phase, layers), kernels in found.items()
     )  # fmt: skip
 
@@ -66,17 +66,14 @@ def _name(net: Net, phase: str, layers: range) -> str:
     return ", ".join(f"{i} {type(layer).__name__}" for i, layer in told.items()) or phase
 
 
-def _floor(trainer: NativeTrainer, phase: str, layers: range, itemsize: int, enters: bool) -> floor.Floor:
-    """A part's arithmetic; and bytes of samples alone, where it is the first to read them: all others are meant to stay in caches.
-
-    enters : whether it reads samples where they are stored.
-    """
+def _floor(trainer: NativeTrainer, phase: str, layers: range, itemsize: int) -> floor.Floor:
+    """A part's arithmetic; and bytes of samples alone, where it is the first to read them: all others are meant to stay in caches."""
     net, config, n = trainer.net, trainer.config, trainer.batch
     stepped = set(trainer.plan.stepped)
     if phase == "feed":
         return floor.feed(net, n, itemsize, 0)
     if phase == "forward":
-        samples = floor.feed(net, n, itemsize, 0).bytes if enters else 0
+        samples = floor.feed(net, n, itemsize, 0).bytes if trainer.plan.enters(layers.start) else 0
         return floor.Floor(floor.forward(net, layers, n).flops, samples)
     if phase == "backward":
         own = floor.update(net, config, layers=stepped.intersection(layers), fused=True)

@@ -51,7 +51,7 @@ def tensor_share(found: Profile) -> str:
 
 
 def rest_of_a_step(found: Profile) -> str:
-    """What is between a profile's parts and the whole step, and how its parts were timed."""
+    """A sentence on why the times of a profile's parts do not add up to that of a whole step."""
     if found.inside:
         return (
             "The difference is what stands around the instructions: threads that wait for each other, gradients of their shares that are added up, "

@@ -148,7 +148,7 @@ class Plan:
     def _wants_slopes(self, at: int) -> bool:
         return at > self.net.first_trained
 
-    def _enters(self, at: int) -> bool:
+    def enters(self, at: int) -> bool:
         """Whether the layer behind this boundary reads samples where the data set has them."""
         return self.reads_samples and at == self.enter
 
@@ -186,7 +186,7 @@ class Plan:
         if isinstance(layer, Linear):
             assert stored is not None
             if stored.thin:
-                operation = "enter_thin_forward" if self._enters(node.x) else "thin_forward"
+                operation = "enter_thin_forward" if self.enters(node.x) else "thin_forward"
                 operands = (stored.weight, stored.inputs, stored.outputs, stored.bias, node.relu, x.shape[0])
                 return [instruction(operation, [x.view, y.view], *operands)]
             finish = WITH_RELU if node.relu else STORE
@@ -262,7 +262,7 @@ class Plan:
         if at.thin:
             if dx is not None:
                 rows.append(instruction("thin_input_gradient", [dy.view, dx.view, x.view], at.weight, at.inputs, at.outputs, mask))
-            operation = "enter_thin_weight_gradient" if self._enters(node.x) else "thin_weight_gradient"
+            operation = "enter_thin_weight_gradient" if self.enters(node.x) else "thin_weight_gradient"
             operands = (at.weight, at.inputs, at.outputs, at.inputs // WIDTH, steps, x.shape[0])
             rows.append(instruction(operation, [x.view, dy.view], *operands))
         else:

@@ -109,7 +109,7 @@ class NativeTrainer(Trainer):
     def run(self, order: Order, first: int, last: int) -> StepLog:
         self._check(order, first, last)
         if self.batch == order.n:
-            return self._steps(self._all if last > first else self._all[:0], last - first, order)
+            return self._steps(self._all, last - first, order)
         return self._steps(order.indices(first * self.batch, min(last * self.batch, order.n)), last - first, order)
 
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:

@@ -31,7 +31,7 @@ class View:
         return [self.offset, self.sample, self.row, self.pixel, self.height, self.width, self.channels]
 
     def moved(self, rows: int, columns: int | None = None) -> View:
-        """The same pixels seen from another corner, so many rows and columns away (as many columns as rows, if not given), so that a border comes first."""
+        """A view that begins so many rows and columns further on, as many columns as rows if not given; with negative numbers it begins in the border."""
         columns = rows if columns is None else columns
         return replace(self, offset=self.offset + rows * self.row + columns * self.pixel)
 
