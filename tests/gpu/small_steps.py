@@ -6,6 +6,8 @@ Odd sizes, a partial last batch, and each feed. Run by scripts/test_gpu.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +15,8 @@ from strategies import case
 from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.ladder import LADDER
-from warpladder.nets import Net
+from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
+from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.rungs.base import Rung
 from warpladder.rungs.tensor import PRECISIONS
 
@@ -26,11 +29,39 @@ NETS = (
 )
 
 
+#: An optimizer that uses all that SGD can.
+NESTEROV = SGD(0.01, momentum=0.9, nesterov=True, weight_decay=1e-3)
+
 MANY = 1_100  # samples of a full batch: thin chains have other kernels for more than 1,024
 
 
-def steps(rung: Rung, net: Net, batch: int | None = 5, samples: int = 13) -> None:
-    config = TrainConfig(batch_size=batch, learning_rate=0.01, momentum=0.9, nesterov=True, weight_decay=1e-3, clip_value=1.0)
+def _convolution(outputs: int) -> tuple[Conv2d, ReLU]:
+    return Conv2d(out_channels=outputs, kernel_size=3, padding=1), ReLU()
+
+
+#: Nets whose convolutions are wide enough for products of warpgroups on Hopper, with batches that keep half of its multiprocessors busy: net, batch, samples.
+#: An autoencoder, with an enlarged last layer of few outputs; and a slight first layer that packs its pixels for the one behind it.
+WIDE: tuple[tuple[Net, int, int], ...] = (
+    (
+        Net(
+            "wide coder",
+            (3, 8, 8),
+            (
+                *_convolution(64), MaxPool2d(kernel_size=2), *_convolution(64), MaxPool2d(kernel_size=2), *_convolution(64),
+                Upsample2d(scale_factor=2), *_convolution(64), Upsample2d(scale_factor=2), Conv2d(out_channels=3, kernel_size=3, padding=1),
+            ),
+            MSELoss(),
+        ),
+        132,
+        150,
+    ),
+    (Net("wide pair", (3, 32, 32), (*_convolution(64), *_convolution(64), Flatten(), Linear(out_features=10)), CrossEntropyLoss()), 9, 13),
+)  # fmt: skip
+
+
+def steps(rung: Rung, net: Net, batch: int | None = 5, samples: int = 13, optimizer: Optimizer = NESTEROV) -> None:
+    """Train an epoch and predict, and see that numbers came out."""
+    config = TrainConfig(batch_size=batch, optimizer=optimizer, clip_value=1.0)
     drawn = case(net, config, seed=1, samples=samples)
     with rung.build(net, config, drawn.state) as trainer:
         trainer.load(drawn.dataset)
@@ -49,15 +80,26 @@ def variants(rung: Rung) -> list[Rung]:
     return [rung, *(rung.but(precision=precision) for precision in PRECISIONS[1:])] if rung.name == "tensor" else [rung]
 
 
+def work(rung: Rung) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What a rung does under the sanitizers: a line that says it, and the arguments of `steps`."""
+    for net in NETS:
+        yield net.name, {"net": net}
+    for net, batch, samples in WIDE if rung.name.partition(":")[0] == "tensor" else ():
+        yield net.name, {"net": net, "batch": batch, "samples": samples}
+    thin = nets.mlp10((1, 9, 7))
+    yield "mlp10, full batch,", {"net": thin, "batch": None, "samples": MANY}
+    yield "mlp10, large batches,", {"net": thin, "batch": MANY, "samples": MANY + 3}
+    for optimizer in (Adam(0.01), AdamW(0.01)):
+        yield f"mlp, {type(optimizer).__name__},", {"net": NETS[1], "optimizer": optimizer}
+
+
 def main(wanted: list[str]) -> None:
     """Run what is asked for, by the names of rungs or of variants; all of them where nothing is."""
     for rung in (variant for each in LADDER if ours(each) for variant in variants(each)):
         if not wanted or {rung.name, rung.name.partition(":")[0]} & set(wanted):
-            for net in NETS:
-                steps(rung, net)
-                print(rung.name, net.name, "ran", flush=True)
-            steps(rung, nets.mlp10((1, 9, 7)), None, MANY)
-            print(rung.name, "mlp10, full batch,", "ran", flush=True)
+            for name, arguments in work(rung):
+                steps(rung, **arguments)
+                print(rung.name, name, "ran", flush=True)
 
 
 if __name__ == "__main__":
