@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from functools import cache
@@ -27,7 +28,7 @@ from warpladder.errors import ConfigError, DataError, RungError
 from warpladder.ladder import LADDER, PEERS, find
 from warpladder.optimizers import SGD, Adam, AdamW
 from warpladder.peaks import TENSOR, Peaks
-from warpladder.results import load
+from warpladder.results import Checked, load
 from warpladder.rungs.base import Rung
 from warpladder.schedules import Constant, Cosine, StepDecay
 from warpladder.trainers.base import StepLog, Trainer
@@ -770,6 +771,43 @@ def test_a_process_that_does_not_pass_a_rung_says_nothing_about_it(says, net, da
     monkeypatch.setattr("subprocess.Popen", lambda command, **more: real([sys.executable, "-c", program], **more))
     count, results = proofs(net, data, monkeypatch, [NUMPY, find("loops"), find("native")], kept=False)
     assert count == 3 and [found.status for found in results.rungs] == ["timed"] * 3
+
+
+def test_while_the_last_proofs_are_made_others_are_weighed_and_none_while_a_time_is_taken(net, data, monkeypatch):
+    """Each rung once; who has no process of its own yet when times begin waits until they have been taken."""
+    monkeypatch.setattr(machine, "cores", lambda: 8)
+    happened: list[str] = []
+    lock = threading.Lock()
+
+    def weigh(rung: Any, *rest: Any) -> tuple[int, str]:
+        with lock:
+            happened.append(f"begin {rung.name}")
+        time.sleep(0.2)
+        with lock:
+            happened.append(f"end {rung.name}")
+        return 1 << 20, ""
+
+    def passed(rungs: Any, task: Any, at_a_time: int, until: float, told: Any) -> dict[str, Any]:
+        found = {each.name: Checked(True, 0.0, 1.0, "", 0.1) for each in rungs}
+        for each in sorted(found, key=lambda name: name == "native"):  # native's comes last
+            told(each)
+            time.sleep(0.1)
+        return found
+
+    monkeypatch.setattr(footprint, "peak_rss", weigh)
+    monkeypatch.setattr(course, "passed_beside", passed)
+    monkeypatch.setattr(course, "ours", lambda each: True)
+    rungs = [NUMPY, find("loops"), find("native"), rung(Wrapped, "mine")]
+    said = lambda *step: happened.append(step[0])  # noqa: E731
+    results: Any = climb(net, data, CONFIG, rungs, epochs=0, repeats=2, kept=False, progress=said)
+    assert [found.status for found in results.rungs] == ["timed"] * 4
+    assert all(found.peak_rss_bytes == 1 << 20 for found in results.rungs)
+    times = [number for number, what in enumerate(happened) if what.startswith("timing")]
+    weighed = {name: (happened.index(f"begin {name}"), happened.index(f"end {name}")) for name in ("numpy", "loops", "native", "mine")}
+    assert all(happened.count(f"begin {name}") == 1 for name in weighed)
+    early = [name for name, (_, end) in weighed.items() if end < times[1]]
+    assert early == ["numpy", "mine"], "no slow rung, and not the one whose proof came last"
+    assert all(begin > times[-1] for name, (begin, _) in weighed.items() if name not in early)
 
 
 # Proofs that are kept.

@@ -7,6 +7,7 @@ rung, since several share the memory of a device: such a rung is proven here, al
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -33,6 +34,14 @@ from .task import Task, kinds, proven_with
 
 LIMIT = 180.0  # seconds that a process may take
 MOST = 16  # processes side by side: each holds a copy of the data, and those of GPU rungs a context
+
+#: Has the threads of BLAS and OpenMP that wait for each other sleep at once: what they spun on are the cores of the processes beside them. It changes no bit.
+ASLEEP = {"OPENBLAS_THREAD_TIMEOUT": "4", "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
+
+
+def sleepy() -> dict[str, str]:
+    """The environment of a process that works beside others; what the user has set stays."""
+    return {**ASLEEP, **os.environ}
 
 
 def passed_beside(rungs: Sequence[Rung], task: Task, at_a_time: int, until: float, told: Callable[[str], None]) -> dict[str, Checked]:
@@ -76,7 +85,9 @@ def _ask(rung: Rung, task: Task, path: Path, until: float, children: set[subproc
     if perf_counter() > until:
         return None
     try:
-        with subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        with subprocess.Popen(
+            command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=sleepy()
+        ) as process:
             children.add(process)
             try:
                 out, _ = process.communicate(json.dumps(order), timeout=min(LIMIT, until - perf_counter()))

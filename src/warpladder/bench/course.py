@@ -28,6 +28,8 @@ SETTLE = 0.2  # seconds after a rung on the CPU: a library's idle threads may sp
 #: Seconds that a proof may take, for the estimate of what is left, until one has been made.
 PROOF = 5.0
 
+TAIL = 3  # proofs side by side that leave processors idle: rungs that are proven are weighed beside so few
+
 #: Called with what is being done, how many parts of the climb are done, how many there are, and about how many seconds are left.
 Progress = Callable[[str, int, int, float], None]
 
@@ -53,6 +55,7 @@ class Course:
     weigh: bool = True
     notes: list[str] = field(default_factory=list)
     settled: bool = False  # no thread of the rung before can be spinning
+    scales: Weighing = field(init=False)
 
     def _threads(self) -> int | None:
         """How many threads every rung that has the choice is given, with which the machine's peak is measured too; None where they differ."""
@@ -71,9 +74,11 @@ class Course:
             with ExitStack() as stack:
                 for each in self.contenders:
                     stack.callback(each.close)
+                self.scales = Weighing(self.task.net, self.task.data, self.task.config, at_a_time=max(1, min(8, machine.cores() // 2)))
+                stack.callback(self.scales.close)
                 self._prove()
                 self._take_turns()
-                self._repeat(stack)
+                self._repeat()
         except BaseException as error:
             why = line(str(error) or type(error).__name__) if isinstance(error, Exception) else "stopped"
             self._tell(None, f"{why}, {self.doing}")
@@ -134,9 +139,15 @@ class Course:
             return
         until = math.inf if self.last_start is None else self.began + self.last_start
         waiting = {each.rung.name for each in left}
+        quick = [
+            each for each in self._alive() if (each in left or "check" in each.found) and self._dear(each) < 2
+        ]  # a slow one would be waited for
 
         def told(name: str) -> None:
             waiting.discard(name)
+            for each in quick if self.weigh and 0 < len(waiting) <= TAIL else ():
+                if each.rung.name not in waiting:
+                    self.scales.add(each.rung)
             self._say(f"proving {counted(len(waiting))} side by side" if waiting else f"proven: {name}")
 
         self._say(f"proving {counted(len(left))} side by side")
@@ -146,6 +157,7 @@ class Course:
         with suppress(OSError):  # no room for a copy of the data set: each is proven alone
             passed = passed_beside([each.rung for each in left], self.task, at_a_time, until, told)
         beginning.join()  # before anything is timed
+        self.scales.settle()
         for each in left:
             each.passed = passed.get(each.rung.name)
 
@@ -186,14 +198,11 @@ class Course:
         except Exception as error:
             self.notes.append(line(f"what the GPU is could not be found out: {error}"))
 
-    def _repeat(self, stack: ExitStack) -> None:
-        """Compare bits, train for the accuracy, and meanwhile weigh those that were timed."""
-        task = self.task
-        scales = Weighing(task.net, task.data, task.config, at_a_time=max(1, min(8, machine.cores() // 2)))
-        stack.callback(scales.close)
+    def _repeat(self) -> None:
+        """Compare bits, train for the accuracy, and meanwhile weigh those that were timed and not weighed yet."""
         timed = self._alive()
         for each in timed if self.weigh else ():
-            scales.add(each.rung)
+            self.scales.add(each.rung)
         for each in sorted(timed, key=lambda each: each.peak is None):  # processes that are weighed keep this CPU busy
             self._say(f"repeating {each.rung.name}")
             each.replay()
@@ -201,7 +210,7 @@ class Course:
             self._tell(None)
         for each in timed if self.weigh else ():
             self._say(f"weighing {each.rung.name}")
-            each.weighed(*scales.result(each.rung))
+            each.weighed(*self.scales.result(each.rung))
 
     def _alive(self) -> list[Contender]:
         return [each for each in self.contenders if each.alive]

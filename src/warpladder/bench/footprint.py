@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from time import perf_counter, sleep
 
@@ -27,6 +27,7 @@ from ..pyfile import bring, origins
 from ..rungs.base import Rung
 from ..train import score
 from ..trainers.base import State
+from .beside import sleepy
 from .task import kinds
 
 LIMIT = 300  # seconds that a child may take
@@ -43,8 +44,15 @@ class Weighing:
         self.children: set[subprocess.Popen[str]] = set()
 
     def add(self, rung: Rung) -> None:
-        """Weigh a rung as soon as there is room."""
-        self.found[rung.name] = self.pool.submit(peak_rss, rung, *self.what, self.children)
+        """Weigh a rung as soon as there is room, unless it was added before."""
+        if rung.name not in self.found:
+            self.found[rung.name] = self.pool.submit(peak_rss, rung, *self.what, self.children)
+
+    def settle(self) -> None:
+        """Wait for the processes that there are; rungs that have none yet are as if they had not been added."""
+        for name in [name for name, future in self.found.items() if future.cancel()]:
+            del self.found[name]
+        wait(self.found.values())
 
     def result(self, rung: Rung) -> tuple[int | None, str]:
         """What `peak_rss` says of a rung that was added; waits for it."""
@@ -87,7 +95,7 @@ def peak_rss(
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     children = set() if children is None else children
     try:
-        with subprocess.Popen(command, text=True, **pipes) as child:  # type: ignore[call-overload]
+        with subprocess.Popen(command, text=True, env=sleepy(), **pipes) as child:  # type: ignore[call-overload]
             children.add(child)
             try:
                 out, err = child.communicate(json.dumps(order), timeout=LIMIT)
