@@ -17,7 +17,7 @@ from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.device import Call, Stream
 from warpladder.device.touches import Touches
-from warpladder.ops import gemm, graphed, naive, tiled
+from warpladder.ops import gemm, graphed, naive, tensor, tiled
 from warpladder.ops.segments import KernelTable
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.kernelwise.chain import Stage
@@ -180,7 +180,7 @@ def steps(drawn: Case, table: KernelTable) -> list[list[str]]:
 
 
 TABLES = {
-    "naive": naive.TABLE, "tiled": tiled.TABLE, "gemm": gemm.TABLE, "graph": graphed.TABLE, "a layer that updates itself": updating(1, 3),
+    "naive": naive.TABLE, "tiled": tiled.TABLE, "gemm": gemm.TABLE, "graph": graphed.TABLE, "tensor": tensor.TABLE, "a layer that updates itself": updating(1, 3),
 }  # fmt: skip
 
 
