@@ -7,8 +7,10 @@
 Every trainer trains the same steps of the same data from the same weights, in a row; of full batches, where an epoch is a step, as many
 epochs. Shuffling, gathering and conversion are part of the time; loading and compiling are not. Trainers take turns, round by round, so that
 what disturbs the machine disturbs all of them, and a speed-up is the median of the rounds' ratios. A result during which
-other programs kept more than a twentieth of the cores busy is stored only where --out says so. Where cores have two threads each,
-native and PyTorch are timed with a thread for each core as well. Without the data set at hand the images are random bytes, and the result says so.
+other programs kept more than a twentieth of the cores busy is stored only where --out says so. How many cores the threads have is measured
+before each round, since a hypervisor may put two processors of a guest on one core: a speed-up is also given for the rounds on cores of their own.
+Where cores have two threads each, native and PyTorch are timed with a thread for each core as well. Without the data set at hand the images are random
+bytes, and the result says so.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +47,7 @@ from warpladder.trainers.native.vectors import LANES
 
 RESULTS = Path(__file__).parent / "results"
 DISTURBED = 0.05  # share of the cores' time that other programs may take
+OWN = 0.9  # of a core for each thread, at least, where threads count as on cores of their own
 SETTLE = 0.2  # seconds between two trainers: a library's idle threads spin for a while, and would take the next one's cores
 
 
@@ -151,6 +155,25 @@ def family(name: str) -> str:
     return name.split(":")[0]
 
 
+def cores_now(threads: int) -> float:
+    """How many cores so many threads have at this moment, by square roots, which two threads of one core take turns at.
+
+    A hypervisor may put two of a guest's processors on one core for a while, and nothing in the guest says so.
+    """
+    numbers = [np.full(1 << 16, 2.0, np.float32) for _ in range(threads)]
+    out = [np.empty_like(each) for each in numbers]
+
+    def roots(number: int) -> float:
+        began = time.perf_counter()
+        for _ in range(100):
+            np.sqrt(numbers[number], out=out[number])
+        return time.perf_counter() - began
+
+    with ThreadPoolExecutor(threads) as pool:
+        alone, together = (statistics.median(max(pool.map(roots, range(count))) for _ in range(3)) for count in (1, threads))
+    return threads * alone / together
+
+
 def run_case(case: Case, data_dir: str | None, made_up: bool, rounds: int, peak: float) -> dict[str, Any]:
     """Time one case; seconds are of one step."""
     train, real = dataset(case, data_dir, made_up)
@@ -169,7 +192,10 @@ def run_case(case: Case, data_dir: str | None, made_up: bool, rounds: int, peak:
     full = case.config.steps(order.n) == 1
     steps = case.steps if full else min(case.steps, case.config.steps(order.n))
     samples: dict[str, list[float]] = {name: [] for name in trainers}
+    cores: list[float] = []
     for number in range(-1, rounds):  # the first round warms up
+        if number >= 0:
+            cores.append(cores_now(machine.cores()))
         for name, trainer in trainers.items():
             trainer.set_state(state)
             time.sleep(SETTLE)
@@ -192,9 +218,11 @@ def run_case(case: Case, data_dir: str | None, made_up: bool, rounds: int, peak:
             ratios = [theirs / ours for theirs, ours in zip(samples[best], samples["native"], strict=True)]
             found = statistics.median(ratios)
             verdicts[kind] = {"against": best, "target": target, "ratio": found, "ratios": ratios, "met": bool(found >= target)}
+            whole = [ratio for ratio, count in zip(ratios, cores, strict=True) if count >= OWN * machine.cores()]
+            verdicts[kind] |= {"rounds_on_own_cores": len(whole), "ratio_on_own_cores": statistics.median(whole) if whole else None}
     return {
         "case": case.name, "data": train.name, "real_data": real, "samples": order.n, "batch": batch, "steps": steps,
-        "flops_per_step": case.net.train_flops * batch, "floor_seconds": floor, "seconds_per_step": samples, "speedups": verdicts,
+        "flops_per_step": case.net.train_flops * batch, "floor_seconds": floor, "seconds_per_step": samples, "cores": cores, "speedups": verdicts,
     }  # fmt: skip
 
 
@@ -270,6 +298,12 @@ def show(report: dict[str, Any]) -> None:
                 f"{verdict['target']}x {'met' if verdict['met'] else 'MISSED'}" if verdict else "",
             )  # fmt: skip
         console.print(table)
+        console.print(f"cores that the threads had before each round: {', '.join(f'{count:.2f}' for count in each['cores'])}")
+        for verdict in each["speedups"].values():
+            if verdict["ratio_on_own_cores"] is not None:
+                console.print(
+                    f"over {verdict['against']} in the {verdict['rounds_on_own_cores']} rounds on cores of their own: {verdict['ratio_on_own_cores']:.2f}x"
+                )
     if threads := report.get("crowd"):
         for what, seconds in threads["seconds"].items():
             console.print(f"{what}: {statistics.median(seconds):.2f} s")
