@@ -47,3 +47,11 @@ def test_what_needs_the_compiler_of_kernels_says_so_by_a_mark():
     for file in TESTS.glob("test_*.py"):
         text = file.read_text(encoding="utf-8")
         assert ('importorskip("cuda.' in text) <= ("pytest.mark.nvrtc" in text), file.name
+
+
+def test_what_needs_the_compiler_of_kernels_asks_for_both_of_its_libraries():
+    """PyTorch's builds for GPUs bring cuda-bindings with them, and no cuda-core."""
+    for file in TESTS.rglob("test_*.py"):
+        text = file.read_text(encoding="utf-8")
+        if file.name != Path(__file__).name and "importorskip" in text:
+            assert ('"cuda.bindings' in text) <= ('"cuda.core"' in text), file.name
