@@ -54,6 +54,8 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
     constexpr int OF_A = BM * PA::RECORD, OF_B = BN * PB::RECORD, STAGE = OF_A + OF_B;                     // words of a stage's panels
     constexpr int SCALES = SCALED<FORMAT> ? P::TERMS / 32 : 0, UNDO = (BM + BN) * SCALES;                  // and what undoes their scales
     constexpr int LEAVING = SCALED<FORMAT> ? 32 : P::TERMS, STEP = Held<FORMAT>::TERMS;                    // terms until sums leave, of a product
+    // Lanes read scales by themselves, and each says when it has: what one lane says for its warp behind a barrier of that is as right, but racecheck does not see it.
+    constexpr bool EACH_LANE = SCALED<FORMAT> && CLUSTER == 1;
     static_assert(STAGE % 256 == 0, "every stage begins at a multiple of 1,024 bytes");
     extern __shared__ uint4 shared[];
     __shared__ Barrier filled[STAGES], read[STAGES];
@@ -69,7 +71,7 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             barrier_init(&filled[stage], 1);
-            barrier_init(&read[stage], 4 * ROWS * READERS);  // a lane of each warp that reads what this block asks for
+            barrier_init(&read[stage], (EACH_LANE ? 128 : 4) * ROWS * READERS);  // by the warps that read what this block asks for
         }
         barriers_ready();
     }
@@ -151,9 +153,9 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
                         for (int l = 0; l < 4; ++l) sum[0][j][l] += part[4 * j + l];
                 }
             }
-            if constexpr (SCALED<FORMAT>) __syncwarp();  // its other lanes have read their scales
+            if constexpr (SCALED<FORMAT> && !EACH_LANE) __syncwarp();  // its other lanes have read their scales
             if constexpr (CLUSTER == 1) {
-                if (lane == 0) barrier_arrive(&read[stage]);
+                if (EACH_LANE || lane == 0) barrier_arrive(&read[stage]);
             } else if (lane < READERS) {  // first those of the row, then the others of the column
                 const int other = lane - CN + (lane - CN >= across_m);
                 barrier_read_at(&read[stage], lane < CN ? across_m * CN + lane : other * CN + across_n);
