@@ -92,6 +92,8 @@ def test_a_share_of_the_seeds_keeps_no_seconds_and_shares_are_joined(
     command = ["--data-dir", str(folder), "--out", str(parts[1]), "--device", "emulated", "--seeds", "4", "--share", "1/2"]
     script.main(command, (tiny(script),))
     assert "nan s" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="nothing is stored that could be drawn"):
+        script.main(["--out", str(parts[1]), "--picture", str(tmp_path / "error.svg")], (tiny(script),))
     runs = json.loads(parts[1].read_text())["cases"]["tiny"]["runs"]["graph"]
     assert set(runs) == {"1", "3"} and {run["seconds"] for run in runs.values()} == {None}
     other = json.loads(parts[1].read_text())

@@ -267,13 +267,14 @@ def joined(path: Path, parts: Sequence[Path]) -> None:
 def picture(report: dict[str, Any], cases: Sequence[Case]) -> tuple[str, Callable[[Canvas], None]]:
     """Error against time: the words for it, and what draws it. A mark is the mean error of a contender's seeds and their median of seconds.
 
-    Its bars are the standard deviation of errors, and the least and most seconds.
+    Its bars are the standard deviation of errors, and the least and most seconds. Cases of which no training had the GPU for itself are left out.
     """
     from warpladder.report.figures.svg import PAPER, SERIES
 
-    stored = [(case, report["cases"][case.name]["runs"]) for case in cases if report["cases"].get(case.name, {}).get("runs")]
+    found = [(case, report["cases"].get(case.name, {}).get("runs", {})) for case in cases]
+    stored = [(case, runs) for case, runs in found if any(timed(of_rung) for of_rung in runs.values())]
     if not stored:
-        raise SystemExit("nothing is stored that could be drawn: train first")
+        raise SystemExit("nothing is stored that could be drawn: train first, one process alone, whose seconds are kept")
     names = list(dict.fromkeys(name for _, runs in stored for name in runs))
 
     def points(case: Case, runs: dict[str, Any], name: str) -> tuple[np.ndarray, np.ndarray]:
