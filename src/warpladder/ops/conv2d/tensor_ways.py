@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..kernels import Launches
 from ..segments import Segment
-from . import first, narrow
+from . import few_pixels, first, narrow
 from .few import FewConvolution, FewGradient, WinnersGradient
 from .gradients import Gradients, IncomingGradient
 from .products import Geometry
@@ -182,6 +182,40 @@ class Warpgroups(Way):
         return self.passes.backward(n, t.dy, self.rectified, self.winner, to, t.dx, self.below)
 
 
+class FewPixels(Way):
+    """Few pixels in all, one image or a few (few_pixels.py): a launch for y and one for dx, straight from the weights as they are."""
+
+    halves = True
+
+    @classmethod
+    def takes(cls, asked: Asked) -> bool:
+        limits = asked.device.limits
+        return not asked.begins and few_pixels.fits(asked.small, asked.written, asked.window, asked.capacity, asked.precision, asked.fold, limits)
+
+    def __init__(self, owner: Segment, asked: Asked, before: Way | None) -> None:
+        super().__init__(owner, asked, before)
+        small, written, precision = asked.small, asked.written, asked.precision
+        self.y_pass = few_pixels.FewPixelsConvolution(owner, few_pixels.Pass(small, written, pool=asked.pool), precision)
+        if asked.trains:
+            self.weight_gradient = few_pixels.FewPixelsGradient(owner, small, written, asked.pool, precision)
+        # What follows has cut dy by the ReLU as a rule; winners of a pool know of theirs.
+        cuts = asked.trains and not asked.pool and self.rectified is not None
+        self.incoming = IncomingGradient(owner, written, asked.capacity, False) if cuts else None
+        if asked.both:
+            self.dx_pass = few_pixels.FewPixelsConvolution(owner, few_pixels.Pass(written, small, backwards=True), precision)
+
+    def forward(self, n: int) -> Launches:
+        t = self.buffers
+        return [self.y_pass.launch(n, t.x, t.w, t.y, t.b, self.asked.rectify, self.winner)]
+
+    def backward(self, n: int, to: Gradients) -> Launches:
+        t = self.buffers
+        found = self.incoming.launches(n, t.dy, self.rectified, None)[0] if self.incoming is not None else []
+        if self.asked.both:  # before the weights are updated, which it reads
+            found.append(self.dx_pass.launch(n, t.dy, t.w, t.dx, below=self.below, won=self.winner))
+        return [*found, self.weight_gradient.launch(n, t.x, t.dy, self.winner, to)]
+
+
 class Narrow(Way):
     """Few channels, at most 32 on either side, with windows up to 5 x 5: kernels as small as their work (narrow.py)."""
 
@@ -244,4 +278,4 @@ class Shifted(Way):
 
 
 #: In the order in which they are asked: the first that takes a convolution computes it.
-WAYS: tuple[type[Way], ...] = (First, Few, Warpgroups, Shifted, Narrow, General)
+WAYS: tuple[type[Way], ...] = (First, Few, Warpgroups, Shifted, Narrow, FewPixels, General)

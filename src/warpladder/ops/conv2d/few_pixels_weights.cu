@@ -1,0 +1,217 @@
+// The weight gradient of a convolution of few pixels on tensor cores, in one launch with the bias's gradient and the step of both.
+//
+// There are fewer terms than weights: sums are complete where they are made, and nobody adds up parts. A block has 32 channels of the image that stands still and
+// 16 of the one that is seen through the window, with all taps, and goes through the tiles of 64 pixels. Both lie channels last, and ldmatrix turns them: terms
+// are pixels. A line is a channel's numbers in a tile: they stay in registers until its largest is known. Sums leave the tensor cores after 32 pixels.
+// Formats, scales: tensor_panels.cuh.
+// arch: sm_80, sm_90, sm_100
+#include "few_pixels.cuh"
+#include "parameter.cuh"
+
+constexpr int STILL = 32, SEEN = CHANNELS;  // channels of a block
+
+// ROUNDS turns of a block at the pixels of an image, each 8 neighbouring channels a thread, of all CHUNKS times eight.
+template <int CHUNKS, int ROUNDS>
+struct Brought {
+    static constexpr int EACH = 32 / CHUNKS, TURN = GROUP / CHUNKS;  // pixels of a warp in a turn, and of the block
+    float number[ROUNDS][8];
+
+    __device__ __forceinline__ static int chunk() { return threadIdx.x % 32 / EACH; }
+    __device__ __forceinline__ static int pixel(int round) { return round * TURN + threadIdx.x / 32 * EACH + threadIdx.x % EACH; }
+
+    // largest: of each channel, as bits, in shared memory.
+    __device__ __forceinline__ void find_largest(unsigned* largest) const {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            unsigned mine = 0;
+#pragma unroll
+            for (int round = 0; round < ROUNDS; ++round) mine = max(mine, bits_of_size(number[round][i]));
+#pragma unroll
+            for (int offset = 1; offset < EACH; offset *= 2) mine = max(mine, __shfl_xor_sync(EVERY_LANE, mine, offset));
+            if (threadIdx.x % EACH == 0) atomicMax(largest + 8 * chunk() + i, mine);
+        }
+    }
+    __device__ __forceinline__ void scale(const unsigned* largest) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const float by = power_of_two(scale_exponent(largest[8 * chunk() + i]));
+#pragma unroll
+            for (int round = 0; round < ROUNDS; ++round) number[round][i] *= by;
+        }
+    }
+};
+
+// Sums of a thread's eight channels over all threads that have these, in an order that is always the same; to[channel], of CHUNKS times eight.
+template <int CHUNKS>
+__device__ __forceinline__ void add_channels(const float (&mine)[8], float (&warps)[GROUP / 32][STILL]) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        float sum = mine[i];
+#pragma unroll
+        for (int offset = 1; offset < 32 / CHUNKS; offset *= 2) sum += __shfl_xor_sync(EVERY_LANE, sum, offset);
+        if (threadIdx.x % (32 / CHUNKS) == 0) warps[threadIdx.x / 32][threadIdx.x % 32 / (32 / CHUNKS) * 8 + i] = sum;
+    }
+}
+
+// WINDOW: `still` is dy (n, m, high, wide), POOLED with its winners as a 2 x 2 pool sends it back, `seen` x (n, c, high, wide); dw is (m, c, 3, 3).
+// GATHERED, behind an enlargement by 2: `still` is x (n, m, high, wide) and `seen` dy (n, c, 2 high, 2 wide); dw is (c, m, 3, 3), from sums of the folded kernel's.
+// db: of dy's channels. The grid's x counts 32 channels of still, its y 16 of seen. A tile has rows x columns pixels of still; across, tiles, by_..: as few_pixels.cu.
+template <int FORMAT, int WAY, bool POOLED>
+__global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
+    const float* __restrict__ still, const unsigned char* __restrict__ won, const float* __restrict__ seen, float* __restrict__ dw, float* __restrict__ db,
+    int n, int m, int c, int high, int wide, int rows, int columns, int tiles, int across, unsigned by_tiles, unsigned by_across, unsigned by_columns,
+    unsigned by_wide, float* grads, float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay, float limit
+) {
+    using OfStill = Lines<FORMAT, STILL>;
+    using OfSeen = Lines<FORMAT, SEEN>;
+    constexpr int SIDE = WAY == WINDOW ? 3 : 4, TAPS = SIDE * SIDE, STEP = TileHalo<WAY>::STEP, COPIES = OfSeen::COPIES;
+    constexpr int ROUNDS = WAY == WINDOW ? 2 : 6;  // in which a block brings the largest halo
+    const Flat flat = {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit};
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int m0 = blockIdx.x * STILL, c0 = blockIdx.y * SEEN, first_m = warp % 2 * 16, first_c = warp / 2 * 8;
+    const TileHalo<WAY> halo{rows, columns};
+    const Divider of_columns{columns, by_columns}, of_wide{halo.wide(), by_wide};
+    const bool sums_still = WAY == WINDOW && blockIdx.y == 0, sums_seen = WAY == GATHERED && blockIdx.x == 0;
+
+    // Shared memory: both tiles, and in their place afterwards the sums.
+    extern __shared__ uint4 shared[];
+    __shared__ unsigned largest[2][STILL + SEEN];
+    __shared__ float undo[STILL + SEEN], bias[GROUP / 32][STILL];
+    const OfStill tile_still{shared};
+    const OfSeen tile_seen{shared + PIXELS * OfStill::STRIDE};
+    if (threadIdx.x < STILL + SEEN) largest[0][threadIdx.x] = 0;
+    int seen_of[PIXELS / 16];  // what the first tap reads for this lane's pixel of 16 neighbours
+#pragma unroll
+    for (int step = 0; step < PIXELS / 16; ++step) {
+        const int number = min(16 * step + lane % 16, rows * columns - 1), row = of_columns.quotient(number);
+        seen_of[step] = halo.seen(row, number - row * columns);
+    }
+
+    float sum[TAPS][4] = {}, added[8] = {};
+#pragma unroll 1
+    for (int number = 0; number < n * tiles; ++number) {
+        const int image = Divider{tiles, by_tiles}.quotient(number), tile = number - image * tiles;
+        const int tile_row = Divider{across, by_across}.quotient(tile), row0 = tile_row * rows, column0 = (tile - tile_row * across) * columns;
+        const Source<POOLED> from_still(still, won, image, m, high, wide);
+        const Source<false> from_seen(seen, nullptr, image, c, STEP * high, STEP * wide);
+        Brought<4, 2> of_still;
+        Brought<2, ROUNDS> of_seen;
+#pragma unroll
+        for (int round = 0; round < 2; ++round) {
+            const int pixel = of_still.pixel(round), row = of_columns.quotient(pixel), column = pixel - row * columns, first = m0 + 8 * of_still.chunk();
+            from_still.read(of_still.number[round], row0 + row, column0 + column, first, pixel < rows * columns ? m - first : 0);
+        }
+#pragma unroll
+        for (int round = 0; round < ROUNDS; ++round) {
+            const int pixel = of_seen.pixel(round), row = of_wide.quotient(pixel), column = pixel - row * of_wide.by, first = c0 + 8 * of_seen.chunk();
+            from_seen.read(of_seen.number[round], STEP * row0 - 1 + row, STEP * column0 - 1 + column, first, pixel < halo.pixels() ? c - first : 0);
+            const bool own = row > 0 && row <= STEP * rows && column > 0 && column <= STEP * columns;  // of this tile, and of no other
+            if (sums_seen && own && pixel < halo.pixels())
+#pragma unroll
+                for (int i = 0; i < 8; ++i) added[i] += of_seen.number[round][i];
+        }
+        if (sums_still)
+#pragma unroll
+            for (int i = 0; i < 8; ++i) added[i] += of_still.number[0][i] + of_still.number[1][i];
+        if (number == 0) __syncthreads();  // the largest are 0
+        unsigned* most = largest[number % 2];
+        if constexpr (SCALED<FORMAT>) {
+            of_still.find_largest(most);
+            of_seen.find_largest(most + STILL);
+        }
+        __syncthreads();  // the largest are known, and everybody has read the tiles before
+        if constexpr (SCALED<FORMAT>) {
+            if (threadIdx.x < STILL + SEEN) {
+                undo[threadIdx.x] = power_of_two(254u - scale_exponent(most[threadIdx.x])) * (threadIdx.x < STILL ? DOWN : UP);
+                largest[1 - number % 2][threadIdx.x] = 0;
+            }
+            of_still.scale(most);
+            of_seen.scale(most + STILL);
+        }
+#pragma unroll
+        for (int round = 0; round < 2; ++round) tile_still.put(Eight<FORMAT>(of_still.number[round]), of_still.pixel(round), of_still.chunk());
+#pragma unroll
+        for (int round = 0; round < ROUNDS; ++round) {
+            const int pixel = of_seen.pixel(round), row = of_wide.quotient(pixel);
+            if (pixel < halo.pixels()) tile_seen.put(Eight<FORMAT>(of_seen.number[round]), halo.place(row, pixel - row * of_wide.by), of_seen.chunk());
+        }
+        __syncthreads();
+
+        const float down[2] = {SCALED<FORMAT> ? undo[first_m + g] : 1.0f, SCALED<FORMAT> ? undo[first_m + g + 8] : 1.0f};
+        const float up[2] = {SCALED<FORMAT> ? undo[STILL + first_c + 2 * t] : 1.0f, SCALED<FORMAT> ? undo[STILL + first_c + 2 * t + 1] : 1.0f};
+#pragma unroll 1
+        for (int half = 0; half < 2; ++half) {  // 32 pixels each
+            const OfSeen first_tap[2] = {{tile_seen.chunks + (half ? seen_of[2] : seen_of[0]) * OfSeen::STRIDE}, {tile_seen.chunks + (half ? seen_of[3] : seen_of[1]) * OfSeen::STRIDE}};
+            unsigned a[COPIES][2][4];
+#pragma unroll
+            for (int copy = 0; copy < COPIES; ++copy)
+#pragma unroll
+                for (int step = 0; step < 2; ++step)
+                    load_matrices_turned(a[copy][step], tile_still.at(copy, 32 * half + 16 * step + lane / 16 * 8 + lane % 8, first_m / 8 + lane / 8 % 2));
+#pragma unroll
+            for (int tap = 0; tap < TAPS; ++tap) {
+                const int i = tap / SIDE, j = tap % SIDE;
+                const int offset = WAY == GATHERED ? i * halo.wide() + j % 2 * (columns + 1) + j / 2 : i * halo.wide() + j;
+                float part[4] = {};
+#pragma unroll
+                for (int step = 0; step < 2; ++step) {
+                    unsigned b[2 * COPIES];
+                    load_matrices_turned(b, first_tap[step].at(lane / 16 % COPIES, offset, first_c / 8));
+#pragma unroll
+                    for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product) {  // al bh, ah bl, ah bh: the small ones first
+                        const int second = product == 1 ? 2 * (COPIES - 1) : 0;
+                        const unsigned right[2] = {b[second], b[second + 1]};
+                        mma_step<FORMAT>(part, a[product == 0 ? COPIES - 1 : 0][step], right);
+                    }
+                }
+#pragma unroll
+                for (int l = 0; l < 4; ++l)
+                    sum[tap][l] = SCALED<FORMAT> ? fmaf(part[l] * down[l / 2], up[l % 2], sum[tap][l]) : sum[tap][l] + part[l];
+            }
+        }
+    }
+
+    // The sums of (still's channel, seen's channel, tap).
+    float* all = reinterpret_cast<float*>(shared);
+    constexpr int PITCH = SEEN * TAPS + 1;
+    __syncthreads();
+#pragma unroll
+    for (int tap = 0; tap < TAPS; ++tap)
+#pragma unroll
+        for (int l = 0; l < 4; ++l) all[(first_m + g + l / 2 * 8) * PITCH + (first_c + 2 * t + l % 2) * TAPS + tap] = sum[tap][l];
+    if (sums_still) add_channels<4>(added, bias);
+    if (sums_seen) add_channels<2>(added, bias);
+    __syncthreads();
+
+    // Rows of dw: an output's kernels of the block's inputs lie side by side.
+    constexpr int INPUTS = WAY == WINDOW ? SEEN : STILL, OUTPUTS = WAY == WINDOW ? STILL : SEEN, TOGETHER = 6;
+    const int o0 = WAY == WINDOW ? m0 : c0, outputs = WAY == WINDOW ? m : c, i0 = WAY == WINDOW ? c0 : m0, inputs = WAY == WINDOW ? c : m;
+    const int first_db = threadIdx.x;
+    static_assert(OUTPUTS * INPUTS * 9 % (GROUP * TOGETHER) == 0, "every thread has as many");
+#pragma unroll 1
+    for (int from = threadIdx.x; from < OUTPUTS * INPUTS * 9; from += GROUP * TOGETHER) {
+        float* to[TOGETHER];
+        float found[TOGETHER];
+#pragma unroll
+        for (int e = 0; e < TOGETHER; ++e) {
+            const int number = from + e * GROUP, output = number / (INPUTS * 9), input = number % (INPUTS * 9) / 9, tap = number % 9;
+            to[e] = o0 + output < outputs && i0 + input < inputs
+                        ? dw + (static_cast<long long>(o0 + output) * inputs + i0) * 9 + number % (INPUTS * 9) : nullptr;
+            if constexpr (WAY == WINDOW) {
+                found[e] = all[output * PITCH + input * TAPS + tap];
+            } else {
+                const float* folded = all + input * PITCH + output * TAPS + (2 - tap / 3) * 4 + 2 - tap % 3;
+                found[e] = ((folded[0] + folded[1]) + folded[4]) + folded[5];
+            }
+        }
+        Parameter own[TOGETHER] = {{flat, to[0]}, {flat, to[1]}, {flat, to[2]}, {flat, to[3]}, {flat, to[4]}, {flat, to[5]}};
+#pragma unroll
+        for (int e = 0; e < TOGETHER; ++e)
+            if (to[e] != nullptr) own[e].finish(flat, to[e], found[e]);
+    }
+    if ((sums_still || sums_seen) && first_db < OUTPUTS && o0 + first_db < outputs) {
+        float* to = db + o0 + first_db;
+        Parameter own(flat, to);
+        own.finish(flat, to, ((bias[0][first_db] + bias[1][first_db]) + bias[2][first_db]) + bias[3][first_db]);
+    }
+}
