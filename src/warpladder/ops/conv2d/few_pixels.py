@@ -28,8 +28,8 @@ ALONG = 16
 #: Blocks of a cluster at most: with more a kernel would have to ask for what not every GPU has.
 CLUSTER = 8
 
-#: Pixels of a batch at most, of the image that an enlarged layer reads, or that a layer writes before a pool: from some thousand on others are not slower.
-MOST = 1024
+#: Tiles of a batch at most, each of up to PIXELS pixels of one image: with a thousand pixels there is work enough for kernels that pack.
+MOST = 16
 
 #: Fragments of eight columns that a group's warps may have, the most first, by which taps are read (taps.cuh).
 TILES = {"WINDOW": (4, 2, 1), "ENLARGED": (4,), "GATHERED": (2, 1)}
@@ -44,7 +44,7 @@ def fits(small: Image, written: Image, window: tuple[int, int, int], capacity: i
     fold : by how much its image is enlarged before the window; 1 where it is not.
     """
     whole = window == (3, 1, 1) and fold <= 2 and small[0] % CHANNELS == 0
-    return whole and precision in FORMATS and limits.cluster >= CLUSTER and capacity * prod(small[1:]) <= MOST
+    return whole and precision in FORMATS and limits.cluster >= CLUSTER and capacity * Pass(small, small).tiles <= MOST
 
 
 @dataclass(frozen=True)
