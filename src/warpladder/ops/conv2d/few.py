@@ -13,12 +13,16 @@ from .products import Image
 FEW = Path(__file__).with_name("few.cu")
 PACKED = Path(__file__).with_name("few_packed.cu")
 SPARSE = Path(__file__).with_name("sparse.cu")
+IMAGES = Path(__file__).with_name("few_images.cu")
 
 #: Weights of an output at most: a thread keeps them all.
 MOST = 32
 
 #: Outputs of a block at most and at least, threads of a block.
 OUTPUTS, LEAST, THREADS = 64, 8, 128
+
+#: As in few_images.cu: outputs and threads of a block; and images of a batch, at most, whose windows so few blocks go through.
+TOGETHER, WINDOWS, IMAGES_AT_MOST = 2, 256, 4
 
 #: Windows of a range of `WinnersGradient`, at least, and as a multiple: half as many as a warp keeps.
 SHORTEST = 16
@@ -142,6 +146,31 @@ class WinnersGradient:
             self.padding, cut.slab, cut.ranges, cut.windows, lines, shared=_shared(self.read, self.padding, lines, cut.warps),
         )  # fmt: skip
         return [product, finish(self.device, self.parts, parts, self.sums, parts, (o, self.read[0], self.k, 1), to)]
+
+
+class FewImagesGradient:
+    """As `WinnersGradient`, for a batch of an image or a few: complete sums in one launch, which may update their parameters as well."""
+
+    def __init__(self, owner: OnDevice, read: Image, written: Image, k: int, padding: int) -> None:
+        self.device, self.read, self.written, self.k, self.padding = owner.device, read, written, k, padding
+
+    @staticmethod
+    def takes(read: Image, k: int, stride: int, padding: int, capacity: int, limits: Limits) -> bool:
+        """Whether the images are few enough, and an image has room."""
+        room = 4 * read[0] * (read[1] + 2 * padding) * (read[2] + 2 * padding)
+        return stride == 1 and read[0] * k * k <= MOST and capacity <= IMAGES_AT_MOST and room <= limits.shared_per_block // 2
+
+    def launches(self, n: int, x: Array, dy: Array, winner: Array, to: Gradients) -> Launches:
+        """Fill dw and db; dy and winner are the pool's."""
+        c, h, w = self.read
+        room = 4 * c * (h + 2 * self.padding) * (w + 2 * self.padding)
+        kernel = self.device.kernel(IMAGES, f"correlate_few_images<{c}, {self.k}>")
+        return [
+            kernel.bind(
+                ceil_div(self.written[0], TOGETHER), WINDOWS, x, dy, winner, to.dw, to.db, n, h, w, *self.written, self.padding, *to.updated,
+                shared=room,
+            )
+        ]  # fmt: skip
 
 
 def _shared(read: Image, padding: int, lines: int, warps: int) -> int:

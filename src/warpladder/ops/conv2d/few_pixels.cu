@@ -223,5 +223,6 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
         for (int e = 0; e < 4; ++e)
             if (to[e] >= 0) y[from + to[e]] = !(under[e] > 0.0f) ? 0.0f : rectify ? relu(found[e]) : found[e];
     }
+    __syncwarp();    // the barrier wants whole warps
     cluster_sync();  // nobody leaves while others read its sums
 }

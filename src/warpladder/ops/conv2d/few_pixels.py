@@ -193,9 +193,11 @@ class FewPixelsGradient:
         kernel = self.device.kernel(WEIGHTS, f"correlate_few_pixels<{self.kind.name}, {of.way}, {'true' if self.pool else 'false'}>")
         (rows, columns), across, (m, high, wide), c = of.tile, ceil_div(of.image[1], of.tile[1]), of.written, of.read[0]
         inverses = map(inverse, (of.tiles, across, columns, of.halo[1]))
+        cluster = min(CLUSTER, n * of.tiles)
         sums = 4 * STILL * (SEEN * (16 if self.folded else 9) + 1)
         staged = PIXELS * row_bytes(STILL, self.kind) + prod(of.halo) * row_bytes(SEEN, self.kind)
+        kept = 0 if to.updated[1] is None else 4 * STILL * SEEN * 9 * (2 if to.updated[2] is not None else 1)
         return kernel.bind(
-            (ceil_div(m, STILL), ceil_div(c, SEEN)), GROUP, still, won if self.pool else None, seen, to.dw, to.db, n, m, c, high, wide,
-            rows, columns, of.tiles, across, *inverses, *to.updated, shared=max(sums, staged),
+            (cluster, ceil_div(m, STILL), ceil_div(c, SEEN)), GROUP, still, won if self.pool else None, seen, to.dw, to.db, n, m, c, high, wide,
+            rows, columns, of.tiles, across, *inverses, max(sums, staged) // 4, *to.updated, shared=max(sums, staged) + kept, cluster=cluster,
         )  # fmt: skip

@@ -1,12 +1,14 @@
 // The weight gradient of a convolution of few pixels on tensor cores, in one launch with the bias's gradient and the step of both.
 //
-// There are fewer terms than weights: sums are complete where they are made, and nobody adds up parts. A block has 32 channels of the image that stands still and
-// 16 of the one that is seen through the window, with all taps, and goes through the tiles of 64 pixels. Both lie channels last, and ldmatrix turns them: terms
-// are pixels. A line is a channel's numbers in a tile: they stay in registers until its largest is known. Sums leave the tensor cores after 32 pixels.
-// Formats, scales: tensor_panels.cuh.
-// arch: sm_80, sm_90, sm_100
+// A block has 32 channels of the image that stands still and 16 of the one that is seen through the window, with all taps, and a tile of 64 pixels, or every
+// so many-th. Both lie channels last, and ldmatrix turns them: terms are pixels. A line is a channel's numbers in a tile: they stay in registers until its
+// largest is known. Sums leave the tensor cores after 32 pixels. The blocks of a cluster have the same channels and share the tiles; each then adds up a part
+// of the sums from the shared memory of all, in the order of the tiles, and finishes it. Formats, scales: tensor_panels.cuh.
+// arch: sm_90, sm_100
+#include "async.cuh"
 #include "few_pixels.cuh"
 #include "parameter.cuh"
+#include "sync.cuh"
 
 constexpr int STILL = 32, SEEN = CHANNELS;  // channels of a block
 
@@ -41,26 +43,30 @@ struct Brought {
     }
 };
 
-// Sums of a thread's eight channels over all threads that have these, in an order that is always the same; to[channel], of CHUNKS times eight.
-template <int CHUNKS>
-__device__ __forceinline__ void add_channels(const float (&mine)[8], float (&warps)[GROUP / 32][STILL]) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        float sum = mine[i];
-#pragma unroll
-        for (int offset = 1; offset < 32 / CHUNKS; offset *= 2) sum += __shfl_xor_sync(EVERY_LANE, sum, offset);
-        if (threadIdx.x % (32 / CHUNKS) == 0) warps[threadIdx.x / 32][threadIdx.x % 32 / (32 / CHUNKS) * 8 + i] = sum;
+// The sum of a channel of dy over all images, by a warp; POOLED: of those numbers that go back to somebody. plane: numbers of a channel as they lie.
+template <bool POOLED>
+__device__ __forceinline__ float channel_sum(const float* dy, const unsigned char* won, int n, int channels, int channel, int plane) {
+    float sum = 0.0f;
+    for (int image = 0; image < n; ++image) {
+        const int from = (image * channels + channel) * plane;  // a batch of few pixels has less than 2^31 numbers
+#pragma unroll 4
+        for (int i = threadIdx.x % 32; i < plane; i += 32) {
+            const float number = dy[from + i];
+            sum += !POOLED || won[from + i] < 4 ? number : 0.0f;
+        }
     }
+    return warp_sum(sum);
 }
 
 // WINDOW: `still` is dy (n, m, high, wide), POOLED with its winners as a 2 x 2 pool sends it back, `seen` x (n, c, high, wide); dw is (m, c, 3, 3).
 // GATHERED, behind an enlargement by 2: `still` is x (n, m, high, wide) and `seen` dy (n, c, 2 high, 2 wide); dw is (c, m, 3, 3), from sums of the folded kernel's.
-// db: of dy's channels. The grid's x counts 32 channels of still, its y 16 of seen. A tile has rows x columns pixels of still; across, tiles, by_..: as few_pixels.cu.
+// db: of dy's channels. The grid's x is the cluster; its y counts 32 channels of still, its z 16 of seen. A tile has rows x columns pixels of still; across, tiles, by_..: as few_pixels.cu.
+// keep_from: behind how many words of shared memory the parameters are kept that this block updates.
 template <int FORMAT, int WAY, bool POOLED>
 __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
     const float* __restrict__ still, const unsigned char* __restrict__ won, const float* __restrict__ seen, float* __restrict__ dw, float* __restrict__ db,
     int n, int m, int c, int high, int wide, int rows, int columns, int tiles, int across, unsigned by_tiles, unsigned by_across, unsigned by_columns,
-    unsigned by_wide, float* grads, float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay, float limit
+    unsigned by_wide, int keep_from, float* grads, float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay, float limit
 ) {
     using OfStill = Lines<FORMAT, STILL>;
     using OfSeen = Lines<FORMAT, SEEN>;
@@ -68,15 +74,14 @@ __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
     constexpr int ROUNDS = WAY == WINDOW ? 2 : 6;  // in which a block brings the largest halo
     const Flat flat = {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit};
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const int m0 = blockIdx.x * STILL, c0 = blockIdx.y * SEEN, first_m = warp % 2 * 16, first_c = warp / 2 * 8;
+    const int rank = cluster_rank(), size = cluster_size(), m0 = blockIdx.y * STILL, c0 = blockIdx.z * SEEN, first_m = warp % 2 * 16, first_c = warp / 2 * 8;
     const TileHalo<WAY> halo{rows, columns};
     const Divider of_columns{columns, by_columns}, of_wide{halo.wide(), by_wide};
-    const bool sums_still = WAY == WINDOW && blockIdx.y == 0, sums_seen = WAY == GATHERED && blockIdx.x == 0;
 
     // Shared memory: both tiles, and in their place afterwards the sums.
     extern __shared__ uint4 shared[];
     __shared__ unsigned largest[2][STILL + SEEN];
-    __shared__ float undo[STILL + SEEN], bias[GROUP / 32][STILL];
+    __shared__ float undo[STILL + SEEN];
     const OfStill tile_still{shared};
     const OfSeen tile_seen{shared + PIXELS * OfStill::STRIDE};
     if (threadIdx.x < STILL + SEEN) largest[0][threadIdx.x] = 0;
@@ -87,9 +92,29 @@ __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
         seen_of[step] = halo.seen(row, number - row * columns);
     }
 
-    float sum[TAPS][4] = {}, added[8] = {};
+    // Rows of dw: an output's kernels of the block's inputs lie side by side. This block finishes the numbers first to last - 1 of its cluster's, and each thread asks
+    // for its parameters before anything else.
+    constexpr int INPUTS = WAY == WINDOW ? SEEN : STILL, OUTPUTS = WAY == WINDOW ? STILL : SEEN, PARAMETERS = OUTPUTS * INPUTS * 9, TOGETHER = 3;
+    const int o0 = WAY == WINDOW ? m0 : c0, outputs = WAY == WINDOW ? m : c, i0 = WAY == WINDOW ? c0 : m0, inputs = WAY == WINDOW ? c : m;
+    const int share = (PARAMETERS + size - 1) / size, first = rank * share, last = min(PARAMETERS, first + share);
+    const auto gradient_of = [&](int number) -> float* {
+        const int output = number / (INPUTS * 9), within = number % (INPUTS * 9);
+        const bool there = number < last && o0 + output < outputs && i0 + within / 9 < inputs;
+        return there ? dw + (static_cast<long long>(o0 + output) * inputs + i0) * 9 + within : nullptr;
+    };
+    float* kept = reinterpret_cast<float*>(shared) + keep_from;
+    if (params != nullptr)
 #pragma unroll 1
-    for (int number = 0; number < n * tiles; ++number) {
+        for (int number = first + threadIdx.x; number < last; number += GROUP) {
+            const float* to = gradient_of(number);
+            copy_float(kept + number - first, params + (to == nullptr ? 0 : to - grads), to != nullptr);
+            if (momentum != 0.0f) copy_float(kept + PARAMETERS + number - first, momentum_buffer + (to == nullptr ? 0 : to - grads), to != nullptr);
+        }
+    commit_copies();
+
+    float sum[TAPS][4] = {};
+#pragma unroll 1
+    for (int number = rank, turn = 0; number < n * tiles; number += size, turn = 1 - turn) {
         const int image = Divider{tiles, by_tiles}.quotient(number), tile = number - image * tiles;
         const int tile_row = Divider{across, by_across}.quotient(tile), row0 = tile_row * rows, column0 = (tile - tile_row * across) * columns;
         const Source<POOLED> from_still(still, won, image, m, high, wide);
@@ -105,16 +130,9 @@ __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
         for (int round = 0; round < ROUNDS; ++round) {
             const int pixel = of_seen.pixel(round), row = of_wide.quotient(pixel), column = pixel - row * of_wide.by, first = c0 + 8 * of_seen.chunk();
             from_seen.read(of_seen.number[round], STEP * row0 - 1 + row, STEP * column0 - 1 + column, first, pixel < halo.pixels() ? c - first : 0);
-            const bool own = row > 0 && row <= STEP * rows && column > 0 && column <= STEP * columns;  // of this tile, and of no other
-            if (sums_seen && own && pixel < halo.pixels())
-#pragma unroll
-                for (int i = 0; i < 8; ++i) added[i] += of_seen.number[round][i];
         }
-        if (sums_still)
-#pragma unroll
-            for (int i = 0; i < 8; ++i) added[i] += of_still.number[0][i] + of_still.number[1][i];
-        if (number == 0) __syncthreads();  // the largest are 0
-        unsigned* most = largest[number % 2];
+        if (number == rank) __syncthreads();  // the largest are 0
+        unsigned* most = largest[turn];
         if constexpr (SCALED<FORMAT>) {
             of_still.find_largest(most);
             of_seen.find_largest(most + STILL);
@@ -123,7 +141,7 @@ __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
         if constexpr (SCALED<FORMAT>) {
             if (threadIdx.x < STILL + SEEN) {
                 undo[threadIdx.x] = power_of_two(254u - scale_exponent(most[threadIdx.x])) * (threadIdx.x < STILL ? DOWN : UP);
-                largest[1 - number % 2][threadIdx.x] = 0;
+                largest[1 - turn][threadIdx.x] = 0;
             }
             of_still.scale(most);
             of_seen.scale(most + STILL);
@@ -179,39 +197,41 @@ __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
     for (int tap = 0; tap < TAPS; ++tap)
 #pragma unroll
         for (int l = 0; l < 4; ++l) all[(first_m + g + l / 2 * 8) * PITCH + (first_c + 2 * t + l % 2) * TAPS + tap] = sum[tap][l];
-    if (sums_still) add_channels<4>(added, bias);
-    if (sums_seen) add_channels<2>(added, bias);
-    __syncthreads();
+    wait_for_copies<0>();
+    cluster_sync();
 
-    // Rows of dw: an output's kernels of the block's inputs lie side by side.
-    constexpr int INPUTS = WAY == WINDOW ? SEEN : STILL, OUTPUTS = WAY == WINDOW ? STILL : SEEN, TOGETHER = 6;
-    const int o0 = WAY == WINDOW ? m0 : c0, outputs = WAY == WINDOW ? m : c, i0 = WAY == WINDOW ? c0 : m0, inputs = WAY == WINDOW ? c : m;
-    const int first_db = threadIdx.x;
-    static_assert(OUTPUTS * INPUTS * 9 % (GROUP * TOGETHER) == 0, "every thread has as many");
 #pragma unroll 1
-    for (int from = threadIdx.x; from < OUTPUTS * INPUTS * 9; from += GROUP * TOGETHER) {
-        float* to[TOGETHER];
-        float found[TOGETHER];
+    for (int from = first + threadIdx.x; from < last; from += GROUP * TOGETHER) {
+        float found[TOGETHER] = {};
+#pragma unroll 1
+        for (int block = 0; block < size; ++block) {
+            const float* theirs = shared_of(all, block);
 #pragma unroll
-        for (int e = 0; e < TOGETHER; ++e) {
-            const int number = from + e * GROUP, output = number / (INPUTS * 9), input = number % (INPUTS * 9) / 9, tap = number % 9;
-            to[e] = o0 + output < outputs && i0 + input < inputs
-                        ? dw + (static_cast<long long>(o0 + output) * inputs + i0) * 9 + number % (INPUTS * 9) : nullptr;
-            if constexpr (WAY == WINDOW) {
-                found[e] = all[output * PITCH + input * TAPS + tap];
-            } else {
-                const float* folded = all + input * PITCH + output * TAPS + (2 - tap / 3) * 4 + 2 - tap % 3;
-                found[e] = ((folded[0] + folded[1]) + folded[4]) + folded[5];
+            for (int e = 0; e < TOGETHER; ++e) {
+                const int number = min(from + e * GROUP, last - 1), output = number / (INPUTS * 9), input = number % (INPUTS * 9) / 9, tap = number % 9;
+                const float* of = theirs + (WAY == WINDOW ? output * PITCH + input * TAPS + tap : input * PITCH + output * TAPS + (2 - tap / 3) * 4 + 2 - tap % 3);
+                found[e] += WAY == WINDOW ? of[0] : ((of[0] + of[1]) + of[4]) + of[5];
             }
         }
-        Parameter own[TOGETHER] = {{flat, to[0]}, {flat, to[1]}, {flat, to[2]}, {flat, to[3]}, {flat, to[4]}, {flat, to[5]}};
 #pragma unroll
-        for (int e = 0; e < TOGETHER; ++e)
-            if (to[e] != nullptr) own[e].finish(flat, to[e], found[e]);
+        for (int e = 0; e < TOGETHER; ++e) {
+            const int number = from + e * GROUP;
+            float* to = gradient_of(number);
+            if (to == nullptr) continue;
+            Parameter own(flat, nullptr);
+            if (params != nullptr) own.w = kept[number - first], own.v = momentum != 0.0f ? kept[PARAMETERS + number - first] : 0.0f;
+            own.finish(flat, to, found[e]);
+        }
     }
-    if ((sums_still || sums_seen) && first_db < OUTPUTS && o0 + first_db < outputs) {
-        float* to = db + o0 + first_db;
-        Parameter own(flat, to);
-        own.finish(flat, to, ((bias[0][first_db] + bias[1][first_db]) + bias[2][first_db]) + bias[3][first_db]);
-    }
+    // The bias: the blocks that have dy's channels first, each warp some of them.
+    if ((WAY == WINDOW ? blockIdx.z : blockIdx.y) == 0)
+#pragma unroll 1
+        for (int output = o0 + warp + GROUP / 32 * rank; output < min(outputs, o0 + OUTPUTS); output += GROUP / 32 * size) {
+            Parameter own(flat, lane == 0 ? db + output : nullptr);
+            const int plane = WAY == WINDOW ? (POOLED ? (high / 2) * (wide / 2) : high * wide) : 4 * high * wide;
+            const float found = channel_sum<POOLED>(WAY == WINDOW ? still : seen, won, n, outputs, output, plane);
+            if (lane == 0) own.finish(flat, db + output, found);
+        }
+    __syncwarp();    // the barrier wants whole warps
+    cluster_sync();  // nobody leaves while others read its sums
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ..kernels import Launches
 from ..segments import Segment
 from . import few_pixels, first, narrow
-from .few import FewConvolution, FewGradient, WinnersGradient
+from .few import FewConvolution, FewGradient, FewImagesGradient, WinnersGradient
 from .gradients import Gradients, IncomingGradient
 from .products import Geometry
 from .shifted import GradientBelow, ShiftedConvolution
@@ -38,6 +38,10 @@ class _ByMma:
     def _slight(self, owner: Segment) -> Callable[[int, Gradients], Launches] | None:
         """The launches of a slight first layer's gradients for so many samples; None for other layers."""
         asked, t, winner, rectified = self.asked, self.buffers, self.winner, self.rectified
+        images = asked.small, asked.k, asked.stride, asked.padding, asked.capacity, asked.device.limits
+        if asked.slight and winner is not None and FewImagesGradient.takes(*images):
+            of_images = FewImagesGradient(owner, asked.small, asked.written, asked.k, asked.padding)
+            return lambda n, to: of_images.launches(n, t.x, t.dy, winner, to)
         if asked.slight and winner is not None and WinnersGradient.takes(asked.small, *asked.window, asked.device.limits):
             of_winners = WinnersGradient(owner, asked.small, asked.written, asked.k, asked.padding, asked.capacity)
             return lambda n, to: of_winners.launches(n, t.x, t.dy, winner, to)
