@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -111,8 +112,11 @@ def computed(
     )  # fmt: skip
 
 
-def prove(device: Device, asked: Asked, pool: bool = False, seed: int = 0) -> float:
-    """The largest error of y, dx, dw and db; raises where one is beyond its precision's bound, sums are not kept in fp32, or the pool is not that of y."""
+def prove(device: Device, asked: Asked, pool: bool = False, seed: int = 0, by: Callable[..., Found] = computed) -> float:
+    """The largest error of y, dx, dw and db; raises where one is beyond its precision's bound, sums are not kept in fp32, or the pool is not that of y.
+
+    by : what computes them; takes what `computed` takes.
+    """
     x, w, dy = drawn(asked, seed)
     if (
         pool
@@ -128,7 +132,7 @@ def prove(device: Device, asked: Asked, pool: bool = False, seed: int = 0) -> fl
         given, winner, dy = spread(dy, seed)
         gradient = given, winner
     numbers = x, w, dy
-    found = computed(device, asked, numbers, pool, bias, gradient=gradient)
+    found = by(device, asked, numbers, pool, bias, gradient=gradient)
     added = np.zeros(len(w)) if bias is None else bias.astype(float)
     wanted, sizes = truth(asked, numbers), truth(asked, tuple(map(abs, numbers)))  # type: ignore[arg-type]
     wanted["y"] += added[:, None, None]
