@@ -25,8 +25,8 @@ from warpladder.ops.segments import Operands
 #: tf32 is not among them: it asks for fp16's kernels.
 PRECISIONS = ("fp32", "bf16", "fp16")
 
-#: By what a test is called: the layer, its images and their number, and whether these are enlarged. No tile divides the images, no fragment the outputs; "crowded": more tiles than a
-#: cluster has blocks.
+#: By what a test is called: the layer, its images and their number, and whether these are enlarged. No tile divides the images, no fragment the outputs;
+#: "crowded" has more tiles than a cluster has blocks.
 SHAPES: dict[str, tuple[Conv2d, Shape, int, bool]] = {
     "one": (conv(40, 3, padding=1), (48, 8, 8), 1, False),
     "odd": (conv(37, 3, padding=1), (16, 7, 11), 2, False),

@@ -108,7 +108,9 @@ def test_relus_and_zeros_and_what_is_not_finite(device: EmulatedDevice) -> None:
         assert np.isfinite(found.y[1, :, 5:]).all() and np.isfinite(found.y[1, :, :, 4:]).all()
         assert not np.isfinite(found.dw[4]).any() and not np.isfinite(found.db[4]) and np.isfinite(np.delete(found.db, 4)).all()
         assert not np.isfinite(found.dx[0, :, 2:5, 2:5]).any() and np.isfinite(found.dx[1]).all() and np.isfinite(found.dx[0, :, 5:]).all()
-        pooled = computed(device, asked, (np.where(np.isfinite(bad), bad, np.nan).astype(np.float32), w, dy), True, gradient=(given, winner)).pooled
+        pooled = computed(
+            device, asked, (np.where(np.isfinite(bad), bad, np.nan).astype(np.float32), w, dy), True, gradient=(given, winner)
+        ).pooled
         assert pooled is not None and np.isnan(np.delete(pooled[1, :, 1, :2], 2, 0)).all(), "a pool passes NaN on"
 
 
@@ -132,7 +134,10 @@ def test_what_a_relu_and_a_pool_pass_back_is_what_is_spread_before(device: Emula
 def test_the_same_bits_in_any_order_of_threads(device: EmulatedDevice) -> None:
     for name in ("many channels", "enlarged"):
         asked = named(name)
-        found = [Bound(on, asked, drawn(asked)).send() for on in (device, EmulatedDevice(order="reverse"), EmulatedDevice(order="random", seed=3))]
+        found = [
+            Bound(on, asked, drawn(asked)).send()
+            for on in (device, EmulatedDevice(order="reverse"), EmulatedDevice(order="random", seed=3))
+        ]
         for each in found[0]:
             assert len({one[each].tobytes() for one in found}) == 1, (name, each)
 
@@ -157,7 +162,10 @@ def test_the_checker_finds_nothing(name: str, pool: bool, precision: str) -> Non
     assert checked.reports == []
 
 
-@pytest.mark.parametrize("config", [TrainConfig(batch_size=3, momentum=0.9, weight_decay=1e-3), pytest.param(TrainConfig(batch_size=1, optimizer=Adam(1e-3)), marks=slow)])
+@pytest.mark.parametrize(
+    "config",
+    [TrainConfig(batch_size=3, momentum=0.9, weight_decay=1e-3), pytest.param(TrainConfig(batch_size=1, optimizer=Adam(1e-3)), marks=slow)],
+)
 @pytest.mark.parametrize("net", [CODER, BARE], ids=lambda net: net.name)
 def test_nets_are_proven(net: Net, config: TrainConfig) -> None:
     """By fp32's bounds; the cases hold a partial last batch."""
@@ -204,11 +212,20 @@ def test_the_model_cuts_every_layer_that_it_takes() -> None:
     """Its tiles cover all pixels, and its blocks all channels, columns and no more than shared memory; other windows and larger batches are for others."""
     for processors in (1, 132):
         limits = Limits("some GPU", multiprocessors=processors)
-        for small, written in (((256, 16, 16), (128, 16, 16)), ((128, 8, 8), (256, 16, 16)), ((16, 33, 5), (7, 33, 5)), ((48, 1, 40), (3, 2, 80))):
+        for small, written in (
+            ((256, 16, 16), (128, 16, 16)),
+            ((128, 8, 8), (256, 16, 16)),
+            ((16, 33, 5), (7, 33, 5)),
+            ((48, 1, 40), (3, 2, 80)),
+        ):
             fold = written[1] // small[1]
             for precision, kind in FORMATS.items():
                 assert fits(small, written, (3, 1, 1), 1, precision, fold, limits)
-                for of in (Pass(small, written), Pass(written, small, backwards=True), *([Pass(small, written, pool=True)] if fold == 1 else [])):
+                for of in (
+                    Pass(small, written),
+                    Pass(written, small, backwards=True),
+                    *([Pass(small, written, pool=True)] if fold == 1 else []),
+                ):
                     (high, across), (rows, columns), form = of.image, of.tile, cut(of, 2, limits)
                     assert rows * columns <= PIXELS and of.tiles >= -(-high // max(rows, 1)) * -(-across // columns) * (rows > 0)
                     assert not of.pool or rows % 2 == columns % 2 == 0
@@ -217,7 +234,9 @@ def test_the_model_cuts_every_layer_that_it_takes() -> None:
     assert not fits((256, 16, 16), (128, 16, 16), (3, 1, 1), MOST // 4 + 1, "fp32", 1, few)
     for window in ((5, 1, 2), (3, 2, 1), (3, 1, 0)):
         assert not fits((16, 8, 8), (16, 8, 8), window, 1, "fp32", 1, few)
-    assert not fits((16, 8, 8), (16, 24, 24), (3, 1, 1), 1, "fp32", 3, few) and not fits((20, 8, 8), (16, 8, 8), (3, 1, 1), 1, "fp32", 1, few)
+    assert not fits((16, 8, 8), (16, 24, 24), (3, 1, 1), 1, "fp32", 3, few) and not fits(
+        (20, 8, 8), (16, 8, 8), (3, 1, 1), 1, "fp32", 1, few
+    )
     assert not fits((16, 8, 8), (16, 8, 8), (3, 1, 1), 1, "fp32", 1, Limits("no clusters", multiprocessors=108, cluster=1))
 
 
@@ -252,7 +271,9 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str, str]] = {
     "a block of the cluster left out": ("fp32", (("if (block < size) all = all", "if (block < size && block != 1) all = all"),), "normal", "many channels"),
     "a group of warps left out": ("fp32", (("from_group < groups; ++from_group", "from_group < 1; ++from_group"),), "normal", "many channels"),
     "channels beyond the first round left out": ("fp32", (("chunk0 < chunks; chunk0", "chunk0 < min(chunks, 16); chunk0"),), "normal", "many channels"),
-    "pixels of two classes exchanged": ("fp32", (("2 * row + of_class / 2", "2 * row + of_class % 2"), ("+ of_class % 2\n", "+ of_class / 2\n")), "normal", "enlarged"),
+    "pixels of two classes exchanged": (
+        "fp32", (("2 * row + of_class / 2", "2 * row + of_class % 2"), ("+ of_class % 2\n", "+ of_class / 2\n")), "normal", "enlarged",
+    ),
     "another class's weights": ("fp32", (("(3 - down - 2 * i)", "(2 + down - 2 * i)"),), "normal", "enlarged"),
     "odd columns of dy for even ones": ("fp32", (("column % 2 * (columns + 1)", "(column + 1) % 2 * (columns + 1)"),), "normal", "enlarged"),
     "a folded number of three": ("fp32", (("((of[0] + of[1]) + of[4]) + of[5]", "(of[0] + of[1]) + of[4]"),), "normal", "enlarged"),
@@ -266,13 +287,22 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str, str]] = {
     "bf16 cut off, not rounded": (
         "bf16", (("enum { SPLIT", "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632)\nenum { SPLIT"),), "positive", "odd",
     ),
-    "factors of one half in bf16": ("fp16", (("high = two_halves(x, y);", "high = two_halves(__uint_as_float(two_bf16(x, 0.0f) << 16), __uint_as_float(two_bf16(y, 0.0f) << 16));"),), "normal", "odd"),
+    "factors of one half in bf16": (
+        "fp16", (("high = two_halves(x, y);", f"high = two_halves({IN_BF16.format('x')}, {IN_BF16.format('y')});"),), "normal", "odd",
+    ),
 }  # fmt: skip
 #: Who is refused for every change, and by .ci/run; the others at night.
-BY_DAY = ("a winner's place swapped", "another tap's scale undone", "a block of the cluster left out", "another class's weights", "one block's sums for all")
+BY_DAY = (
+    "a winner's place swapped",
+    "another tap's scale undone",
+    "a block of the cluster left out",
+    "another class's weights",
+    "one block's sums for all",
+)
 BY_CI = (
     "the low halves of the first factor dropped", "the scale of weights not undone", "the largest of half a pixel", "no scale, tiny", "a group of warps left out",
-    "a window that is not turned on the way back", "odd columns of dy for even ones", "a folded number of three", "sums of dw in bf16", "factors of one half in bf16",
+    "a window that is not turned on the way back", "odd columns of dy for even ones", "a folded number of three", "sums of dw in bf16",
+    "factors of one half in bf16",
 )  # fmt: skip
 
 
@@ -290,5 +320,3 @@ def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
     precision, edits, kind, name = LIARS[liar]
     with pytest.raises((WarpladderError, AssertionError), match=r"is wrong|never written"):
         shown(EditedFewPixels(device, *edits), precision, kind, name)  # type: ignore[arg-type]
-
-

@@ -1,4 +1,4 @@
-"""Convolutions of few pixels on tensor cores, as launches: one for y and one for dx, by clusters of blocks that share the channels and finish the sums themselves."""
+"""Convolutions of few pixels on tensor cores, as launches: one each for y, dx and dw, by clusters of blocks that add each other's sums up and finish them."""
 
 from __future__ import annotations
 

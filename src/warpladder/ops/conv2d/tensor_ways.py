@@ -194,7 +194,9 @@ class FewPixels(Way):
     @classmethod
     def takes(cls, asked: Asked) -> bool:
         limits = asked.device.limits
-        return not asked.begins and few_pixels.fits(asked.small, asked.written, asked.window, asked.capacity, asked.precision, asked.fold, limits)
+        return not asked.begins and few_pixels.fits(
+            asked.small, asked.written, asked.window, asked.capacity, asked.precision, asked.fold, limits
+        )
 
     def __init__(self, owner: Segment, asked: Asked, before: Way | None) -> None:
         super().__init__(owner, asked, before)
