@@ -84,8 +84,10 @@ def work(rung: Rung) -> Iterator[tuple[str, dict[str, Any]]]:
     """What a rung does under the sanitizers: a line that says it, and the arguments of `steps`."""
     for net in NETS:
         yield net.name, {"net": net}
-    for net, batch, samples in WIDE if rung.name.partition(":")[0] == "tensor" else ():
-        yield net.name, {"net": net, "batch": batch, "samples": samples}
+    if rung.name.partition(":")[0] == "tensor":
+        yield "autoencoder, two images at a time,", {"net": NETS[4], "batch": 2}
+        for net, batch, samples in WIDE:
+            yield net.name, {"net": net, "batch": batch, "samples": samples}
     thin = nets.mlp10((1, 9, 7))
     yield "mlp10, full batch,", {"net": thin, "batch": None, "samples": MANY}
     yield "mlp10, large batches,", {"net": thin, "batch": MANY, "samples": MANY + 3}
