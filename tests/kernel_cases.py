@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from few_image_gradients import kernel_runs as few_image_runs
+from few_pixel_convolutions import kernel_runs as few_pixel_runs
 from first_convolutions import kernel_runs as first_runs
 from kernel_chains import head_cases, stem_cases, whole_cases
 from kernel_layers import layer_cases
@@ -74,6 +76,8 @@ def every_case() -> list[KernelCase]:
         ("shifted", shifted_runs()),
         ("first", first_runs()),
         ("narrow", narrow_runs()),
+        ("few pixels", few_pixel_runs()),
+        ("few images", few_image_runs()),
     ):
         out[name] = [KernelCase(f"{name} {what}", run) for what, run in its_runs]
     return [case for found in out.values() for case in found]

@@ -1,0 +1,93 @@
+"""Nets whose convolutions have few pixels, an image at a time or a few: proven in every precision, updated to the bit, and in how many launches."""
+
+from __future__ import annotations
+
+import pytest
+
+from strategies import case
+from tensor_convolutions import conv
+from test_tensor_update import trained
+from warpladder.config import TrainConfig
+from warpladder.device import Device, Launch, Limits
+from warpladder.emulator import EmulatedDevice, why_not
+from warpladder.ladder import find
+from warpladder.nets import MaxPool2d, MSELoss, Net, ReLU, Upsample2d, autoencoder
+from warpladder.ops.conv2d.tensor import TensorConv2d
+from warpladder.ops.tensor import TABLE
+from warpladder.optimizers import Adam
+from warpladder.trainers.graphed import GraphedTrainer
+from warpladder.trainers.interleave import aside, needs
+from warpladder.verify import verify
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+slow = pytest.mark.slow
+
+PLAIN = find("tensor", device="emulated")
+#: All that these convolutions have to do with a pool and an enlargement, in a net as small as takes seconds less.
+SMALL = Net(
+    "small", (3, 4, 6),
+    (conv(48, 3, padding=1), ReLU(), MaxPool2d(2), conv(48, 3, padding=1), ReLU(), Upsample2d(scale_factor=2), conv(3, 3, padding=1)),
+    MSELoss(),
+)  # fmt: skip
+#: The autoencoder with 48 channels throughout, of small pictures: a first layer of few inputs, and all others of few pixels.
+CODER = Net(
+    "coder", (3, 8, 12),
+    (
+        conv(48, 3, padding=1), ReLU(), MaxPool2d(2), conv(48, 3, padding=1), ReLU(), MaxPool2d(2), conv(48, 3, padding=1), ReLU(),
+        Upsample2d(scale_factor=2), conv(48, 3, padding=1), ReLU(), Upsample2d(scale_factor=2), conv(3, 3, padding=1),
+    ),
+    MSELoss(),
+)  # fmt: skip
+#: A ReLU whose gradient nobody behind it makes, and one at the net's end.
+BARE = Net(
+    "bare", (3, 6, 5),
+    (conv(48, 3, padding=1), ReLU(), Upsample2d(scale_factor=1), conv(40, 3, padding=1), ReLU(), Upsample2d(scale_factor=1), conv(3, 3, padding=1), ReLU()),
+    MSELoss(),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "config",
+    [TrainConfig(batch_size=3, momentum=0.9, weight_decay=1e-3), pytest.param(TrainConfig(batch_size=1, optimizer=Adam(1e-3)), marks=slow)],
+)
+@pytest.mark.parametrize("net", [SMALL, *(pytest.param(net, marks=slow) for net in (CODER, BARE))], ids=lambda net: net.name)
+def test_nets_are_proven(net: Net, config: TrainConfig) -> None:
+    """By fp32's bounds; the cases hold a partial last batch."""
+    verdict = verify(PLAIN.build, net, config)
+    assert verdict.passed, verdict.reason
+    assert verdict.error <= verdict.bound < 2e-5
+
+
+@pytest.mark.parametrize("precision", ["bf16", pytest.param("tf32", marks=slow), pytest.param("fp16", marks=slow)])
+def test_nets_are_proven_in_coarser_precisions(precision: str) -> None:
+    rung = PLAIN.but(precision=precision)
+    verdict = verify(rung.build, CODER, TrainConfig(batch_size=1), precision=rung.precision)
+    assert verdict.passed, verdict.reason
+    assert not verify(rung.build, CODER, TrainConfig(batch_size=1)).passed, "by fp32's bounds"
+
+
+@pytest.mark.parametrize(("net", "batch"), [(SMALL, 3), *(pytest.param(CODER, batch, marks=slow) for batch in (1, 3))])
+def test_the_update_has_the_bits_of_a_launch_of_its_own(net: Net, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With every setting of SGD and with its rate alone, a partial last batch, and epochs that are cut into graphs anywhere."""
+    every = TrainConfig(batch_size=batch, epochs=2, learning_rate=0.01, momentum=0.9, nesterov=True, weight_decay=1e-2, clip_value=0.01)
+    device = EmulatedDevice()
+    drawings = [case(net, config, seed=3, samples=8) for config in (every, TrainConfig(batch_size=batch, epochs=2, learning_rate=0.01))]
+    fused = [trained(each, device, "fp32") for each in drawings]
+    assert trained(drawings[0], device, "fp32", cuts=(1, 2)) == fused[0]
+    monkeypatch.setattr(TensorConv2d, "updates", classmethod(lambda cls, subgraph: False))
+    assert [trained(each, device, "fp32") for each in drawings] == fused
+
+
+def test_a_step_of_the_autoencoder_at_one_image_is_a_chain_of_eleven_launches_and_five_beside_it() -> None:
+    """Nobody packs, adds up parts, spreads a pool or updates: a launch for y, for dx and for dw of each layer, the samples and the loss. dw of four layers
+    and the samples run beside the chain."""
+    device: Device = EmulatedDevice()
+    device.limits = Limits(device.limits.device, multiprocessors=132)
+    drawn_case = case(autoencoder(), TrainConfig(batch_size=1), seed=1, samples=3)
+    with GraphedTrainer(autoencoder(), drawn_case.config, drawn_case.state, device, TABLE) as trainer:
+        trainer.load(drawn_case.dataset)
+        stages = trainer.stages(trainer.parts()[0], again=True)
+        calls = [call for stage in stages for call in stage.launches]
+        assert len(calls) == 16 and all(isinstance(call, Launch) for call in calls)
+        assert sum(aside(stages, needs(calls))) == 5
