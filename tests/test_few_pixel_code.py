@@ -14,7 +14,7 @@ from warpladder.device import source as sources
 from warpladder.device.occupancy import blocks_per_multiprocessor
 from warpladder.gpu import compile as compiler
 from warpladder.gpu.offline import OfflineDevice
-from warpladder.ops.conv2d import few, few_pixels
+from warpladder.ops.conv2d import few, few_pixels, narrow
 from warpladder.ops.tensor import TABLE
 from warpladder.profile.kernels import full
 from warpladder.trainers.graphed import GraphedTrainer
@@ -37,7 +37,7 @@ def test_the_products_of_few_pixels_are_short_code_on_tensor_cores(arch: str, pr
 
     For Blackwell, where nobody has run it, the compiler spills two words of a thread in dw behind an enlargement in fp32, whose registers are all taken.
     """
-    kind, instruction = few_pixels.FORMATS[precision].name, INSTRUCTIONS[precision]
+    kind, instruction = narrow.FORMATS[precision].name, INSTRUCTIONS[precision]
     steps = 3 if precision == "fp32" else 1  # instructions for 16 terms of a fragment
     # By kernel: threads of a block at most, and fragments of products in its code.
     passes = [("WINDOW, 4, false", 4), ("WINDOW, 4, true", 4), ("ENLARGED, 4, false", 4), ("GATHERED, 1, false", 1)]
@@ -76,4 +76,4 @@ def test_blocks_of_few_pixels_fit() -> None:
     asked = [call for call in calls if call.kernel.source.path in (few_pixels.SOURCE, few_pixels.WEIGHTS)]
     assert len(asked) == 4 * 3
     for call in asked:
-        assert blocks_per_multiprocessor(call.block, call.shared, call.kernel.resources, device.limits) >= 1, call.name  # type: ignore[attr-defined]
+        assert blocks_per_multiprocessor(call.block, call.shared, call.kernel.resources, device.limits) >= 1, call.name

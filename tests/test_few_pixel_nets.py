@@ -59,12 +59,14 @@ def test_nets_are_proven(net: Net, config: TrainConfig) -> None:
     assert verdict.error <= verdict.bound < 2e-5
 
 
-@pytest.mark.parametrize("precision", ["bf16", pytest.param("tf32", marks=slow), pytest.param("fp16", marks=slow)])
-def test_nets_are_proven_in_coarser_precisions(precision: str) -> None:
+@pytest.mark.parametrize(
+    ("net", "precision"), [(SMALL, "bf16"), *(pytest.param(CODER, precision, marks=slow) for precision in ("bf16", "tf32", "fp16"))]
+)
+def test_nets_are_proven_in_coarser_precisions(net: Net, precision: str) -> None:
     rung = PLAIN.but(precision=precision)
-    verdict = verify(rung.build, CODER, TrainConfig(batch_size=1), precision=rung.precision)
+    verdict = verify(rung.build, net, TrainConfig(batch_size=1), precision=rung.precision)
     assert verdict.passed, verdict.reason
-    assert not verify(rung.build, CODER, TrainConfig(batch_size=1)).passed, "by fp32's bounds"
+    assert not verify(rung.build, net, TrainConfig(batch_size=1)).passed, "by fp32's bounds"
 
 
 @pytest.mark.parametrize(("net", "batch"), [(SMALL, 3), *(pytest.param(CODER, batch, marks=slow) for batch in (1, 3))])
