@@ -21,7 +21,7 @@ from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
-slow = pytest.mark.slow
+slow, nightly = pytest.mark.slow, pytest.mark.nightly
 
 PLAIN = find("tensor", device="emulated")
 #: All that these convolutions have to do with a pool and an enlargement, in a net as small as takes seconds less.
@@ -49,9 +49,12 @@ BARE = Net(
 
 @pytest.mark.parametrize(
     "config",
-    [TrainConfig(batch_size=3, momentum=0.9, weight_decay=1e-3), pytest.param(TrainConfig(batch_size=1, optimizer=Adam(1e-3)), marks=slow)],
+    [
+        TrainConfig(batch_size=3, momentum=0.9, weight_decay=1e-3),
+        pytest.param(TrainConfig(batch_size=1, optimizer=Adam(1e-3)), marks=nightly),
+    ],
 )
-@pytest.mark.parametrize("net", [SMALL, *(pytest.param(net, marks=slow) for net in (CODER, BARE))], ids=lambda net: net.name)
+@pytest.mark.parametrize("net", [pytest.param(net, marks=slow) for net in (SMALL, CODER, BARE)], ids=lambda net: net.name)
 def test_nets_are_proven(net: Net, config: TrainConfig) -> None:
     """By fp32's bounds; the cases hold a partial last batch."""
     verdict = verify(PLAIN.build, net, config)
@@ -69,7 +72,7 @@ def test_nets_are_proven_in_coarser_precisions(net: Net, precision: str) -> None
     assert not verify(rung.build, net, TrainConfig(batch_size=1)).passed, "by fp32's bounds"
 
 
-@pytest.mark.parametrize(("net", "batch"), [(SMALL, 3), *(pytest.param(CODER, batch, marks=slow) for batch in (1, 3))])
+@pytest.mark.parametrize(("net", "batch"), [(SMALL, 3), pytest.param(CODER, 3, marks=slow), pytest.param(CODER, 1, marks=nightly)])
 def test_the_update_has_the_bits_of_a_launch_of_its_own(net: Net, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With every setting of SGD and with its rate alone, a partial last batch, and epochs that are cut into graphs anywhere."""
     every = TrainConfig(batch_size=batch, epochs=2, learning_rate=0.01, momentum=0.9, nesterov=True, weight_decay=1e-2, clip_value=0.01)

@@ -2,6 +2,7 @@
 //
 // As correlate_winners of sparse.cu it goes straight through the pool: of a window the winner's neighbourhood alone is read. But a block has all windows of its
 // outputs, a thread for each, so that sums are complete where they are made: no parts, and no launch that adds them up.
+// instance: correlate_few_images<3, 3>
 #include "async.cuh"
 #include "parameter.cuh"
 #include "warp.cuh"
