@@ -175,3 +175,21 @@ def kernel_runs() -> Runs:
 
         layer, image, _ = SHAPES[name]
         yield f"{layer.out_channels} outputs of {'x'.join(map(str, image))}, in {precision}", run
+
+
+def prove_relus_and_zeros(device: Device, asked: Asked, by: Callable[..., Found] = computed) -> tuple[np.ndarray, ...]:
+    """ReLUs to the bit, and zeros of image 1, output 2 and output 3's winners, with a pool. Returns x, w, dy, the pool's gradient and winners, with these zeros.
+
+    by : as `prove` has it.
+    """
+    x, w, dy = drawn(asked)
+    given, winner, _ = spread(dy, 0)
+    plain = by(device, asked, (x, w, dy), True, gradient=(given, winner))
+    rectified = by(device, asked, (x, w, dy), True, rectify=True, below=True, gradient=(given, winner))
+    np.testing.assert_array_equal(rectified.y, np.maximum(plain.y, 0))
+    np.testing.assert_array_equal(rectified.dx, np.where(x > 0, plain.dx, 0))
+    x[1], w[2], winner[:, 3] = 0, 0, 4
+    found = by(device, asked, (x, w, dy), True, gradient=(given, winner))
+    assert not found.y[1].any() and not found.y[:, 2].any() and not found.dw[3].any() and found.db[3] == 0
+    assert np.isfinite(found.dw).all() and found.winner is not None and (found.winner[:, 2] == 4).all()
+    return x, w, dy, given, winner

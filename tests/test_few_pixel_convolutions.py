@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from few_pixel_convolutions import PRECISIONS, SHAPES, Bound, EditedFewPixels, computed, named, prove
-from narrow_convolutions import spread
+from narrow_convolutions import prove_relus_and_zeros, spread
 from tensor_convolutions import KINDS, drawn
 from warpladder.device import Device, Limits
 from warpladder.emulator import EmulatedDevice, why_not
@@ -63,16 +63,7 @@ def test_blocks_of_any_width(processors: int) -> None:
 def test_relus_and_zeros_and_what_is_not_finite(device: EmulatedDevice) -> None:
     """ReLUs to the bit; zeros of a whole image, output or winner stay zeros; infinity and NaN are seen where they are read, and nowhere else."""
     asked = named("odd")
-    x, w, dy = drawn(asked)
-    given, winner, _ = spread(dy, 0)
-    plain = computed(device, asked, (x, w, dy), True, gradient=(given, winner))
-    rectified = computed(device, asked, (x, w, dy), True, rectify=True, below=True, gradient=(given, winner))
-    np.testing.assert_array_equal(rectified.y, np.maximum(plain.y, 0))
-    np.testing.assert_array_equal(rectified.dx, np.where(x > 0, plain.dx, 0))
-    x[1], w[2], winner[:, 3] = 0, 0, 4
-    found = computed(device, asked, (x, w, dy), True, gradient=(given, winner))
-    assert not found.y[1].any() and not found.y[:, 2].any() and not found.dw[3].any() and found.db[3] == 0
-    assert np.isfinite(found.dw).all() and found.winner is not None and (found.winner[:, 2] == 4).all()
+    x, w, dy, given, winner = prove_relus_and_zeros(device, asked, by=computed)
     for wrong in (np.inf, np.nan):
         bad, beyond = x.copy(), given.copy()
         bad[1, 5, 3, 2], beyond[0, 4, 1, 1], winner[0, 4, 1, 1] = wrong, wrong, 3

@@ -139,9 +139,8 @@ class Course:
             return
         until = math.inf if self.last_start is None else self.began + self.last_start
         waiting = {each.rung.name for each in left}
-        quick = [
-            each for each in self._alive() if (each in left or "check" in each.found) and self._dear(each) < 2
-        ]  # a slow one would be waited for
+        # Of those that are proven by then, or are being proven; a slow one would be waited for.
+        quick = [each for each in self._alive() if (each in left or "check" in each.found) and self._dear(each) < 2]
 
         def told(name: str) -> None:
             waiting.discard(name)
