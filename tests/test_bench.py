@@ -751,9 +751,8 @@ def test_a_rung_that_chooses_by_a_clock_is_proven_alone(net, data, monkeypatch):
     monkeypatch.setattr(machine, "cores", lambda: 8)
     asked: list[str] = []
 
-    def passed(rungs: Any, *rest: Any) -> dict[str, Any]:
+    def passed(rungs: Any, *rest: Any) -> None:
         asked.extend(each.name for each in rungs)
-        return {}
 
     monkeypatch.setattr(course, "passed_beside", passed)
     tuning = replace(find("loops"), tunes=True)
@@ -787,12 +786,10 @@ def test_while_the_last_proofs_are_made_others_are_weighed_and_none_while_a_time
             happened.append(f"end {rung.name}")
         return 1 << 20, ""
 
-    def passed(rungs: Any, task: Any, at_a_time: int, until: float, told: Any) -> dict[str, Any]:
-        found = {each.name: Checked(True, 0.0, 1.0, "", 0.1) for each in rungs}
-        for each in sorted(found, key=lambda name: name == "native"):  # native's comes last
-            told(each)
+    def passed(rungs: Any, task: Any, at_a_time: int, until: float, told: Any) -> None:
+        for each in sorted((each.name for each in rungs), key=lambda name: name == "native"):  # native's comes last
+            told(each, Checked(True, 0.0, 1.0, "", 0.1))
             time.sleep(0.1)
-        return found
 
     monkeypatch.setattr(footprint, "peak_rss", weigh)
     monkeypatch.setattr(course, "passed_beside", passed)
@@ -808,6 +805,115 @@ def test_while_the_last_proofs_are_made_others_are_weighed_and_none_while_a_time
     early = [name for name, (_, end) in weighed.items() if end < times[1]]
     assert early == ["numpy", "mine"], "no slow rung, and not the one whose proof came last"
     assert all(begin > times[-1] for name, (begin, _) in weighed.items() if name not in early)
+
+
+def test_while_the_last_proofs_are_made_those_that_are_proven_are_built_and_loaded(net, data, monkeypatch):
+    """Once each; one that cannot be built beside other processes, for want of memory say, is built when its turn comes."""
+    happened: list[str] = []
+
+    class Watched(Wrapped):
+        name = ""
+
+        def __init__(self, *told: Any) -> None:
+            happened.append(f"built {self.name}")
+            if self.name == "cramped" and happened.count("built cramped") == 1:
+                raise MemoryError
+            super().__init__(*told)
+
+        def load(self, dataset: Any) -> None:
+            happened.append(f"loaded {self.name}")
+            super().load(dataset)
+
+    def passed(rungs: Any, task: Any, at_a_time: int, until: float, told: Any) -> None:
+        for each in rungs:
+            refused = each.name == "refused"
+            told(each.name, None if refused else Checked(True, 0.0, 1.0, "", 0.1))
+        happened.append("all were asked")
+
+    monkeypatch.setattr(machine, "cores", lambda: 8)
+    monkeypatch.setattr(course, "passed_beside", passed)
+    monkeypatch.setattr(course, "ours", lambda each: True)
+    names = ("first", "cramped", "refused", "last")
+    rungs = [NUMPY, *(rung(type(name, (Watched,), {"name": name}), name) for name in names)]
+    results: Any = climb(net, data, CONFIG, rungs, epochs=0, repeats=1, kept=False, quick=True)
+    assert [found.status for found in results.rungs] == ["timed"] * 5
+    before = happened[: happened.index("all were asked")]
+    assert before.count("built first") == before.count("loaded first") == 1
+    assert before.count("loaded cramped") == 1 < before.count("built cramped"), "at the next verdict there was room"
+    assert "built refused" not in before and "built last" not in before, "no verdict, and the last"
+
+
+class OnGpu(Wrapped):
+    """Says that a GPU trains."""
+
+    def peak(self):
+        return 1e15
+
+
+def test_rungs_on_this_cpu_are_repeated_while_a_gpu_trains(net, data, monkeypatch):
+    """The bits of all are compared; what is repeated aside is told of too, and a peer is repeated before and beside nothing."""
+    threads: dict[str, list[str]] = {}
+    replay = Contender.replay
+
+    def watched(self: Contender) -> None:
+        threads[self.rung.name] = [
+            threading.current_thread().name,
+            *(each.name for each in threading.enumerate() if each.name == "repeating"),
+        ]
+        replay(self)
+
+    monkeypatch.setattr(Contender, "replay", watched)
+    monkeypatch.setattr("warpladder.gpu.facts", lambda: (_ for _ in ()).throw(RungError("no GPU")))
+    rungs = [rung(OnGpu, "fast"), NUMPY, find("loops"), rung(Wrapped, "mine"), rung(Wrapped, "theirs", peer=True)]
+    said: list[str] = []
+    results: Any = climb(net, data, CONFIG, rungs, epochs=2, repeats=2, kept=False, progress=lambda *step: said.append(step[0]))
+    assert [(found.status, found.same_bits) for found in results.rungs] == [("timed", True)] * 5
+    assert all(found.test_accuracy == results.rungs[0].test_accuracy for found in results.rungs)
+    assert threads["numpy"][0] == threads["loops"][0] == "repeating"
+    assert threads["fast"][0] == "MainThread"
+    assert threads["mine"] == threads["theirs"] == ["MainThread"], "code from outside, and a peer"
+    assert said[-1] == "done"
+
+
+def test_without_a_gpu_rungs_are_repeated_one_after_the_other(net, data, monkeypatch):
+    where: list[str] = []
+    replay = Contender.replay
+
+    def watched(self: Contender) -> None:
+        where.append(threading.current_thread().name)
+        replay(self)
+
+    monkeypatch.setattr(Contender, "replay", watched)
+    climb(net, data, CONFIG, [NUMPY, find("loops")], epochs=0, repeats=1, kept=False)
+    assert where == ["MainThread"] * 2
+
+
+def test_an_interrupt_does_not_wait_for_what_is_repeated_aside(net, data, monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+    replayed: list[str] = []
+
+    def replay(self: Contender) -> None:
+        if threading.current_thread().name == "repeating":
+            replayed.append(self.rung.name)
+            begun.set()
+            go_on.wait(30)
+        else:
+            begun.wait(30)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Contender, "replay", replay)
+    monkeypatch.setattr("warpladder.gpu.facts", lambda: (_ for _ in ()).throw(RungError("no GPU")))
+    last: list[Any] = []
+    with pytest.raises(KeyboardInterrupt):
+        climb(
+            net, data, CONFIG, [rung(OnGpu, "fast"), NUMPY, find("loops")],
+            epochs=0, repeats=1, kept=False, found=lambda results, news: last.append(results),
+        )  # fmt: skip
+    (thread,) = (each for each in threading.enumerate() if each.name == "repeating")
+    go_on.set()
+    thread.join(30)
+    assert replayed == ["numpy"] and not thread.is_alive(), "the one that it was at is its last"
+    assert last[-1].stopped.startswith("stopped") and [found.status for found in last[-1].rungs] == ["timed"] * 3
 
 
 # Proofs that are kept.

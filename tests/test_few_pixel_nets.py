@@ -72,7 +72,9 @@ def test_nets_are_proven_in_coarser_precisions(net: Net, precision: str) -> None
     assert not verify(rung.build, net, TrainConfig(batch_size=1)).passed, "by fp32's bounds"
 
 
-@pytest.mark.parametrize(("net", "batch"), [(SMALL, 3), pytest.param(CODER, 3, marks=slow), pytest.param(CODER, 1, marks=nightly)])
+@pytest.mark.parametrize(
+    ("net", "batch"), [pytest.param(SMALL, 3, marks=slow), pytest.param(CODER, 3, marks=nightly), pytest.param(CODER, 1, marks=nightly)]
+)
 def test_the_update_has_the_bits_of_a_launch_of_its_own(net: Net, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With every setting of SGD and with its rate alone, a partial last batch, and epochs that are cut into graphs anywhere."""
     every = TrainConfig(batch_size=batch, epochs=2, learning_rate=0.01, momentum=0.9, nesterov=True, weight_decay=1e-2, clip_value=0.01)

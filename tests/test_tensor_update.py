@@ -48,9 +48,28 @@ def trained(drawn: Case, device: Device, precision: str, cuts: tuple[int, ...] =
         return trainer.state().bits(), losses
 
 
-@pytest.mark.parametrize("config", [SETTINGS, PLAIN], ids=["every setting", "the rate alone"])
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("net", [DEEP, MLP, LINE, MIXED, CNN], ids=lambda net: net.name)
+def when(net: Net, precision: str, config: TrainConfig) -> list[pytest.MarkDecorator]:
+    """By day each net in fp32 with every setting, and one in bf16 with the rate alone; each night all pairs."""
+    if config is SETTINGS and precision == "fp32":
+        return []
+    if config is PLAIN and precision == "bf16":
+        return [] if net is DEEP else [pytest.mark.slow]
+    return [pytest.mark.nightly]
+
+
+NETS = (DEEP, MLP, LINE, MIXED, CNN)
+SETTINGS_OF = {"every setting": SETTINGS, "the rate alone": PLAIN}
+
+
+@pytest.mark.parametrize(
+    ("net", "precision", "config"),
+    [
+        pytest.param(net, precision, config, id=f"{net.name}-{precision}-{name}", marks=when(net, precision, config))
+        for net in NETS
+        for precision in PRECISIONS
+        for name, config in SETTINGS_OF.items()
+    ],
+)
 def test_the_same_bits_as_by_a_launch_of_its_own(net: Net, precision: str, config: TrainConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """However an epoch is cut into graphs: the first step of each prepares, and the others find what the step before has left."""
     device, drawn = EmulatedDevice(), case(net, config, seed=3, samples=40)

@@ -44,13 +44,12 @@ def sleepy() -> dict[str, str]:
     return {**ASLEEP, **os.environ}
 
 
-def passed_beside(rungs: Sequence[Rung], task: Task, at_a_time: int, until: float, told: Callable[[str], None]) -> dict[str, Checked]:
-    """The verdicts on those of the package's own rungs that processes of their own pass, by name.
+def passed_beside(rungs: Sequence[Rung], task: Task, at_a_time: int, until: float, told: Callable[[str, Checked | None], None]) -> None:
+    """Have processes of their own prove those of the package's own rungs.
 
     until : when, by `time.perf_counter`, nobody waits any longer.
-    told : called with the name of each rung whose process has ended.
+    told : called with the name of each rung whose process has ended, and its verdict, or None where the process did not pass the rung.
     """
-    found: dict[str, Checked] = {}
     children: set[subprocess.Popen[str]] = set()
     with TemporaryDirectory(prefix="warpladder-") as folder:
         path = Path(folder, "data.npz")
@@ -61,15 +60,12 @@ def passed_beside(rungs: Sequence[Rung], task: Task, at_a_time: int, until: floa
             asked = {pool.submit(_ask, rung, task, path, until, children): rung for rung in rungs}
             for future in as_completed(asked):
                 checked = future.result()
-                if checked is not None and checked.passed:
-                    found[asked[future].name] = checked
-                told(asked[future].name)
+                told(asked[future].name, checked if checked is not None and checked.passed else None)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             for child in tuple(children):
                 child.kill()
             pool.shutdown()
-    return found
 
 
 def _ask(rung: Rung, task: Task, path: Path, until: float, children: set[subprocess.Popen[str]]) -> Checked | None:

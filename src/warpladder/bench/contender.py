@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter, process_time
@@ -111,13 +111,26 @@ class Contender:
                     self.give_up("failed" if verdict.judged else "unjudged", verdict.reason)
             self.found["check"] = checked
 
+    def begin(self) -> None:
+        """Build, load and take the first step, beside processes that prove other rungs: one that cannot now, for want of memory say, does so later."""
+        with suppress(Exception):
+            self._begin()
+            return
+        self.close()
+
+    def _begin(self) -> None:
+        self.found["build_seconds"], self.trainer = clocked(lambda: self.rung.build(self.task.net, self.task.config, self.task.start()))
+        trainer = self.trainer
+        self.found["load_seconds"], _ = clocked(lambda: trainer.load(self.task.data))
+        self.found["first_seconds"], _ = clocked(lambda: self._run(trainer, 0, 0, 1))
+
     def prepare(self, kept: Kept | None = None) -> None:
         """Build, load, warm up, and plan the repetitions. Ends at the initial state."""
         with self.guarded("first steps"):
-            self.found["build_seconds"], self.trainer = clocked(lambda: self.rung.build(self.task.net, self.task.config, self.task.start()))
+            if self.trainer is None:
+                self._begin()
             trainer = self.trainer
-            self.found["load_seconds"], _ = clocked(lambda: trainer.load(self.task.data))
-            self.found["first_seconds"], _ = clocked(lambda: self._run(trainer, 0, 0, 1))
+            assert trainer is not None
             flops = trainer.flops()
             if isinstance(flops, bool) or not isinstance(flops, int) or flops < 1:
                 raise Refused(f"flops() wants a whole number of at least 1, the FLOPs of one sample's training, got {flops!r:.40}")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from threading import Thread
+from threading import Event, Thread
 from time import perf_counter, sleep
 
 from .. import gpu, machine
@@ -122,7 +122,8 @@ class Course:
             if each.alive:
                 self.settled = False  # threads of the proof may be spinning
                 self._time(each, 0)
-                self._measure()
+                if each.peak is None:  # it is this processor's peak that it is held to
+                    self._measure()
             self._tell(each)
             if not all(other.asked for other in self.contenders):
                 self._prove_beside()
@@ -138,27 +139,30 @@ class Course:
         if at_a_time < 2:
             return
         until = math.inf if self.last_start is None else self.began + self.last_start
-        waiting = {each.rung.name for each in left}
+        waiting = {each.rung.name: each for each in left}
         # Of those that are proven by then, or are being proven; a slow one would be waited for.
         quick = [each for each in self._alive() if (each in left or "check" in each.found) and self._dear(each) < 2]
+        beginning = Thread(target=_begun, args=([each for each in left if is_peer(each.rung)],), name="beginning", daemon=True)
 
-        def told(name: str) -> None:
-            waiting.discard(name)
-            for each in quick if self.weigh and 0 < len(waiting) <= TAIL else ():
+        def told(name: str, checked: Checked | None) -> None:
+            waiting.pop(name).passed = checked
+            last = 0 < len(waiting) <= TAIL
+            for each in quick if self.weigh and last else ():
                 if each.rung.name not in waiting:
                     self.scales.add(each.rung)
             self._say(f"proving {counted(len(waiting))} side by side" if waiting else f"proven: {name}")
+            for each in left if last else ():
+                if each.passed is not None and each.trainer is None:
+                    beginning.join()
+                    self._say(f"proving {counted(len(waiting))} side by side, beginning {each.rung.name}")
+                    each.begin()
 
         self._say(f"proving {counted(len(left))} side by side")
-        beginning = Thread(target=_begun, args=([each for each in left if is_peer(each.rung)],), name="beginning", daemon=True)
         beginning.start()
-        passed: dict[str, Checked] = {}
         with suppress(OSError):  # no room for a copy of the data set: each is proven alone
-            passed = passed_beside([each.rung for each in left], self.task, at_a_time, until, told)
+            passed_beside([each.rung for each in left], self.task, at_a_time, until, told)
         beginning.join()  # before anything is timed
         self.scales.settle()
-        for each in left:
-            each.passed = passed.get(each.rung.name)
 
     def _dear(self, each: Contender) -> int:
         """Sorts those with a kept proof first, and those whose proof takes longest last."""
@@ -200,16 +204,34 @@ class Course:
     def _repeat(self) -> None:
         """Compare bits, train for the accuracy, and meanwhile weigh those that were timed and not weighed yet."""
         timed = self._alive()
+        here = [each for each in timed if each.peak is None]
+        on_gpu = [each for each in timed if each.peak is not None]
+        # While a GPU trains, our own rungs have this CPU. Peers' libraries have settings of the whole process: they train before, and nothing beside.
+        aside = [each for each in here if on_gpu and ours(each.rung) and not is_peer(each.rung)]
+        if on_gpu:
+            self._replay([each for each in here if each not in aside])
         for each in timed if self.weigh else ():
             self.scales.add(each.rung)
-        for each in sorted(timed, key=lambda each: each.peak is None):  # processes that are weighed keep this CPU busy
+        stop = Event()
+        thread = Thread(target=_replayed, args=(aside, stop), name="repeating", daemon=True)
+        thread.start()
+        try:
+            self._replay(on_gpu or here)
+            while thread.is_alive():
+                self._say(f"repeating {' and '.join(each.rung.name for each in aside if each.alive and not each.repeated)}")
+                thread.join(1.0)
+        finally:
+            stop.set()  # an interrupt does not wait for the thread: the rung that it repeats is its last
+        for each in timed if self.weigh else ():
+            self._say(f"weighing {each.rung.name}")
+            each.weighed(*self.scales.result(each.rung))
+
+    def _replay(self, rungs: list[Contender]) -> None:
+        for each in rungs:
             self._say(f"repeating {each.rung.name}")
             each.replay()
             each.stage += 1
             self._tell(None)
-        for each in timed if self.weigh else ():
-            self._say(f"weighing {each.rung.name}")
-            each.weighed(*self.scales.result(each.rung))
 
     def _alive(self) -> list[Contender]:
         return [each for each in self.contenders if each.alive]
@@ -243,6 +265,14 @@ def _begun(peers: list[Contender]) -> None:
     for each in peers:
         with suppress(Exception):
             each.rung.build(each.task.net, each.task.config, each.task.start()).close()
+
+
+def _replayed(rungs: list[Contender], stop: Event) -> None:
+    """Repeat rungs one after the other, until it is said to stop."""
+    for each in rungs:
+        if not stop.is_set():
+            each.replay()
+            each.stage += 1
 
 
 def counted(rungs: int) -> str:

@@ -54,13 +54,14 @@ _decorating = threading.Lock()
 def compiled(function: Callable | None = None, /, **options: Any) -> Any:
     """Compile a function with `numba.njit` and these options, and keep the machine code in the user's cache folder.
 
-    Use it as `@compiled` or `@compiled(nogil=True, ...)`. Where the folder cannot be written a warning
-    says so, once, and the function is compiled anew in every process.
+    Use it as `@compiled` or `@compiled(error_model="numpy", ...)`. Other threads of Python go on while it runs (`nogil`): a step of
+    the loops can take a second. Where the folder cannot be written a warning says so, once, and the function is compiled anew in every process.
     """
     import numba
 
     if function is None:
         return lambda f: compiled(f, **options)
+    options.setdefault("nogil", True)
     listen()
     folder = cache_folder()
     if folder is None:

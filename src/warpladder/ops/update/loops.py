@@ -25,7 +25,7 @@ def clip(g: np.ndarray, limit: float) -> None:
 @cache
 def compiled_rule(optimizer: type[Optimizer]) -> Callable[..., Any]:
     """An optimizer's loop, compiled; divisions are IEEE's, so that they can be done several at a time."""
-    return compiled(nogil=True, error_model="numpy")(optimizer.form("loops").step)
+    return compiled(error_model="numpy")(optimizer.form("loops").step)
 
 
 class LoopsUpdate(UpdateOp):
