@@ -54,7 +54,9 @@ BARE = Net(
         pytest.param(TrainConfig(batch_size=1, optimizer=Adam(1e-3)), marks=nightly),
     ],
 )
-@pytest.mark.parametrize("net", [pytest.param(net, marks=slow) for net in (SMALL, CODER, BARE)], ids=lambda net: net.name)
+@pytest.mark.parametrize(
+    "net", [pytest.param(net, marks=nightly if net is SMALL else slow) for net in (SMALL, CODER, BARE)], ids=lambda net: net.name
+)
 def test_nets_are_proven(net: Net, config: TrainConfig) -> None:
     """By fp32's bounds; the cases hold a partial last batch."""
     verdict = verify(PLAIN.build, net, config)
@@ -63,7 +65,11 @@ def test_nets_are_proven(net: Net, config: TrainConfig) -> None:
 
 
 @pytest.mark.parametrize(
-    ("net", "precision"), [(SMALL, "bf16"), *(pytest.param(CODER, precision, marks=slow) for precision in ("bf16", "tf32", "fp16"))]
+    ("net", "precision"),
+    [
+        (SMALL, "bf16"),
+        *(pytest.param(CODER, precision, marks=nightly if precision == "bf16" else slow) for precision in ("bf16", "tf32", "fp16")),
+    ],
 )
 def test_nets_are_proven_in_coarser_precisions(net: Net, precision: str) -> None:
     rung = PLAIN.but(precision=precision)

@@ -234,7 +234,7 @@ def turn(net: Net, batch: int | None) -> list[pytest.MarkDecorator]:
     """Who runs this: by day each batch size once, but the larger ones, which take the emulator up to a minute."""
     if (net, batch) in ((CNN, 7), (NARROW, 1)):
         return []
-    return [slow] if batch in (1, 7) or (net is NARROW and batch == 64) else [nightly]
+    return [slow] if batch in (1, 7) else [nightly]
 
 
 @pytest.mark.parametrize(
