@@ -94,6 +94,7 @@ class Contender:
         with self.guarded("check"):
             checked = (kept.find(self.rung) if kept else None) or self.passed
             if checked is None:
+                self.close()  # what was begun beside its proof takes memory that the proof may need
                 config, cut = proven_with(self.rung, self.task)
                 verdict = verify(
                     self.rung.build,

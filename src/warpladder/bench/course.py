@@ -151,8 +151,8 @@ class Course:
                 if each.rung.name not in waiting:
                     self.scales.add(each.rung)
             self._say(f"proving {counted(len(waiting))} side by side" if waiting else f"proven: {name}")
-            for each in left if last else ():
-                if each.passed is not None and each.trainer is None:
+            for each in sorted(left, key=lambda each: each.passed is None) if last else ():
+                if each.trainer is None:
                     beginning.join()
                     self._say(f"proving {counted(len(waiting))} side by side, beginning {each.rung.name}")
                     each.begin()
@@ -206,8 +206,8 @@ class Course:
         timed = self._alive()
         here = [each for each in timed if each.peak is None]
         on_gpu = [each for each in timed if each.peak is not None]
-        # While a GPU trains, our own rungs have this CPU. Peers' libraries have settings of the whole process: they train before, and nothing beside.
-        aside = [each for each in here if on_gpu and ours(each.rung) and not is_peer(each.rung)]
+        # While a GPU trains, the package's rungs and peers have this CPU: what they set in the process, threads, is no matter of those on the GPU.
+        aside = [each for each in here if on_gpu and ours(each.rung)]
         if on_gpu:
             self._replay([each for each in here if each not in aside])
         for each in timed if self.weigh else ():
