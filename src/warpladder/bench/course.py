@@ -30,6 +30,8 @@ PROOF = 5.0
 
 TAIL = 3  # proofs side by side that leave processors idle: rungs that are proven are weighed beside so few
 
+WEIGHED = 4  # processes that are weighed side by side, at most: libraries whose threads wait for each other want the other cores while rungs are repeated
+
 #: Called with what is being done, how many parts of the climb are done, how many there are, and about how many seconds are left.
 Progress = Callable[[str, int, int, float], None]
 
@@ -74,7 +76,9 @@ class Course:
             with ExitStack() as stack:
                 for each in self.contenders:
                     stack.callback(each.close)
-                self.scales = Weighing(self.task.net, self.task.data, self.task.config, at_a_time=max(1, min(8, machine.cores() // 2)))
+                self.scales = Weighing(
+                    self.task.net, self.task.data, self.task.config, at_a_time=max(1, min(WEIGHED, machine.cores() // 2))
+                )
                 stack.callback(self.scales.close)
                 self._prove()
                 self._take_turns()
@@ -147,7 +151,7 @@ class Course:
         def told(name: str, checked: Checked | None) -> None:
             waiting.pop(name).passed = checked
             last = 0 < len(waiting) <= TAIL
-            for each in quick if self.weigh and last else ():
+            for each in quick if self.weigh and last and not self.scales.found else ():  # later ones would be waited for
                 if each.rung.name not in waiting:
                     self.scales.add(each.rung)
             self._say(f"proving {counted(len(waiting))} side by side" if waiting else f"proven: {name}")
@@ -206,20 +210,20 @@ class Course:
         timed = self._alive()
         here = [each for each in timed if each.peak is None]
         on_gpu = [each for each in timed if each.peak is not None]
-        # While a GPU trains, the package's rungs and peers have this CPU: what they set in the process, threads, is no matter of those on the GPU.
-        aside = [each for each in here if on_gpu and ours(each.rung)]
-        if on_gpu:
-            self._replay([each for each in here if each not in aside])
+        # While a GPU trains, our own rungs have this CPU. Peers' libraries have settings of the whole process: they train behind, and nothing beside.
+        aside = [each for each in here if on_gpu and ours(each.rung) and not is_peer(each.rung)]
         for each in timed if self.weigh else ():
             self.scales.add(each.rung)
         stop = Event()
         thread = Thread(target=_replayed, args=(aside, stop), name="repeating", daemon=True)
         thread.start()
         try:
-            self._replay(on_gpu or here)
+            self._replay(on_gpu)
             while thread.is_alive():
-                self._say(f"repeating {' and '.join(each.rung.name for each in aside if each.alive and not each.repeated)}")
+                left = [each.rung.name for each in aside if each.alive and not each.repeated]
+                self._say(f"repeating {' and '.join(left)}" if left else self.doing)
                 thread.join(1.0)
+            self._replay([each for each in here if each not in aside])
         finally:
             stop.set()  # an interrupt does not wait for the thread: the rung that it repeats is its last
         for each in timed if self.weigh else ():
