@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter, process_time
@@ -114,10 +114,10 @@ class Contender:
 
     def begin(self) -> None:
         """Build, load and take the first step, beside processes that prove other rungs: one that cannot now, for want of memory say, does so later."""
-        with suppress(Exception):
+        try:
             self._begin()
-            return
-        self.close()
+        except Exception:
+            self.close()
 
     def _begin(self) -> None:
         self.found["build_seconds"], self.trainer = clocked(lambda: self.rung.build(self.task.net, self.task.config, self.task.start()))
