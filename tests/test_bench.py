@@ -16,9 +16,9 @@ import pytest
 from climbs import MACHINE
 from rungs_here import HERE
 from warpladder import machine, nets
-from warpladder.bench import climb, contender, course, footprint, kept, task
+from warpladder.bench import climb, contender, course, footprint, kept, replay, task
 from warpladder.bench.contender import Contender
-from warpladder.bench.footprint import peak_rss
+from warpladder.bench.footprint import Weighing, peak_rss
 from warpladder.bench.task import Plan, Task, plan
 from warpladder.checkpoint import net_from_json, net_to_json
 from warpladder.config import TrainConfig
@@ -558,7 +558,7 @@ def test_rows_come_as_they_are_found_the_slow_ladder_foot_last(net, data):
 @pytest.mark.parametrize(
     ("phase", "stop"),
     [
-        *((phase, KeyboardInterrupt()) for phase in ("proving", "timing, round 1", "timing, round 2", "repeating", "weighing")),
+        *((phase, KeyboardInterrupt()) for phase in ("proving", "timing, round 1", "timing, round 2", "testing", "repeating", "weighing")),
         ("repeating", RuntimeError("the bench\nfell over")),
         ("repeating", SystemExit(3)),
     ],
@@ -851,68 +851,61 @@ class OnGpu(Wrapped):
         return 1e15
 
 
-def test_rungs_on_this_cpu_are_repeated_while_a_gpu_trains(net, data, monkeypatch):
-    """The bits of all are compared; what is repeated aside is told of too, and a peer is repeated before and beside nothing."""
-    threads: dict[str, list[str]] = {}
-    replay = Contender.replay
+def test_whatever_gets_seconds_is_run_while_nobody_is_weighed(net, data, monkeypatch):
+    """Timed steps and test passes come first, a GPU's rungs are repeated before this CPU's, and peers are weighed first."""
+    told: list[str] = []
 
-    def watched(self: Contender) -> None:
-        threads[self.rung.name] = [
-            threading.current_thread().name,
-            *(each.name for each in threading.enumerate() if each.name == "repeating"),
-        ]
-        replay(self)
+    def watched(name: str, work: Any) -> Any:
+        def wrapped(first: Any, *rungs: Any) -> None:
+            told.append(f"{name} {rungs[0].name if rungs else first.rung.name}")
+            work(first, *rungs)
 
-    monkeypatch.setattr(Contender, "replay", watched)
-    rungs = [rung(OnGpu, "fast"), NUMPY, find("loops"), rung(Wrapped, "mine"), rung(Wrapped, "theirs", peer=True)]
-    said: list[str] = []
-    results: Any = climb(net, data, CONFIG, rungs, epochs=2, repeats=2, kept=False, progress=lambda *step: said.append(step[0]))
-    assert [(found.status, found.same_bits) for found in results.rungs] == [("timed", True)] * 5
-    assert all(found.test_accuracy == results.rungs[0].test_accuracy for found in results.rungs)
-    assert threads["numpy"][0] == threads["loops"][0] == "repeating"
-    assert threads["fast"][0] == "MainThread"
-    assert threads["mine"] == threads["theirs"] == ["MainThread"], "code from outside, and a peer"
-    assert said[-1] == "done"
+        return wrapped
 
-
-def test_without_a_gpu_rungs_are_repeated_one_after_the_other(net, data, monkeypatch):
-    where: list[str] = []
-    replay = Contender.replay
-
-    def watched(self: Contender) -> None:
-        where.append(threading.current_thread().name)
-        replay(self)
-
-    monkeypatch.setattr(Contender, "replay", watched)
-    climb(net, data, CONFIG, [NUMPY, find("loops")], epochs=0, repeats=1, kept=False)
-    assert where == ["MainThread"] * 2
+    monkeypatch.setattr(course, "replay", watched("repeat", replay.replay))
+    monkeypatch.setattr(course, "time_test", watched("test", replay.time_test))
+    monkeypatch.setattr(Weighing, "add", watched("weigh", Weighing.add))
+    rungs = [NUMPY, rung(OnGpu, "fast"), rung(Wrapped, "theirs", peer=True)]
+    results: Any = climb(net, data, CONFIG, rungs, epochs=2, repeats=2, kept=False)
+    assert [(found.status, found.same_bits) for found in results.rungs] == [("timed", True)] * 3
+    assert all(found.test_accuracy == results.rungs[0].test_accuracy and found.test_seconds > 0 for found in results.rungs)
+    assert told == [
+        *(f"test {name}" for name in ("numpy", "fast", "theirs")),
+        *(f"weigh {name}" for name in ("theirs", "numpy", "fast")),
+        *(f"repeat {name}" for name in ("fast", "numpy", "theirs")),
+    ]
 
 
-def test_an_interrupt_does_not_wait_for_what_is_repeated_aside(net, data, monkeypatch):
-    begun, go_on = threading.Event(), threading.Event()
-    replayed: list[str] = []
+class Slow(Knowing):
+    """Takes a quarter of a second for an epoch, so that a repetition is one epoch; longer where it trains without a clock."""
 
-    def replay(self: Contender) -> None:
-        if threading.current_thread().name == "repeating":
-            replayed.append(self.rung.name)
-            begun.set()
-            go_on.wait(30)
-        else:
-            begun.wait(30)
-            raise KeyboardInterrupt
+    scored: ClassVar[list[int]] = []  # which trainer made each test pass
 
-    monkeypatch.setattr(Contender, "replay", replay)
-    last: list[Any] = []
-    with pytest.raises(KeyboardInterrupt):
-        climb(
-            net, data, CONFIG, [rung(OnGpu, "fast"), NUMPY, find("loops")],
-            epochs=0, repeats=1, kept=False, found=lambda results, news: last.append(results),
-        )  # fmt: skip
-    (thread,) = (each for each in threading.enumerate() if each.name == "repeating")
-    go_on.set()
-    thread.join(30)
-    assert replayed == ["numpy"] and not thread.is_alive(), "the one that it was at is its last"
-    assert last[-1].stopped.startswith("stopped") and [found.status for found in last[-1].rungs] == ["timed"] * 3
+    def run(self, order, first, last):
+        if self.on_stage:
+            time.sleep((0.04 if self.number == 0 else 0.1) * (last - first))
+        return super().run(order, first, last)
+
+    def predict(self, x, scale):
+        if self.on_stage:
+            self.scored.append(self.number)
+        return super().predict(x, scale)
+
+
+@pytest.mark.parametrize(("epochs", "scored"), [(2, [0, 0]), (3, [0, 0, 1])])
+def test_no_seconds_are_taken_where_other_processes_are_weighed(net, data, epochs, scored):
+    """The trainer that was timed makes the timed test pass; epochs that are trained later are said to take what the timed ones took."""
+
+    class Slower(Slow):
+        stage = data
+        scored: ClassVar[list[int]] = []
+
+    found = only(Slower, net, data, epochs=epochs)
+    assert found.status == "timed" and found.timing.of_epochs == 1 and len(found.timing.seconds) == 2
+    assert found.trained_epochs == epochs and found.test_loss == only(Wrapped, net, data, epochs=epochs).test_loss
+    assert Slower.scored == scored
+    assert found.history.seconds == pytest.approx([*found.timing.seconds, found.timing.seconds_per_epoch][:epochs])
+    assert 0 < found.test_seconds < 0.2
 
 
 # Proofs that are kept.

@@ -18,7 +18,6 @@ from ..machine import busy_seconds
 from ..nets import CrossEntropyLoss
 from ..results import Checked, History, Machine, RungResult, Timing
 from ..rungs.base import Rung
-from ..train import score
 from ..trainers.base import State, StepLog, Trainer
 from ..verify import verify
 from .kept import Kept
@@ -171,7 +170,7 @@ class Contender:
         assert trainer is not None
         with self.guarded("timed steps"):
             busy, cpu, start = busy_seconds(), process_time(), perf_counter()
-            logs = self._repetition(trainer, number)
+            logs = self.repetition(trainer, number)
             state = trainer.state()
             seconds, cpu, after = perf_counter() - start, process_time() - cpu, busy_seconds()
             self.samples = self._counted(number, logs, state)
@@ -179,11 +178,12 @@ class Contender:
             self.cpu_seconds.append(cpu)
             if busy is not None and after is not None:
                 self.other_seconds.append(max(0.0, after - busy - cpu))
-            self._note(number * self.plan.epochs, logs, seconds)
+            self.note(number * self.plan.epochs, logs, seconds)
             self.logs.append(log_bits(logs))
             self.ends.append(state.copied())
 
-    def _repetition(self, trainer: Trainer, number: int) -> list[StepLog]:
+    def repetition(self, trainer: Trainer, number: int) -> list[StepLog]:
+        """The steps that a repetition times, by a trainer at the state that it begins with."""
         first = number * self.plan.epochs
         orders = [self.task.order(epoch) for epoch in range(first, first + self.plan.epochs)]
         return train_in_calls(trainer, self.task.config, orders, self.plan.steps)
@@ -191,7 +191,7 @@ class Contender:
     def _run(self, trainer: Trainer, epoch: int, first: int, last: int) -> StepLog:
         return trainer.run(self.task.order(epoch), first, last)
 
-    def _note(self, first: int, logs: list[StepLog], seconds: float) -> None:
+    def note(self, first: int, logs: list[StepLog], seconds: float) -> None:
         """Take loss, right samples and seconds of whole epochs, `first` and those behind it, that were trained in so many seconds together."""
         for epoch, log in enumerate(logs, first):
             if epoch not in self.epochs and len(log.size) == self.task.steps:
@@ -246,39 +246,10 @@ class Contender:
             if (reason := self.doubt(machine)) is not None:
                 raise Refused(reason)
 
-    def replay(self) -> None:
-        """Train the fastest repetition again in a new trainer, without a clock, compare every bit, and train on for the test accuracy.
-
-        Work left out makes a repetition faster: what one of them gains by it, the fastest shows.
-        """
-        if self.trainer is not None:
-            self.found["spans"] = {name: float(seconds) for name, seconds in self.trainer.spans().items()}
-            self.found["held_bytes"] = {name: int(size) for name, size in self.trainer.memory().items()}
-        self.close()
-        task = self.task
-        number = int(np.argmin(self.seconds))
-        start = self.ends[number - 1] if number else task.start()
-        with self.guarded("repeated steps"), self.rung.build(task.net, task.config, start) as trainer:
-            trainer.load(task.data)
-            logs = self._repetition(trainer, number)
-            self._compare(number, logs, trainer.state())
-            self.repeated = True
-            if not task.scored:
-                return
-            done, state = self.trained()
-            if self.training() > TRAINING * task.budget:
-                self.remark(
-                    f"not trained for its accuracy: {task.epochs} epoch{'s' * (task.epochs != 1)} would take about {self.training() / 60:.1f} min more"
-                )
-                if len(task.data.test_x) * self.per_epoch / (3 * task.n) < task.budget:  # of a step's work a third is its forward pass
-                    self._score(trainer, trained=False)
-                return
-            trainer.set_state(state)
-            for first in range(done, task.epochs, self.plan.epochs):
-                orders = [task.order(epoch) for epoch in range(first, min(first + self.plan.epochs, task.epochs))]
-                seconds, logs = clocked(partial(train_in_calls, trainer, task.config, orders, task.steps))
-                self._note(first, logs, seconds)
-            self._score(trainer)
+    @property
+    def test_pass(self) -> float:
+        """Estimated seconds of a pass over the test samples: of a step's work a third is its forward pass."""
+        return len(self.task.data.test_x) * self.per_epoch / (3 * self.task.n)
 
     def weighed(self, found: int | None, reason: str) -> None:
         """Note the peak memory of a process of its own; a rung that cannot be weighed is timed all the same."""
@@ -290,9 +261,10 @@ class Contender:
         if self.trainer is None and not self.seconds:
             return proof + self.task.repeats * (settle + 0.5)
         repetition = self.per_epoch * self.plan.epochs * self.plan.steps / self.task.steps
-        training = self.training() if self.task.scored and self.training() <= TRAINING * self.task.budget else 0.0
+        training = self.training() if self.task.scored and self.affordable else 0.0
+        tests = 2 * self.test_pass if self.task.scored and "spans" not in self.found else 0.0
         replays = 0.0 if self.repeated else repetition + training
-        return (self.task.repeats - len(self.seconds)) * (settle + repetition) + replays
+        return (self.task.repeats - len(self.seconds)) * (settle + repetition) + tests + replays
 
     def trained(self) -> tuple[int, State]:
         """How far towards the epochs of the test accuracy the timed run has come, and its state there: an end of whole epochs, or the start."""
@@ -308,33 +280,10 @@ class Contender:
         left = self.task.epochs - self.trained()[0]
         return left * self.per_epoch if left else 0.0
 
-    def _compare(self, number: int, logs: list[StepLog], state: State) -> None:
-        same = log_bits(logs) == self.logs[number] and state.bits() == self.ends[number].bits()
-        self.found["same_bits"] = same
-        if self.exact and not same:
-            raise Refused(f"the timed run does not end in the bits of an untimed run of the same steps (repetition {number + 1})")
-
-    def _score(self, trainer: Trainer, trained: bool = True) -> None:
-        """Take test loss and accuracy, and the time of the test pass; of a net that is not trained to the end that time alone."""
-        data, labelled = self.task.data, isinstance(self.task.net.loss, CrossEntropyLoss)
-        if len(data.test_x) == 0 or (labelled and data.test_y is None):
-            self.remark("no test accuracy: the test set has no labels" if len(data.test_x) else "no test accuracy: there is no test set")
-            return
-        test = partial(score, trainer, data.test_x, data.test_y, data.scale)
-        seconds, result = clocked(test)
-        if seconds < self.task.budget:  # the first pass compiled and took memory
-            seconds, result = clocked(test)
-        if not trained:
-            self.found["test_seconds"] = seconds
-            return
-        if not math.isfinite(result.loss):
-            self.remark("the test loss is not finite: training diverged")
-        self.found |= {
-            "trained_epochs": self.task.epochs,
-            "test_loss": finite(result.loss),
-            "test_accuracy": finite(result.accuracy) if labelled else None,
-            "test_seconds": seconds,
-        }
+    @property
+    def affordable(self) -> bool:
+        """Whether the training that the test accuracy still takes is short enough."""
+        return self.training() <= TRAINING * self.task.budget
 
     def remark(self, text: str) -> None:
         """Add to the reason of a rung that goes on."""
@@ -353,7 +302,7 @@ class Contender:
         elif self.alive and (reason := self.doubt(machine)) is not None:
             found |= {"status": "refused", "reason": reason}
         elif self.alive:
-            found |= {"status": "timed", "timing": self._timing(), "floor_seconds": self.found["floor_seconds"]}
+            found |= {"status": "timed", "timing": self.timing(), "floor_seconds": self.found["floor_seconds"]}
             missing = [f"timed {len(self.seconds)} of {self.task.repeats} times"] if len(self.seconds) < self.task.repeats else []
             missing += ["its bits were not compared with an untimed run's"] if not self.repeated else []
             found["reason"] = "; ".join(filter(None, (found.get("reason", ""), *missing)))
@@ -372,7 +321,7 @@ class Contender:
             **found,
         )
 
-    def _timing(self) -> Timing:
+    def timing(self) -> Timing:
         return Timing(
             seconds=tuple(self.seconds),
             cpu_seconds=tuple(self.cpu_seconds),

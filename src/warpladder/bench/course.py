@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from threading import Event, Thread
+from threading import Thread
 from time import perf_counter, sleep
 
 from .. import gpu, machine
@@ -21,6 +21,7 @@ from .beside import MOST, passed_beside
 from .contender import Contender, line
 from .footprint import Weighing
 from .kept import Kept, ours
+from .replay import replay, time_test
 from .task import Task
 
 SETTLE = 0.2  # seconds after a rung on the CPU: a library's idle threads may spin for a while, and would take the next rung's cores
@@ -144,8 +145,10 @@ class Course:
             return
         until = math.inf if self.last_start is None else self.began + self.last_start
         waiting = {each.rung.name: each for each in left}
-        # Of those that are proven by then, or are being proven; a slow one would be waited for.
-        quick = [each for each in self._alive() if (each in left or "check" in each.found) and self._dear(each) < 2]
+        # Of those that are proven by then, or are being proven; a slow one, or a library that takes long to import, would be waited for.
+        quick = [
+            each for each in self._alive() if (each in left or "check" in each.found) and self._dear(each) < 2 and not is_peer(each.rung)
+        ]
         beginning = Thread(target=_begun, args=([each for each in left if is_peer(each.rung)],), name="beginning", daemon=True)
 
         def told(name: str, checked: Checked | None) -> None:
@@ -173,12 +176,17 @@ class Course:
         return 0 if self.kept and self.kept.find(each.rung) else 2 if math.isfinite(each.rung.proof_flops) else 1  # slow rungs last
 
     def _take_turns(self) -> None:
-        """The other repetitions; then the times are doubted, with the highest peak that was measured."""
+        """The other repetitions, and the test passes; then the times are doubted, with the highest peak that was measured."""
         for number in range(1, self.task.repeats):
             for each in self._alive():
                 self._time(each, number)
             self._measure()
             self._tell(None)
+        for each in self._alive():
+            self._say(f"testing {each.rung.name}")
+            self._quiet()
+            time_test(each)
+            self.settled = each.peak is not None
         if any(each.peak for each in self.contenders):
             self._ask_gpu()
         for each in self._alive():
@@ -186,11 +194,15 @@ class Course:
 
     def _time(self, each: Contender, number: int) -> None:
         self._say(f"timing, round {number + 1} of {self.task.repeats}: {each.rung.name}")
-        if not self.settled:
-            sleep(SETTLE)
+        self._quiet()
         each.repeat(number)
         self.settled = each.peak is not None  # it is not this CPU that trains
         each.stage += 1
+
+    def _quiet(self) -> None:
+        """Wait for threads that may be spinning."""
+        if not self.settled:
+            sleep(SETTLE)
 
     def _measure(self) -> None:
         """Measure the processor's peaks again: the highest count."""
@@ -206,36 +218,18 @@ class Course:
             self.notes.append(line(f"what the GPU is could not be found out: {error}"))
 
     def _repeat(self) -> None:
-        """Compare bits, train for the accuracy, and meanwhile weigh those that were timed and not weighed yet."""
+        """Compare bits, train for the accuracy, and meanwhile weigh those that were not weighed yet. No clock runs."""
         timed = self._alive()
-        here = [each for each in timed if each.peak is None]
-        on_gpu = [each for each in timed if each.peak is not None]
-        # While a GPU trains, our own rungs have this CPU. Peers' libraries have settings of the whole process: they train behind, and nothing beside.
-        aside = [each for each in here if on_gpu and ours(each.rung) and not is_peer(each.rung)]
-        for each in timed if self.weigh else ():
+        for each in sorted(timed, key=lambda each: not is_peer(each.rung)) if self.weigh else ():  # peers' libraries take long to import
             self.scales.add(each.rung)
-        stop = Event()
-        thread = Thread(target=_replayed, args=(aside, stop), name="repeating", daemon=True)
-        thread.start()
-        try:
-            self._replay(on_gpu)
-            while thread.is_alive():
-                left = [each.rung.name for each in aside if each.alive and not each.repeated]
-                self._say(f"repeating {' and '.join(left)}" if left else self.doing)
-                thread.join(1.0)
-            self._replay([each for each in here if each not in aside])
-        finally:
-            stop.set()  # an interrupt does not wait for the thread: the rung that it repeats is its last
+        for each in sorted(timed, key=lambda each: each.peak is None):  # a GPU's first: what is weighed beside them takes this CPU's cores
+            self._say(f"repeating {each.rung.name}")
+            replay(each)
+            each.stage += 1
+            self._tell(None)
         for each in timed if self.weigh else ():
             self._say(f"weighing {each.rung.name}")
             each.weighed(*self.scales.result(each.rung))
-
-    def _replay(self, rungs: list[Contender]) -> None:
-        for each in rungs:
-            self._say(f"repeating {each.rung.name}")
-            each.replay()
-            each.stage += 1
-            self._tell(None)
 
     def _alive(self) -> list[Contender]:
         return [each for each in self.contenders if each.alive]
@@ -269,14 +263,6 @@ def _begun(peers: list[Contender]) -> None:
     for each in peers:
         with suppress(Exception):
             each.rung.build(each.task.net, each.task.config, each.task.start()).close()
-
-
-def _replayed(rungs: list[Contender], stop: Event) -> None:
-    """Repeat rungs one after the other, until it is said to stop."""
-    for each in rungs:
-        if not stop.is_set():
-            each.replay()
-            each.stage += 1
 
 
 def counted(rungs: int) -> str:

@@ -92,7 +92,8 @@ class RungResult:
 
     status : one of `STATUSES`; `reason` says why it is not "timed", or else remarks on the figures; it may be empty.
     deviations : how a peer's training differs from ours, by its own declaration.
-    build_seconds, load_seconds, first_seconds : making the trainer (imports, compilation), taking the data, and the first steps.
+    build_seconds, load_seconds, first_seconds : making the trainer (imports, compilation), taking the data, and the first steps; taken beside the last
+        proofs where rungs are proven side by side.
     spans : the trainer's own account of such parts.
     same_bits : whether an untimed run of the timed steps ended in the same bits; None where it did not come to that.
     flops : what the rung declares to compute for one sample's training. floor_seconds : an epoch of them at the peak of the unit that computes.
@@ -100,8 +101,9 @@ class RungResult:
         a floor's peak is taken for.
     test_loss, test_accuracy : after `trained_epochs` epochs from the initial weights; accuracy is None for a net without classes.
     test_seconds : one pass over the test samples, with what it needs in place: the second of two passes, or of one alone where that takes longer than a
-        timed repetition may.
-    history : loss, accuracy and seconds of each epoch that was trained whole, the timed ones and those for the test accuracy; None where there was none.
+        timed repetition may; None where it would, and the net is not trained for its accuracy.
+    history : loss, accuracy and seconds of each epoch that was trained whole, the timed ones and those for the test accuracy, which are said to take what
+        the timed ones took; None where there was none.
     sources : names of the files and classes that say how it computes, as `Results.sources` has them.
     peak_rss_bytes : largest resident set of a fresh process that holds such a data set and trains with this rung alone.
     held_bytes : what the trainer itself says it holds, by component.
