@@ -22,6 +22,7 @@ from few_image_gradients import kernel_runs as few_image_runs
 from few_pixel_convolutions import kernel_runs as few_pixel_runs
 from first_convolutions import kernel_runs as first_runs
 from kernel_chains import head_cases, stem_cases, whole_cases
+from kernel_coders import coder_cases
 from kernel_layers import layer_cases
 from kernel_losses import LOSSES
 from kernel_products import product_cases
@@ -35,7 +36,7 @@ from warpladder import ops
 from warpladder.device import Device
 from warpladder.emulator import EmulatedDevice
 from warpladder.gemm import LEVELS
-from warpladder.nets import Conv2d, Layer, Linear, Loss
+from warpladder.nets import Conv2d, Layer, Linear, Loss, MSELoss
 from warpladder.ops import library
 from warpladder.ops.chain import Gather
 from warpladder.ops.segments import KernelTable, Segment
@@ -109,6 +110,8 @@ def segment_cases(entry: Entry) -> Runs:
         return LOSSES[key[0]](kind)
     if first and last:
         return whole_cases(key, kind)
+    if last and key[-1] is MSELoss:
+        return coder_cases(key, kind)
     return stem_cases(key, kind) if first else head_cases(key, kind) if last else layer_cases(key, kind)
 
 

@@ -65,14 +65,14 @@ def chains(key: tuple[type[Layer], ...], op: type[Segment]) -> Iterator[tuple[tu
             yield found[position % len(found)], in_shape
 
 
-def _shapes(layers: tuple[Layer, ...], in_shape: Shape) -> tuple[Shape, ...]:
+def shapes_of(layers: tuple[Layer, ...], in_shape: Shape) -> tuple[Shape, ...]:
     """What enters each layer, and last what leaves."""
     return tuple(accumulate(layers, lambda shape, layer: layer.out_shape(shape), initial=in_shape))
 
 
 def _fits(layers: tuple[Layer, ...], in_shape: Shape) -> bool:
     try:
-        return bool(_shapes(layers, in_shape))
+        return bool(shapes_of(layers, in_shape))
     except NetError:
         return False
 
@@ -80,13 +80,13 @@ def _fits(layers: tuple[Layer, ...], in_shape: Shape) -> bool:
 def _layers(
     device: Device, op: type[Segment], layers: tuple[Layer, ...], in_shape: Shape, capacity: int, n: int, want_dx: bool, block: int, in_place: bool = False
 ) -> set[str]:  # fmt: skip
-    shapes = _shapes(layers, in_shape)
+    shapes = shapes_of(layers, in_shape)
     limit = bound("float32", chain(layers, shapes, n))
     trained = next((layer.param_shapes(shape) for layer, shape in zip(layers, shapes, strict=False) if layer.param_shapes(shape)), {})
     for seed in count():
         random = np.random.default_rng(seed)
         x, dy, *wb = (random.normal(size=size).astype(np.float32) for size in ((n, *in_shape), (n, *shapes[-1]), *trained.values()))
-        truth = _truth(layers, shapes, x.astype(float), dy.astype(float), [p.astype(float) for p in wb])
+        truth = truth_of(layers, shapes, x.astype(float), dy.astype(float), [p.astype(float) for p in wb])
         if truth["closest"] > limit:  # otherwise rounding may throw a switch
             break
     host = {
@@ -117,7 +117,7 @@ def _layers(
     return launched
 
 
-def _truth(layers: tuple[Layer, ...], shapes: tuple[Shape, ...], x: np.ndarray, dy: np.ndarray, wb: list[np.ndarray]) -> dict[str, Any]:
+def truth_of(layers: tuple[Layer, ...], shapes: tuple[Shape, ...], x: np.ndarray, dy: np.ndarray, wb: list[np.ndarray]) -> dict[str, Any]:
     """y, dx, dw and db in float64, the scale of each, and how close a switch is that rounding could throw."""
     values, squares, closest = [x], [x**2], np.inf
     rounded = False

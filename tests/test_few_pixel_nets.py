@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from strategies import case
@@ -13,6 +15,8 @@ from warpladder.emulator import EmulatedDevice, why_not
 from warpladder.ladder import find
 from warpladder.nets import MaxPool2d, MSELoss, Net, ReLU, Upsample2d, autoencoder
 from warpladder.ops.conv2d.tensor import TensorConv2d
+from warpladder.ops.conv2d.tensor_loss import TensorConv2dLoss
+from warpladder.ops.conv2d.tensor_ways import FewPixels
 from warpladder.ops.tensor import TABLE
 from warpladder.optimizers import Adam
 from warpladder.trainers.graphed import GraphedTrainer
@@ -92,9 +96,41 @@ def test_the_update_has_the_bits_of_a_launch_of_its_own(net: Net, batch: int, mo
     assert [trained(each, device, "fp32") for each in drawings] == fused
 
 
-def test_a_step_of_the_autoencoder_at_one_image_is_a_chain_of_eleven_launches_and_five_beside_it() -> None:
-    """Nobody packs, adds up parts, spreads a pool or updates: a launch for y, for dx and for dw of each layer, the samples and the loss. dw of four layers
-    and the samples run beside the chain."""
+def test_a_net_whose_first_layer_is_its_last_is_proven() -> None:
+    """No way for few pixels takes a first layer: the loss is a launch that fills the gradient."""
+    alone = Net("alone", (16, 3, 4), (conv(16, 3, padding=1),), MSELoss())
+    verdict = verify(PLAIN.build, alone, TrainConfig(batch_size=3))
+    assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("net", "every"), [pytest.param(SMALL, 1), pytest.param(SMALL, 2, marks=nightly), pytest.param(CODER, 1, marks=nightly)]
+)
+def test_the_loss_beside_the_backward_pass_has_the_bits_of_a_launch_before_it(
+    net: Net, every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a partial last batch, and where epochs compute no losses; so has an update beside dx those of one in the launch that fills dw."""
+    device = EmulatedDevice()
+    drawn_case = case(net, TrainConfig(batch_size=3, epochs=2, learning_rate=0.01, loss_every=every), seed=5, samples=8)
+    found = trained(drawn_case, device, "fp32")
+    build, apart = FewPixels.__init__, list[bool]()
+
+    def joined(self: FewPixels, *arguments: Any) -> None:
+        build(self, *arguments)
+        apart.append(self.apart)
+        self.apart = False
+
+    monkeypatch.setattr(FewPixels, "__init__", joined)
+    assert trained(drawn_case, device, "fp32") == found
+    assert sum(apart) > 0, "the first such layer's, whose weights the next step wants first"
+    monkeypatch.setattr(TensorConv2dLoss, "takes", classmethod(lambda cls, subgraph: False))
+    assert trained(drawn_case, device, "fp32") == found
+
+
+def test_a_step_of_the_autoencoder_at_one_image_is_a_chain_of_ten_launches_and_seven_beside_it() -> None:
+    """Nobody packs, adds up parts or spreads a pool: a launch for y, for dx and for dw of each layer, the samples, the loss, and the update of the layer whose
+    weights are wanted first. dw of four layers,
+    the samples, the loss and the update run beside the chain."""
     device: Device = EmulatedDevice()
     device.limits = Limits(device.limits.device, multiprocessors=132)
     drawn_case = case(autoencoder(), TrainConfig(batch_size=1), seed=1, samples=3)
@@ -102,5 +138,5 @@ def test_a_step_of_the_autoencoder_at_one_image_is_a_chain_of_eleven_launches_an
         trainer.load(drawn_case.dataset)
         stages = trainer.stages(trainer.parts()[0], again=True)
         calls = [call for stage in stages for call in stage.launches]
-        assert len(calls) == 16 and all(isinstance(call, Launch) for call in calls)
-        assert sum(aside(stages, needs(calls))) == 5
+        assert len(calls) == 17 and all(isinstance(call, Launch) for call in calls)
+        assert sum(aside(stages, needs(calls))) == 7

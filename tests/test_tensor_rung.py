@@ -389,7 +389,7 @@ def test_nets_with_other_products_are_refused_in_a_line() -> None:
     assert PLAIN.unsupported(net, TrainConfig()) == said == find("tensor").unsupported(net, TrainConfig())
     pooled = Net("pooled", (1, 8, 8), (MaxPool2d(2), nets.Flatten(), Linear(out_features=2)), CrossEntropyLoss())
     multiplying = {segment.__name__ for nodes, segment in TABLE.segments.items() if {Conv2d, Linear} & {*nodes}}
-    assert multiplying == {"TensorLinear", "TensorConv2d", "SmallHead"}, "nothing falls back in silence"
+    assert multiplying == {"TensorLinear", "TensorConv2d", "TensorConv2dLoss", "SmallHead"}, "nothing falls back in silence"
     assert tuple(of_convolutions.FORMATS) == tuple(of_linear_layers.FORMATS) == PRECISIONS
     for precision in PRECISIONS:
         rung = PLAIN.but(precision=precision)

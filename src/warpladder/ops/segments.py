@@ -112,6 +112,8 @@ class Segment(OnDevice, ABC):
         The products of matrices whose tiles a tuner may choose, by what they compute: "y", "dx" or "dw".
     factors : str or None
         The precision whose numbers its tensor cores multiply, where that is another one than the chain's: its peak is higher.
+    updating : bool
+        Whether it makes the step of the optimizer that it was given. One that finds a launch of its own better, when it is bound, leaves that to others.
     """
 
     cost: ClassVar[float] = 3
@@ -125,6 +127,7 @@ class Segment(OnDevice, ABC):
         super().__init__(device, block_size)
         self.subgraph, self.operands = subgraph, operands
         self.layers, self.buffers = subgraph.layers, operands.buffers
+        self.updating = operands.update is not None
         self.products: dict[str, Planned] = {}
 
     @classmethod
@@ -134,7 +137,7 @@ class Segment(OnDevice, ABC):
 
     @classmethod
     def updates(cls, subgraph: Subgraph) -> bool:
-        """Whether the segment also updates its parameters, with the config's optimizer and schedule, where a batch comes in one piece."""
+        """Whether the segment can also update its parameters, with the config's optimizer and schedule, where a batch comes in one piece."""
         return False
 
     @classmethod

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, ReLU, Upsample2d
+from ..nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, ReLU, Upsample2d
 from ..peaks import TENSOR
 from . import tiled
 from .chain import Gather
 from .conv2d.tensor import TensorConv2d
+from .conv2d.tensor_loss import TensorConv2dLoss
 from .linear.tensor import TensorLinear
 from .linear.tensor_head import SmallHead
 
@@ -30,6 +31,8 @@ TABLE = replace(
         (Conv2d, ReLU, MaxPool2d): TensorConv2d,
         (Upsample2d, Conv2d): TensorConv2d,
         (Upsample2d, Conv2d, ReLU): TensorConv2d,
+        (Conv2d, MSELoss): TensorConv2dLoss,
+        (Upsample2d, Conv2d, MSELoss): TensorConv2dLoss,
     },
     unit=TENSOR,
     interleaves=True,

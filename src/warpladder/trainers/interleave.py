@@ -81,10 +81,20 @@ def needs(calls: Sequence[Call]) -> list[list[int]]:
 
 
 def aside(stages: Sequence[Stage], needed: list[list[int]]) -> list[bool]:
-    """For each call of a step whether it runs beside the main stream: what `beside` says, and what needs nothing of its own step, as samples do that are brought."""
+    """For each call of a step whether it runs beside the main stream.
+
+    What `beside` says does; so does what needs nothing of its own step, as samples do that are brought, and an update that the next step's first call on the
+    main stream does not wait for.
+    """
     computing = iter(beside([stage for stage in stages if stage.phase not in USING]))
     flags = [flag for stage in stages for flag in (next(computing) if stage.phase not in USING else [False] * len(stage.launches))]
-    return [flag or all(back > number for back in needed[number]) for number, flag in enumerate(flags)]
+    flags = [flag or all(back > number for back in needed[number]) for number, flag in enumerate(flags)]
+    calls = [(stage.phase, call) for stage in stages for call in stage.launches]
+    first = next((call for (_, call), flag in zip(calls, flags, strict=True) if not flag), None)
+    return [
+        flag or (phase == "update" and first is not None and not waits(call, first))
+        for (phase, call), flag in zip(calls, flags, strict=True)
+    ]
 
 
 def placed(needed: list[list[int]], aside: list[bool], steps: int) -> list[Place]:

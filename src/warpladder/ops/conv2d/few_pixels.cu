@@ -20,6 +20,7 @@ constexpr int PITCH = PIXELS + 4;  // of a column's sums in shared memory: the f
 
 // x: (n, c, h, wide), the image that is read; POOLED: what a 2 x 2 pool sends back to it, and whom (`won`). w: (o, c, 3, 3), or backwards (c, o, 3, 3).
 // y: (n, o, oh, ow), the image that is written; after a pool (n, o, oh / 2, ow / 2), and winner as y. below: null, or as y: y is 0 where that is not above 0.
+// target, dy: null, or as y: dy = (y - target) `rate`, the gradient of a mean squared error, where below is null and no pool follows.
 // WAY: taps.cuh. Windows have a pixel of padding and move by one; ENLARGED writes twice the rows and columns that it reads, GATHERED half of them.
 // A block's columns are 8 TILES outputs; ENLARGED: eight outputs of four classes. A tile has rows x columns written pixels of a class, with a pool whole windows.
 // The grid's x is the cluster, which shares the channels; its y counts columns, its z tiles of pixels. by_..: inverses (narrow.cuh) of an image's tiles and of how many
@@ -27,7 +28,8 @@ constexpr int PITCH = PIXELS + 4;  // of a column's sums in shared memory: the f
 template <int FORMAT, int WAY, int TILES, bool POOLED>
 __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
     const float* __restrict__ x, const unsigned char* __restrict__ won, const float* __restrict__ w, const float* __restrict__ bias,
-    const float* __restrict__ below, float* __restrict__ y, unsigned char* __restrict__ winner, int c, int h, int wide, int o, int oh, int ow, int rows,
+    const float* __restrict__ below, const float* __restrict__ target, float* __restrict__ y, float* __restrict__ dy, unsigned char* __restrict__ winner,
+    float rate, int c, int h, int wide, int o, int oh, int ow, int rows,
     int columns, int tiles, int across, int backwards, int rectify, int pool, unsigned by_tiles, unsigned by_across, unsigned by_columns, unsigned by_wide
 ) {
     using Row = Lines<FORMAT, CHANNELS>;
@@ -195,7 +197,7 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
         const int kept = pool ? (oh / 2) * (ow / 2) : plane;
         const long long from = (static_cast<long long>(image) * o + output) * kept;
         int to[4];
-        float under[4];
+        float under[4], wanted[4];
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
             const int2 at = pixel_of(number + e);
@@ -205,6 +207,7 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
                     : CLASSES == 4 ? (2 * row + of_class / 2) * ow + 2 * beside + of_class % 2
                                    : row * ow + beside;
             under[e] = below != nullptr && to[e] >= 0 ? below[from + to[e]] : 1.0f;
+            wanted[e] = target != nullptr && to[e] >= 0 ? target[from + to[e]] : 0.0f;
         }
         const float start = bias != nullptr ? bias[output] : 0.0f;
         float4 all = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -224,8 +227,12 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
             continue;
         }
 #pragma unroll
-        for (int e = 0; e < 4; ++e)
-            if (to[e] >= 0) y[from + to[e]] = !(under[e] > 0.0f) ? 0.0f : rectify ? relu(found[e]) : found[e];
+        for (int e = 0; e < 4; ++e) {
+            if (to[e] < 0) continue;
+            const float value = !(under[e] > 0.0f) ? 0.0f : rectify ? relu(found[e]) : found[e];
+            y[from + to[e]] = value;
+            if (target != nullptr) dy[from + to[e]] = (value - wanted[e]) * rate;
+        }
     }
     __syncwarp();    // the barrier wants whole warps
     cluster_sync();  // nobody leaves while others read its sums

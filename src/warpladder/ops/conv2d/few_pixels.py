@@ -133,6 +133,19 @@ def shared_bytes(of: Pass, form: Cut, kind: Format) -> int:
     return form.groups * (4 * columns * PITCH + rows * row_bytes(CHANNELS, kind))
 
 
+@dataclass(frozen=True)
+class Turn:
+    """Where a step turns round: dy = (y - target) rate.
+
+    target, dy : of y's shape.
+    rate : 2 over the numbers of a batch, for their mean squared error.
+    """
+
+    target: Array
+    dy: Array
+    rate: float
+
+
 class FewPixelsConvolution:
     """One direction of a convolution of few pixels, straight from its weights as they are.
 
@@ -148,21 +161,23 @@ class FewPixelsConvolution:
 
     def launch(
         self, n: int, x: Array, w: Array, y: Array, bias: Array | None = None, rectify: bool = False, winner: Array | None = None,
-        below: Array | None = None, won: Array | None = None,
+        below: Array | None = None, won: Array | None = None, turn: Turn | None = None,
     ) -> Launch:  # fmt: skip
         """y[:n] from x[:n], + bias, then the ReLU and the pool where they are wanted; 0 where below is not above 0.
 
         winner : uint8, of y's shape, for a pool's gradient.
         won : where x is what a 2 x 2 pool sends back, whom it goes to; of x's shape.
+        turn : where the mean squared error follows: the gradient of y is filled too.
         """
         of, form = self.of, cut(self.of, n, self.device.limits)
         pooled = "true" if won is not None else "false"
+        target, dy, rate = (turn.target, turn.dy, turn.rate) if turn is not None else (None, None, 0.0)
         kernel = self.device.kernel(SOURCE, f"convolve_few_pixels<{self.kind.name}, {of.way}, {form.tiles}, {pooled}>")
         grid = form.cluster, ceil_div(of.written[0] * of.classes, 8 * form.tiles), n * of.tiles
         (rows, columns), across = of.tile, ceil_div(of.image[1], of.tile[1])
         inverses = map(inverse, (of.tiles, across, columns // 2 if of.pool else columns, of.halo[1]))
         return kernel.bind(
-            grid, GROUP * form.groups, x, won, w, bias, below, y, winner, *of.read, *of.written, rows, columns, of.tiles, across,
+            grid, GROUP * form.groups, x, won, w, bias, below, target, y, dy, winner, rate, *of.read, *of.written, rows, columns, of.tiles, across,
             int(of.backwards), int(rectify), int(of.pool), *inverses, shared=shared_bytes(of, form, self.kind), cluster=form.cluster,
         )  # fmt: skip
 

@@ -40,7 +40,7 @@ class TensorConv2d(Segment):
         )  # fmt: skip
         before = operands.before.way if isinstance(operands.before, TensorConv2d) else None
         self.way: Way = next(way for way in WAYS if way.takes(asked))(self, asked, before)
-        self.factors = self.way.factors
+        self.factors, self.updating = self.way.factors, self.updating and not self.way.apart
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
@@ -57,5 +57,5 @@ class TensorConv2d(Segment):
         return self.way.forward(part.n)
 
     def backward(self, part: Slice) -> Launches:
-        t, updated = self.buffers, settings(self.operands.update, part)
+        t, updated = self.buffers, settings(self.operands.update if self.updating else None, part)
         return self.way.backward(part.n, Gradients(t.dw, t.db, updated))

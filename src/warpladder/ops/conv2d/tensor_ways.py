@@ -204,15 +204,17 @@ class FewPixels(Way):
         self.y_pass = few_pixels.FewPixelsConvolution(owner, few_pixels.Pass(small, written, pool=asked.pool), precision)
         if asked.trains:
             self.weight_gradient = few_pixels.FewPixelsGradient(owner, small, written, asked.pool, precision)
+        # The next step waits for these weights first, and this one fills their gradient last: beside dx, not behind it.
+        self.apart = asked.both and not isinstance(before, FewPixels)
         # What follows has cut dy by the ReLU as a rule; winners of a pool know of theirs.
         cuts = asked.trains and not asked.pool and self.rectified is not None
         self.incoming = IncomingGradient(owner, written, asked.capacity, False) if cuts else None
         if asked.both:
             self.dx_pass = few_pixels.FewPixelsConvolution(owner, few_pixels.Pass(written, small, backwards=True), precision)
 
-    def forward(self, n: int) -> Launches:
+    def forward(self, n: int, turn: few_pixels.Turn | None = None) -> Launches:
         t = self.buffers
-        return [self.y_pass.launch(n, t.x, t.w, t.y, t.b, self.asked.rectify, self.winner)]
+        return [self.y_pass.launch(n, t.x, t.w, t.y, t.b, self.asked.rectify, self.winner, turn=turn)]
 
     def backward(self, n: int, to: Gradients) -> Launches:
         t = self.buffers

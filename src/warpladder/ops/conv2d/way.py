@@ -95,6 +95,8 @@ class Way(ABC):
         x, where dx shall be 0 where that is not above 0.
     packed : Array or None
         uint16, a second copy of y, packed for the layer behind; None where that layer packs its image itself.
+    apart : bool
+        Whether the optimizer's step is better a launch of its own: the one that fills dw then need not wait until dx has read the weights.
     """
 
     packs: ClassVar[bool] = False
@@ -105,6 +107,7 @@ class Way(ABC):
         self.asked, self.buffers = asked, owner.buffers
         self.factors = HALVES.get(asked.precision) if self.halves else None
         self.packed: Array | None = None
+        self.apart = False
         pooled = asked.pool and asked.trains
         self.winner = owner.scratch((asked.capacity, *owner.buffers.y.shape[1:]), np.uint8) if pooled else None
         self.rectified = owner.buffers.y if asked.rectify and not owner.operands.dy_rectified else None

@@ -13,7 +13,7 @@ __device__ __forceinline__ float times(float a, float b) { return a * b; }
 __device__ __forceinline__ double square(float a) { return static_cast<double>(a) * a; }
 __device__ __forceinline__ double square(float4 a) { return (square(a.x) + square(a.y)) + (square(a.z) + square(a.w)); }
 
-// dx[i] = 2 (x[i] - target[i]) / all, and the step's loss gains the sum of (x[i] - target[i])^2 / all. Each number is read once.
+// dx[i] = 2 (x[i] - target[i]) / all, and the step's loss gains the sum of (x[i] - target[i])^2 / all. Each number is read once. dx: null where it is there already.
 // Some is float4, and count a quarter, where the numbers come in fours. Threads add up in double, warps and blocks by trees, and the
 // block that finishes last the parts (blocks,). arrived: (1,), zero between launches. loss: null where it is not computed.
 template <typename Some>
@@ -26,7 +26,7 @@ __global__ void mse_by_warps(
     double sum = 0.0;
     for (long long i = thread_number(); i < count; i += static_cast<long long>(gridDim.x) * blockDim.x) {
         const Some difference = minus(x[i], target[i]);
-        dx[i] = times(difference, scale);
+        if (dx != nullptr) dx[i] = times(difference, scale);
         if (loss != nullptr) sum += square(difference);
     }
     if (loss == nullptr) {

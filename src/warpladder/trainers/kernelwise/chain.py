@@ -188,7 +188,6 @@ class Chain:
             names = [place.name for place in places(between.net) if int(place.name.partition(".")[0]) in part.layers_at]
             w, dw = (tuple(views[name] for name in names if name in views) for views in (params, grads))
             own = update(names) if update is not None and names and kind.updates(part) else None
-            self.updated.update(names if own is not None else ())
             operands = Operands(
                 self._buffers(number, w, dw), w, dw, samples if part.gathers else None,
                 arrays.labels if part.gathers or labelled else arrays.x if part.turns else None, log if part.turns else None, own,
@@ -196,6 +195,7 @@ class Chain:
                 self.segments[-1] if self.segments and self.segments[-1].layers else None,
             )  # fmt: skip
             self.segments.append(kind(device, part, operands, block_size))
+            self.updated.update(names if self.segments[-1].updating else ())
 
     def _buffers(self, number: int, w: tuple[Array, ...], dw: tuple[Array, ...]) -> Buffers:
         """What a segment reads and writes, as `Operands` says."""
