@@ -223,7 +223,8 @@ def too_few_cores(net: Net, config: TrainConfig, options: Options = Options()) -
     threads = options.chosen().get("threads", 1)
     if threads <= cores():
         return None
-    return f"threads is {threads}, and this process may use {cores()} cores: give no more, or none for all of them"
+    has = f"{cores()} core{'s' * (cores() != 1)}"
+    return f"threads is {threads}, and this process may use {has}: give no more, or none for all of them"
 
 
 @dataclass(frozen=True)
