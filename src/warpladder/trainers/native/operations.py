@@ -7,7 +7,7 @@ operation says which part of it is this thread's.
 
 from __future__ import annotations
 
-from . import conv, elementwise, fold, losses, pixels, stepping, thin, update
+from . import conv, elementwise, fold, losses, pixels, stepping, stretches, thin, update
 from .arrays import bytes_2d, cut, floats, floats_2d, int32s, int64s
 from .inner import inner
 from .memory import (
@@ -27,6 +27,7 @@ from .memory import (
 )
 from .program import OPERANDS
 from .sharing import share
+from .vectors import TOGETHER
 from .views import FIELDS, HEIGHT, WIDTH_
 
 # where an instruction's views begin, and what follows them, of which there are REST numbers
@@ -84,7 +85,10 @@ def gather_rows(operands, memory, call):  # type: ignore[no-untyped-def]
 
 
 def convolve(operands, memory, call):  # type: ignore[no-untyped-def]
-    """x, y, gate; samples as pixels, kernel rows, kernel columns, stride, array of the weights, weights, bias, finish, panels, split by panels."""
+    """x, y, gate; samples as pixels, kernel rows, kernel columns, stride, array of the weights, weights, bias, finish, panels, split by panels.
+
+    And whether a last panel that has no neighbour goes by stretches, and three numbers for these.
+    """
     x, y, gate, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), cut(operands, MORE, REST)
     pixels = _images(x, y, gate, more[0], call.n) * y[HEIGHT] * y[WIDTH_]
     by_panel = more[9] != 0
@@ -92,6 +96,15 @@ def convolve(operands, memory, call):  # type: ignore[no-untyped-def]
     pixel_range = (0, pixels) if by_panel else mine
     panel_range = mine if by_panel else (0, more[8])
     activations = floats(memory, ACTIVATIONS, call.slot)
+    if TOGETHER > 1 and more[10]:
+        panel = more[8] - 1
+        stretches.convolve(
+            activations, x, cut(more, 11, 3), floats(memory, more[4], 0), more[5], activations, y, floats(memory, WEIGHTS, 0), more[6],
+            activations, gate, more[7], share(pixels // y[WIDTH_], call.part, call.parts), panel,
+        )  # fmt: skip
+        if panel == 0:
+            return 0.0, 0.0
+        panel_range = (0, panel)
     conv.convolve(
         int64s(memory, OFFSETS, call.thread), activations, x, floats(memory, more[4], 0), more[5], cut(more, 1, 2), more[3],
         activations, y, floats(memory, WEIGHTS, 0), more[6], activations, gate, more[7], pixel_range, panel_range,

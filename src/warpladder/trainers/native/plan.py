@@ -16,7 +16,7 @@ from .layout import Layout, Stored, padded
 from .memory import PACKED, WEIGHTS
 from .program import Row, Sections, instruction
 from .tensors import Arena, Tensor
-from .tiles import BLOCK, CHUNK, MASK, ROWS, STORE
+from .tiles import BLOCK, CHUNK, MASK, ROWS, STORE, STRETCH, TAPS
 from .tiles import RELU as WITH_RELU
 from .vectors import TOGETHER, WIDTH
 from .views import View
@@ -217,7 +217,8 @@ class Plan:
         if not node.folded:
             view = x.view.moved(-layer.padding)
             operands = (WEIGHTS, stored.weight, stored.bias, finish, panels, 0)
-            return [instruction("convolve", [view, y.view, y.view], 0, layer.kernel_size, layer.kernel_size, layer.stride, *operands)]
+            lone = _stretched(layer, panels, y.view.width, layer.padding, x.view)
+            return [instruction("convolve", [view, y.view, y.view], 0, layer.kernel_size, layer.kernel_size, layer.stride, *operands, *lone)]
         folded = self._pack(16 * stored.inputs * stored.outputs)
         self._folded_at[node.index] = folded
         prepare.append(instruction("fold_weights", [], stored.weight, stored.inputs, panels, folded))
@@ -301,7 +302,8 @@ class Plan:
             back = layer.padding - (size - 1)
             view = View(dy.view.offset + back * (row + pixel), dy.view.sample, row, pixel, 0, 0, dy.view.channels)
             finish, panels = (MASK if mask else STORE), at.inputs // WIDTH
-            rows.append(instruction("convolve", [view, dx.view, x.view], 0, size, size, 1, PACKED, weights, -1, finish, panels, 0))
+            lone = _stretched(layer, panels, dx.view.width, -back, dy.view)
+            rows.append(instruction("convolve", [view, dx.view, x.view], 0, size, size, 1, PACKED, weights, -1, finish, panels, 0, *lone))
         tiles = -(-size * size * at.inputs // ROWS)
         view = x.view.moved(-layer.padding)
         rows.append(
@@ -351,3 +353,13 @@ class Plan:
                 rows.append(instruction(self.update, [], start, first))
             start = last
         return rows
+
+
+def _stretched(layer: Conv2d, panels: int, width: int, border: int, x: View) -> tuple[int, int, int, int]:
+    """The operands of "convolve" behind the others: whether a last panel goes by stretches, and what is zeros in x, which begins with a border of them.
+
+    Not where rows of `width` pixels would leave a tenth of the stretches' sums unused.
+    """
+    fits = width >= STRETCH and -(-width // STRETCH) * STRETCH <= 1.1 * width
+    goes = TOGETHER > 1 and panels % TOGETHER == 1 and layer.kernel_size == TAPS and layer.stride == 1 and x.pixel == x.channels and fits
+    return int(goes), max(0, border), x.height, x.width
