@@ -145,6 +145,15 @@ def weight_step(operands, memory, call):  # type: ignore[no-untyped-def]
     return 0.0, 0.0
 
 
+def stretched_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
+    """x, dy, of a convolution of TAPS x TAPS weights, stride 1 and one panel; gradient of the weights, of the bias. All of it is this part's."""
+    more, activations = cut(operands, MORE, REST), floats(memory, ACTIVATIONS, call.slot)
+    stretches.weight_gradient(
+        activations, cut(operands, X, FIELDS), activations, cut(operands, Y, FIELDS), call.n, floats(memory, GRADIENTS, call.slot), more[0], more[1], call.add,
+    )  # fmt: skip
+    return 0.0, 0.0
+
+
 def bias_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
     """dy; samples as pixels, gradient, channels."""
     dy, more = cut(operands, X, FIELDS), cut(operands, MORE, REST)

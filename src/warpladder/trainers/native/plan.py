@@ -218,7 +218,9 @@ class Plan:
             view = x.view.moved(-layer.padding)
             operands = (WEIGHTS, stored.weight, stored.bias, finish, panels, 0)
             lone = _stretched(layer, panels, y.view.width, layer.padding, x.view)
-            return [instruction("convolve", [view, y.view, y.view], 0, layer.kernel_size, layer.kernel_size, layer.stride, *operands, *lone)]
+            return [
+                instruction("convolve", [view, y.view, y.view], 0, layer.kernel_size, layer.kernel_size, layer.stride, *operands, *lone)
+            ]
         folded = self._pack(16 * stored.inputs * stored.outputs)
         self._folded_at[node.index] = folded
         prepare.append(instruction("fold_weights", [], stored.weight, stored.inputs, panels, folded))
@@ -306,6 +308,8 @@ class Plan:
             rows.append(instruction("convolve", [view, dx.view, x.view], 0, size, size, 1, PACKED, weights, -1, finish, panels, 0, *lone))
         tiles = -(-size * size * at.inputs // ROWS)
         view = x.view.moved(-layer.padding)
+        if TOGETHER > 1 and at.outputs == WIDTH and size == TAPS and layer.stride == 1 and not self.together:
+            return [*rows, instruction("stretched_gradient", [view, dy.view], at.weight, at.bias)]
         rows.append(
             instruction("weight_gradient", [view, dy.view], 0, size, size, layer.stride, at.weight, tiles, at.outputs // WIDTH, 0, 0)
         )

@@ -19,6 +19,8 @@ from .tiles import BIAS, MASK, RELU, STORE, STRETCH, TAPS, ZERO
 from .vectors import LANES, WIDTH
 from .views import CHANNELS, HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
 
+SLOPES = 512  # pixels whose gradients stay in the first-level cache while channel after channel is multiplied by them
+
 #: pixels to which a tile keeps a pointer; the others are one, two, four, three, six or twelve pixels from one of them, which x86 adds up in an address
 POINTERS = (0, 5, 10)
 STEPS = {0: (0, 0), 1: (0, 1), 2: (0, 2), 4: (0, 4), 8: (0, 8), 3: (1, 1), 6: (1, 2), 12: (1, 4)}
@@ -88,7 +90,8 @@ def make_stretch(left: int, right: int):  # type: ignore[no-untyped-def]
                 if finish == MASK:
                     gates = [load(builder, e, builder.add(e_at, builder.mul(e_pixel, I64(m)))) for m in range(STRETCH)]
                     return [
-                        builder.select(builder.fcmp_ordered(">", gate, zeros()), value, zeros()) for gate, value in zip(gates, totals, strict=True)
+                        builder.select(builder.fcmp_ordered(">", gate, zeros()), value, zeros())
+                        for gate, value in zip(gates, totals, strict=True)
                     ]
                 return totals
 
@@ -137,3 +140,66 @@ def convolve(source, x, zeros, weights, w_at, target, y, biases, bias_at, gates,
                 _last_stretch(left, right, (channels, last - first), result, (start, finish), (biases, bias_at + at), mask)
             else:
                 _stretch(left, right, (channels, last - first), result, (start, finish), (biases, bias_at + at), mask)
+
+
+@intrinsic
+def _gradient(typing, left, right, extent, result, bias, fresh):  # type: ignore[no-untyped-def]
+    """The gradients of one input channel's TAPS x TAPS weights to a panel of one vector, and of the bias beside them.
+
+    sums[i, j, n] = start + sum over row < rows, m < pixels of
+                    a[a_at + (row + i) * a_row + (m + j) * a_pixel] * b[b_at + row * b_row + m * b_pixel + n]
+
+    for i, j < TAPS and n < LANES, to c[c_at + (i * TAPS + j) * c_tap + n], and start + sum of b alone to d[d_at + n], if `wanted`. start : what is there,
+    or 0 if `fresh`. Numbers of a are read once a row of the kernel, and stay in registers for its taps.
+    """
+    signature = types.void(left, right, extent, result, bias, fresh)
+
+    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        ((a, a_at, a_row, a_pixel), (b, b_at, b_row, b_pixel), (pixels, rows), (c, c_at, c_tap), (d, d_at, wanted)) = (
+            unpacked(context, builder, kind, value) for kind, value in zip(signature.args[:-1], values[:-1], strict=True)
+        )
+        places = [builder.add(c_at, builder.mul(c_tap, I64(tap))) for tap in range(TAPS * TAPS)]
+
+        def begun(fresh: int) -> list[ir.Value]:
+            return [zeros()] * (TAPS * TAPS + 1) if fresh else [*(load(builder, c, place) for place in places), load(builder, d, d_at)]
+
+        def read(lines: list[ir.Value], on: ir.Value) -> list[ir.Value]:
+            return [splat(builder, builder.load(builder.gep(line, [on]))) for line in lines]
+
+        before = builder.select(builder.icmp_signed("!=", values[-1], I64(0)), zeros(), load(builder, d, d_at))
+        row, totals, close_rows = counted(builder, rows, chosen(builder, values[-1], (0, 1), begun))
+        lines = [builder.gep(a, [builder.add(a_at, builder.mul(builder.add(row, I64(i)), a_row))]) for i in range(TAPS)]
+        slopes = builder.gep(b, [builder.add(b_at, builder.mul(row, b_row))])
+        held = [each for j in range(TAPS - 1) for each in read(lines, builder.mul(a_pixel, I64(j)))]
+        m, carried, close = counted(builder, pixels, [*totals, *held])
+        sums, held = carried[: len(totals)], carried[len(totals) :]
+        slope = load(builder, slopes, builder.mul(m, b_pixel))
+        held = held + read(lines, builder.mul(builder.add(m, I64(TAPS - 1)), a_pixel))
+        new = [fma(builder, held[j * TAPS + i], slope, sums[i * TAPS + j]) for i in range(TAPS) for j in range(TAPS)]
+        close([*new, builder.fadd(sums[-1], slope), *held[TAPS:]])
+        close_rows(carried[: len(totals)])
+        for place, value in zip(places, totals, strict=False):
+            store(builder, c, place, value)
+        store(builder, d, d_at, builder.select(builder.icmp_signed("!=", wanted, I64(0)), totals[-1], before))
+        return context.get_dummy_value()
+
+    return signature, emit
+
+
+@inner
+def weight_gradient(source, x, slopes, dy, samples, target, w_at, b_at, add):  # type: ignore[no-untyped-def]
+    """As conv.weight_gradient and conv.bias_gradient, for one panel, kernels of TAPS columns and rows, and stride 1."""
+    channels = x[CHANNELS]
+    lines = max(1, SLOPES // dy[WIDTH_])
+    fresh = 0 if add else 1
+    for sample in range(samples):
+        for row in range(0, dy[HEIGHT], lines):
+            rows = min(lines, dy[HEIGHT] - row)
+            a_at = x[OFFSET] + sample * x[SAMPLE] + row * x[ROW]
+            right = (slopes, dy[OFFSET] + sample * dy[SAMPLE] + row * dy[ROW], dy[ROW], dy[PIXEL])
+            for channel in range(channels):
+                left = (source, a_at + channel, x[ROW], x[PIXEL])
+                result = (target, w_at + channel * WIDTH, channels * WIDTH)
+                last = 1 if channel == channels - 1 else 0
+                _gradient(left, right, (dy[WIDTH_], rows), result, (target, b_at, last), fresh)
+            fresh = 0
