@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...nets import Linear, Net
+from ...nets import Flatten, Linear, MaxPool2d, Net
 from ...params import Place, places
 from .vectors import WIDTH
+
+GAPS_FROM = 128  # channels from which a gap follows each pixel (tensors.py)
 
 
 def padded(count: int) -> int:
@@ -24,6 +26,16 @@ def padded(count: int) -> int:
 def is_thin(inputs: int, outputs: int) -> bool:
     """Whether panels would waste more than rows of vectors along the inputs do, whose sums across lanes need many inputs to pay."""
     return inputs >= 128 and outputs <= 32 and 4 * outputs <= 3 * padded(outputs)
+
+
+def stays_in_place(net: Net, index: int) -> bool:
+    """Whether layer `index` is a Flatten that costs nothing: the Linear layer behind it takes a pool's pixels as they lie, and its weights in that order."""
+    layers = net.layers
+    if not 0 < index < len(layers) - 1 or not isinstance(layers[index], Flatten):
+        return False
+    channels = net.shapes[index][0]
+    dense = isinstance(layers[index - 1], MaxPool2d) and channels == padded(channels) < GAPS_FROM
+    return dense and index > net.first_trained and isinstance(layers[index + 1], Linear)
 
 
 @dataclass(frozen=True)
@@ -81,6 +93,8 @@ def _store(net: Net, index: int, weight: Place, start: int) -> tuple[Stored, np.
     numbers = np.arange(weight.start, weight.stop).reshape(weight.shape)
     out = weight.shape[0]
     if isinstance(layer, Linear):
+        if stays_in_place(net, index - 1):
+            numbers = numbers.reshape(out, *net.shapes[index - 1]).transpose(0, 2, 3, 1).reshape(out, -1)
         inputs = padded(weight.shape[1])
         if is_thin(weight.shape[1], out):
             where = _pad(numbers, (out, inputs))

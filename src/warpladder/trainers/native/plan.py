@@ -11,8 +11,9 @@ from __future__ import annotations
 from ...config import TrainConfig
 from ...nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Upsample2d
 from ...optimizers import SGD
+from .boundaries import Boundaries
 from .fuse import Node, fuse
-from .layout import Layout, Stored, padded
+from .layout import Layout, Stored, padded, stays_in_place
 from .memory import PACKED, WEIGHTS
 from .program import Row, Sections, instruction
 from .tensors import Arena, Tensor
@@ -75,17 +76,9 @@ class Plan:
         self._winners_of: dict[int, int] = {}
         self._folded_at: dict[int, int] = {}
         self.enter, self.nodes = fuse(net)
-        consumers = {node.x: node for node in self.nodes}
-        producers = {node.y: node for node in self.nodes}
         self.rectified = {node.y for node in self.nodes if node.relu}
-        self.values: dict[int, Tensor] = {}
-        self.slopes: dict[int, Tensor] = {}
-        for at in [self.enter, *producers]:
-            shape = net.shapes[at]
-            border = self._border(consumers.get(at))
-            self.values[at] = self._tensor(shape, at, border, border, 1)
-            if at > net.first_trained:
-                self.slopes[at] = self._tensor(shape, at, *self._slope_border(producers[at]))
+        self.boundaries = Boundaries(net, self.enter, self.nodes, self.arena)
+        self.values, self.slopes = self.boundaries.values, self.boundaries.slopes
         self.out = self.values[self.nodes[-1].y]
         #: entries of an offset table: a block of pixels, or the elements of a patch
         self.offsets = max([BLOCK] + [at.taps**2 * at.inputs + ROWS for at in self.layout.layers.values()])
@@ -122,32 +115,6 @@ class Plan:
         self.layers = [each for known in layers for each in known] + [range(0)] * len(updates)
         self.activations = self.arena.size
 
-    def _tensor(self, shape: tuple[int, ...], at: int, before: int, after: int, apart: int) -> Tensor:
-        if len(shape) == 1:
-            return self.arena.flat(shape[0])
-        # what no trained layer has made keeps its few channels
-        channels = shape[0] if at <= self.net.first_trained else padded(shape[0])
-        return self.arena.image(shape, channels, before, after, apart)
-
-    @staticmethod
-    def _border(consumer: Node | None) -> int:
-        return consumer.layer.padding if consumer is not None and isinstance(consumer.layer, Conv2d) else 0
-
-    def _slope_border(self, producer: Node) -> tuple[int, int, int]:
-        """Zeros around (and between) a convolution's output gradients, so that its input gradient is a plain convolution of them."""
-        layer = producer.layer
-        if not isinstance(layer, Conv2d) or not self._wants_slopes(producer.x):
-            return 0, 0, 1
-        if producer.folded:
-            return 1, 1, 1
-        height, width = self.net.shapes[producer.index][1:]
-        out_height, out_width = self.net.shapes[producer.index + 1][1:]
-        reach = [size + layer.padding - ((out - 1) * layer.stride + 1) for size, out in ((height, out_height), (width, out_width))]
-        return max(0, layer.kernel_size - 1 - layer.padding), max(0, *reach), layer.stride
-
-    def _wants_slopes(self, at: int) -> bool:
-        return at > self.net.first_trained
-
     def enters(self, at: int) -> bool:
         """Whether the layer behind this boundary reads samples where the data set has them."""
         return self.reads_samples and at == self.enter
@@ -168,7 +135,7 @@ class Plan:
         else:
             goal = self.values[self.enter]
             if goal.shape != x.shape:
-                goal = self._tensor(x.shape, 0, 0, 0, 1)
+                goal = self.boundaries.tensor(x.shape, 0)
                 rows.append(self._gather(goal))
             rows.append(instruction("squared_error", [x.view, goal.view, dx.view], x.shape[0]))
         return rows + self._masked(last)
@@ -207,6 +174,8 @@ class Plan:
         if isinstance(layer, Upsample2d):
             return [instruction("upsample", [x.view, y.view], layer.scale_factor)]
         assert isinstance(layer, Flatten)
+        if stays_in_place(self.net, node.index):
+            return []
         return [instruction("flatten", [x.view, y.view], x.shape[0])]
 
     def _forward_conv(self, node: Node, stored: Stored, x: Tensor, y: Tensor, prepare: list[Row]) -> list[Row]:
@@ -253,6 +222,8 @@ class Plan:
             rows = [instruction("relu_gradient", [y.view, dy.view, dx.view])]
         elif isinstance(layer, Upsample2d):
             rows = [instruction("upsample_gradient", [dy.view, dx.view], layer.scale_factor)]
+        elif stays_in_place(self.net, node.index):
+            rows = []
         else:
             rows = [instruction("unflatten", [dy.view, dx.view], x.shape[0])]
         return rows + self._masked(node.x)

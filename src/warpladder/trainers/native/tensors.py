@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...nets import Shape
-from .layout import padded
+from .layout import GAPS_FROM, padded
 from .views import View
 
 
@@ -24,6 +24,12 @@ class Tensor:
     @property
     def flat(self) -> bool:
         return len(self.shape) == 1
+
+    def flattened(self) -> Tensor:
+        """An image without gaps or borders as rows of features, in the order in which they lie."""
+        view = self.view
+        features = view.height * view.width * view.channels
+        return Tensor((features,), View(view.offset, view.sample, view.sample, view.sample, 1, 1, features), view.sample)
 
     def samples_as_pixels(self) -> View:
         """A flat tensor as one image of one row; its width is the number of samples, set when it runs."""
@@ -45,17 +51,18 @@ class Arena:
         offset = self._take(self.samples * pitch)
         return Tensor((features,), View(offset, pitch, pitch, pitch, 1, 1, channels), pitch)
 
-    def image(self, shape: Shape, channels: int, before: int = 0, after: int = 0, apart: int = 1) -> Tensor:
+    def image(self, shape: Shape, channels: int, before: int = 0, after: int = 0, apart: int = 1, spare: Tensor | None = None) -> Tensor:
         """(samples, height, width, channels) inside a border of zeros.
 
         channels : with padding. before, after : border above and left, below and right. apart : 2 leaves a zero pixel between
-        two pixels, as a strided convolution's input gradient wants it.
+        two pixels, as a strided convolution's input gradient wants it. spare : as of `Boundaries.tensor`; neither may have a border, which nobody else writes.
         """
         _, height, width = shape
-        pitch = channels + 16 if channels >= 128 else channels
+        pitch = channels + 16 if channels >= GAPS_FROM else channels
         row = (before + (width - 1) * apart + 1 + after) * pitch
         sample = (before + (height - 1) * apart + 1 + after) * row
-        offset = self._take(self.samples * sample)
+        sample += 16 if sample // 16 % 2 == 0 else 0  # as for rows of flat tensors, which this may be one of
+        offset = spare.view.offset if spare and spare.view.sample >= sample else self._take(self.samples * sample)
         inside = offset + before * (row + pitch)
         return Tensor(shape, View(inside, sample, row * apart, pitch * apart, height, width, channels), pitch)
 
