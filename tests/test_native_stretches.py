@@ -11,10 +11,7 @@ from warpladder.trainers.native.plan import Plan
 from warpladder.trainers.native.tiles import STRETCH
 from warpladder.trainers.native.trainer import NativeTrainer
 from warpladder.trainers.native.vectors import TOGETHER
-from warpladder.trainers.native.views import FIELDS
 from warpladder.verify import verify
-
-WHETHER = 3 * FIELDS + 10  # the operand of "convolve" that says whether its last panel goes by stretches
 
 
 def conv(channels: int, padding: int) -> Conv2d:
@@ -25,23 +22,39 @@ def conv(channels: int, padding: int) -> Conv2d:
     ("shape", "layers", "stretched"),
     [
         # two stretches a row, and borders of two, one and no zeros on their way back
-        ((1, 5, 28), (conv(5, 0), ReLU(), conv(20, 0), ReLU(), conv(3, 2)), [True, False, True, False, True]),
-        ((3, 4, 24), (conv(16, 1), ReLU(), conv(4, 1)), [True, True, True]),
+        ((1, 5, 28), (conv(5, 0), ReLU(), conv(20, 0), ReLU(), conv(3, 2)), 3),
+        ((3, 4, 24), (conv(16, 1), ReLU(), conv(4, 1)), 3),
         # the second of three panels has a neighbour, the third has none; one stretch a row, whose both ends meet zeros
-        ((1, 3, 15), (conv(40, 0), MaxPool2d(1), conv(4, 1)), [True, True, True]),
+        ((1, 3, 15), (conv(40, 0), MaxPool2d(1), conv(4, 1)), 3),
         # a border wider than the kernel, rows with nothing but zeros
-        ((2, 3, 20), (conv(7, 3),), [True]),
+        ((2, 3, 20), (conv(7, 3),), 1),
         # too narrow, or too much of the last stretch left over
-        ((1, 4, 12), (conv(4, 0),), [False]),
-        ((1, 4, 30), (conv(4, 0),), [False]),
+        ((1, 4, 12), (conv(4, 0),), 0),
+        ((1, 4, 30), (conv(4, 0),), 0),
     ],
 )
-def test_stretches_train_every_width(shape: tuple[int, int, int], layers: tuple[Layer, ...], stretched: list[bool]) -> None:
+def test_stretches_train_every_width(shape: tuple[int, int, int], layers: tuple[Layer, ...], stretched: int) -> None:
     net = Net("stretches", shape, (*layers, Flatten(), Linear(out_features=3)), CrossEntropyLoss())
     config = TrainConfig(batch_size=3, learning_rate=1e-2)
-    rows = [operands for does, operands in Plan(net, config, 2, 3).rows if does == "convolve" and operands[3 * FIELDS + 1] == 3]
+    rows = [does for does, _ in Plan(net, config, 2, 3).rows]
     assert STRETCH == 13
-    assert [bool(operands[WHETHER]) for operands in rows] == [each and TOGETHER > 1 for each in stretched]
+    assert rows.count("stretched_convolve") == (stretched if TOGETHER > 1 else 0)
+
+    def build(net: Net, config: TrainConfig, state: State) -> NativeTrainer:
+        return NativeTrainer(net, config, state, 2)
+
+    verdict = verify(build, net, config)
+    assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize("batch", [29, 60, 26])
+def test_few_outputs_of_few_inputs_go_by_stretches_of_samples(batch: int) -> None:
+    """Two threads with more samples than a stretch has, with such a number of them, and with fewer in the last batch."""
+    layers = (Flatten(), Linear(out_features=12), ReLU(), Linear(out_features=7), ReLU(), Linear(out_features=5))
+    net = Net("samples", (1, 3, 5), layers, CrossEntropyLoss())
+    config = TrainConfig(batch_size=batch, learning_rate=1e-2)
+    rows = [does for does, _ in Plan(net, config, 2, batch).rows]
+    assert rows.count("multiply") == (5 if TOGETHER > 1 else 0)
 
     def build(net: Net, config: TrainConfig, state: State) -> NativeTrainer:
         return NativeTrainer(net, config, state, 2)

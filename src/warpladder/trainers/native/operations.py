@@ -27,7 +27,7 @@ from .memory import (
 )
 from .program import OPERANDS
 from .sharing import share
-from .vectors import TOGETHER
+from .tiles import STRETCH
 from .views import FIELDS, HEIGHT, WIDTH_
 
 # where an instruction's views begin, and what follows them, of which there are REST numbers
@@ -84,11 +84,8 @@ def gather_rows(operands, memory, call):  # type: ignore[no-untyped-def]
     return 0.0, 0.0
 
 
-def convolve(operands, memory, call):  # type: ignore[no-untyped-def]
-    """x, y, gate; samples as pixels, kernel rows, kernel columns, stride, array of the weights, weights, bias, finish, panels, split by panels.
-
-    And whether a last panel that has no neighbour goes by stretches, and three numbers for these.
-    """
+@inner
+def _convolve(operands, memory, call):  # type: ignore[no-untyped-def]
     x, y, gate, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), cut(operands, MORE, REST)
     pixels = _images(x, y, gate, more[0], call.n) * y[HEIGHT] * y[WIDTH_]
     by_panel = more[9] != 0
@@ -96,18 +93,51 @@ def convolve(operands, memory, call):  # type: ignore[no-untyped-def]
     pixel_range = (0, pixels) if by_panel else mine
     panel_range = mine if by_panel else (0, more[8])
     activations = floats(memory, ACTIVATIONS, call.slot)
-    if TOGETHER > 1 and more[10]:
-        panel = more[8] - 1
-        stretches.convolve(
-            activations, x, cut(more, 11, 3), floats(memory, more[4], 0), more[5], activations, y, floats(memory, WEIGHTS, 0), more[6],
-            activations, gate, more[7], share(pixels // y[WIDTH_], call.part, call.parts), panel,
-        )  # fmt: skip
-        if panel == 0:
-            return 0.0, 0.0
-        panel_range = (0, panel)
     conv.convolve(
         int64s(memory, OFFSETS, call.thread), activations, x, floats(memory, more[4], 0), more[5], cut(more, 1, 2), more[3],
         activations, y, floats(memory, WEIGHTS, 0), more[6], activations, gate, more[7], pixel_range, panel_range,
+    )  # fmt: skip
+
+
+def convolve(operands, memory, call):  # type: ignore[no-untyped-def]
+    """x, y, gate; samples as pixels, kernel rows, kernel columns, stride, array of the weights, weights, bias, finish, panels, split by panels."""
+    _convolve(operands, memory, call)
+    return 0.0, 0.0
+
+
+def multiply(operands, memory, call):  # type: ignore[no-untyped-def]
+    """As `convolve`, of a Linear layer and one panel: by stretches where there are samples for one, to the same bits."""
+    x, y, gate, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), cut(operands, MORE, REST)
+    first, last = share(call.n, call.part, call.parts)
+    if last - first < STRETCH:
+        _convolve(operands, memory, call)
+        return 0.0, 0.0
+    activations = floats(memory, ACTIVATIONS, call.slot)
+    stretches.multiply(
+        activations,
+        x,
+        floats(memory, more[4], 0),
+        more[5],
+        activations,
+        y,
+        floats(memory, WEIGHTS, 0),
+        more[6],
+        activations,
+        gate,
+        more[7],
+        first,
+        last,
+    )
+    return 0.0, 0.0
+
+
+def stretched_convolve(operands, memory, call):  # type: ignore[no-untyped-def]
+    """x, y, gate; zeros before x, its rows, its columns, array of the weights, weights, bias, finish, the panel. See stretches.py."""
+    x, y, gate, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), cut(operands, MORE, REST)
+    activations = floats(memory, ACTIVATIONS, call.slot)
+    stretches.convolve(
+        activations, x, cut(more, 0, 3), floats(memory, more[3], 0), more[4], activations, y, floats(memory, WEIGHTS, 0), more[5],
+        activations, gate, more[6], share(call.n * y[HEIGHT], call.part, call.parts), more[7],
     )  # fmt: skip
     return 0.0, 0.0
 

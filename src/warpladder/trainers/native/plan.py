@@ -160,7 +160,7 @@ class Plan:
             panels = stored.outputs // WIDTH
             views = [x.samples_as_pixels(), y.samples_as_pixels(), y.samples_as_pixels()]
             # the same thread meets the same weights in both passes, so that they stay in its cache
-            return [instruction("convolve", views, 1, 1, 1, 1, WEIGHTS, stored.weight, stored.bias, finish, panels, panels > 1)]
+            return [instruction(_product(panels), views, 1, 1, 1, 1, WEIGHTS, stored.weight, stored.bias, finish, panels, panels > 1)]
         if isinstance(layer, Conv2d):
             assert stored is not None
             return self._forward_conv(node, stored, x, y, prepare)
@@ -185,11 +185,8 @@ class Plan:
         panels = stored.outputs // WIDTH
         if not node.folded:
             view = x.view.moved(-layer.padding)
-            operands = (WEIGHTS, stored.weight, stored.bias, finish, panels, 0)
-            lone = _stretched(layer, panels, y.view.width, layer.padding, x.view)
-            return [
-                instruction("convolve", [view, y.view, y.view], 0, layer.kernel_size, layer.kernel_size, layer.stride, *operands, *lone)
-            ]
+            where = WEIGHTS, stored.weight, stored.bias
+            return _convolutions([view, y.view, y.view], layer.kernel_size, layer.stride, where, finish, panels, layer.padding, x.view)
         folded = self._pack(16 * stored.inputs * stored.outputs)
         self._folded_at[node.index] = folded
         prepare.append(instruction("fold_weights", [], stored.weight, stored.inputs, panels, folded))
@@ -244,7 +241,7 @@ class Plan:
                 weights = self._transposed(at, prepare)
                 views = [dy.samples_as_pixels(), dx.samples_as_pixels(), x.samples_as_pixels()]
                 finish, panels = (MASK if mask else STORE), at.inputs // WIDTH
-                rows.append(instruction("convolve", views, 1, 1, 1, 1, PACKED, weights, -1, finish, panels, panels > 1))
+                rows.append(instruction(_product(panels), views, 1, 1, 1, 1, PACKED, weights, -1, finish, panels, panels > 1))
             views = [x.samples_as_pixels(), dy.samples_as_pixels()]
             tiles, panels = -(-at.inputs // ROWS), at.outputs // WIDTH
             # whoever multiplies by weights also steps them, so that they stay in its cache, where all have equally many, and a tile's columns or more
@@ -275,8 +272,7 @@ class Plan:
             back = layer.padding - (size - 1)
             view = View(dy.view.offset + back * (row + pixel), dy.view.sample, row, pixel, 0, 0, dy.view.channels)
             finish, panels = (MASK if mask else STORE), at.inputs // WIDTH
-            lone = _stretched(layer, panels, dx.view.width, -back, dy.view)
-            rows.append(instruction("convolve", [view, dx.view, x.view], 0, size, size, 1, PACKED, weights, -1, finish, panels, 0, *lone))
+            rows += _convolutions([view, dx.view, x.view], size, 1, (PACKED, weights, -1), finish, panels, -back, dy.view)
         tiles = -(-size * size * at.inputs // ROWS)
         view = x.view.moved(-layer.padding)
         if TOGETHER > 1 and at.outputs == WIDTH and size == TAPS and layer.stride == 1 and not self.together:
@@ -330,11 +326,25 @@ class Plan:
         return rows
 
 
-def _stretched(layer: Conv2d, panels: int, width: int, border: int, x: View) -> tuple[int, int, int, int]:
-    """The operands of "convolve" behind the others: whether a last panel goes by stretches, and what is zeros in x, which begins with a border of them.
+def _product(panels: int) -> str:
+    """The operation of a Linear layer's product with panels."""
+    return "multiply" if TOGETHER > 1 and panels == 1 else "convolve"
 
-    Not where rows of `width` pixels would leave a tenth of the stretches' sums unused.
+
+def _convolutions(
+    views: list[View], size: int, stride: int, weights: tuple[int, int, int], finish: int, panels: int, border: int, inside: View
+) -> list[Row]:
+    """Rows that convolve: a last panel without a neighbour goes by stretches, where its rows have the pixels for them.
+
+    views : of "convolve"; that of the input begins `border` rows and columns of zeros before `inside`. weights : their array, where they lie in it, the bias.
     """
+    width = views[1].width
+    # not where a tenth of the stretches' sums would be for nothing
     fits = width >= STRETCH and -(-width // STRETCH) * STRETCH <= 1.1 * width
-    goes = TOGETHER > 1 and panels % TOGETHER == 1 and layer.kernel_size == TAPS and layer.stride == 1 and x.pixel == x.channels and fits
-    return int(goes), max(0, border), x.height, x.width
+    lone = TOGETHER > 1 and panels % TOGETHER == 1 and size == TAPS and stride == 1 and inside.pixel == inside.channels and fits
+    rows = []
+    if panels > lone:
+        rows.append(instruction("convolve", views, 0, size, size, stride, *weights, finish, panels - lone, 0))
+    if lone:
+        rows.append(instruction("stretched_convolve", views, max(0, border), inside.height, inside.width, *weights, finish, panels - 1))
+    return rows

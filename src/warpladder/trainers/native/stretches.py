@@ -26,10 +26,10 @@ POINTERS = (0, 5, 10)
 STEPS = {0: (0, 0), 1: (0, 1), 2: (0, 2), 4: (0, 4), 8: (0, 8), 3: (1, 1), 6: (1, 2), 12: (1, 4)}
 
 
-def make_stretch(left: int, right: int):  # type: ignore[no-untyped-def]
+def make_stretch(taps: int, left: int = 0, right: int = 0):  # type: ignore[no-untyped-def]
     """An intrinsic that multiplies and adds STRETCH neighbouring pixels by a panel of one vector.
 
-    sums[m, n] = start + sum over row < rows, tap < TAPS, k < depth of
+    sums[m, n] = start + sum over row < rows, tap < taps, k < depth of
                  a[a_at + row * a_row + (m + tap) * a_pixel + k] * b[b_at + row * b_row + tap * b_tap + k * LANES + n]
 
     for m < STRETCH and n < LANES, finished into c[c_at + m * c_pixel + n].
@@ -37,7 +37,7 @@ def make_stretch(left: int, right: int):  # type: ignore[no-untyped-def]
     (start, finish), (d, d_at), (e, e_at, e_pixel) : as of `simd.make_tile`: ZERO or BIAS; STORE, RELU or MASK.
     left, right : so many of the first and of the last pixels that it would read are known to be zeros, and left out.
     """
-    read = range(left, STRETCH + TAPS - 1 - right)
+    read = range(left, STRETCH + taps - 1 - right)
 
     @intrinsic
     def stretch(typing, left, right, depth, result, ends, bias, gate):  # type: ignore[no-untyped-def]
@@ -75,10 +75,10 @@ def make_stretch(left: int, right: int):  # type: ignore[no-untyped-def]
                 here = bytes_on(weights, builder.mul(tap_on, I64(at))) if at else weights
                 return load(builder, builder.bitcast(here, F32.as_pointer()), I64(0))
 
-            factors = [factor(at) for at in range(TAPS)]
+            factors = [factor(at) for at in range(taps)]
             for at in read:
                 scalar = pixel(at)
-                for m in range(max(0, at - TAPS + 1), min(at, STRETCH - 1) + 1):
+                for m in range(max(0, at - taps + 1), min(at, STRETCH - 1) + 1):
                     sums[m] = fma(builder, scalar, factors[at - m], sums[m])
             close_k([*sums, *(bytes_on(each, I64(4)) for each in pixels), bytes_on(weights, I64(4 * LANES))])
             close_rows(carried[:STRETCH])
@@ -104,9 +104,10 @@ def make_stretch(left: int, right: int):  # type: ignore[no-untyped-def]
     return stretch
 
 
-_stretch = make_stretch(0, 0)
-_first_stretch = make_stretch(TAPS - 1, 0)
-_last_stretch = make_stretch(0, TAPS - 1)
+_stretch = make_stretch(TAPS)
+_first_stretch = make_stretch(TAPS, left=TAPS - 1)
+_last_stretch = make_stretch(TAPS, right=TAPS - 1)
+_alone = make_stretch(1)
 
 
 @inner
@@ -140,6 +141,18 @@ def convolve(source, x, zeros, weights, w_at, target, y, biases, bias_at, gates,
                 _last_stretch(left, right, (channels, last - first), result, (start, finish), (biases, bias_at + at), mask)
             else:
                 _stretch(left, right, (channels, last - first), result, (start, finish), (biases, bias_at + at), mask)
+
+
+@inner
+def multiply(source, x, weights, w_at, target, y, biases, bias_at, gates, gate, finish, first, last):  # type: ignore[no-untyped-def]
+    """As conv.convolve, for one panel, kernels of one pixel, and STRETCH or more pixels of one row, from `first` to before `last`."""
+    ends = (BIAS if bias_at >= 0 else ZERO, finish)
+    for piece in range(first, last, STRETCH):
+        column = min(piece, last - STRETCH)
+        left = (source, x[OFFSET] + column * x[PIXEL], 0, x[PIXEL])
+        result = (target, y[OFFSET] + column * y[PIXEL], y[PIXEL])
+        mask = (gates, gate[OFFSET] + column * gate[PIXEL], gate[PIXEL])
+        _alone(left, (weights, w_at, 0, 0), (x[CHANNELS], 1), result, ends, (biases, bias_at), mask)
 
 
 @intrinsic
