@@ -341,7 +341,13 @@ def _convolutions(
     width = views[1].width
     # not where a tenth of the stretches' sums would be for nothing
     fits = width >= STRETCH and -(-width // STRETCH) * STRETCH <= 1.1 * width
-    lone = TOGETHER > 1 and panels % TOGETHER == 1 and size == TAPS and stride == 1 and inside.pixel == inside.channels and fits
+    lone = (
+        (panels % TOGETHER == 1 if TOGETHER > 1 else panels == 1)
+        and size == TAPS
+        and stride == 1
+        and inside.pixel == inside.channels
+        and fits
+    )
     rows = []
     if panels > lone:
         rows.append(instruction("convolve", views, 0, size, size, stride, *weights, finish, panels - lone, 0))

@@ -30,7 +30,7 @@ def make_stretch(taps: int, left: int = 0, right: int = 0):  # type: ignore[no-u
     """An intrinsic that multiplies and adds STRETCH neighbouring pixels by a panel of one vector.
 
     sums[m, n] = start + sum over row < rows, tap < taps, k < depth of
-                 a[a_at + row * a_row + (m + tap) * a_pixel + k] * b[b_at + row * b_row + tap * b_tap + k * LANES + n]
+                 a[a_at + row * a_row + (m + tap) * a_pixel + k] * b[b_at + row * b_row + tap * b_tap + k * WIDTH + n]
 
     for m < STRETCH and n < LANES, finished into c[c_at + m * c_pixel + n].
 
@@ -80,7 +80,7 @@ def make_stretch(taps: int, left: int = 0, right: int = 0):  # type: ignore[no-u
                 scalar = pixel(at)
                 for m in range(max(0, at - taps + 1), min(at, STRETCH - 1) + 1):
                     sums[m] = fma(builder, scalar, factors[at - m], sums[m])
-            close_k([*sums, *(bytes_on(each, I64(4)) for each in pixels), bytes_on(weights, I64(4 * LANES))])
+            close_k([*sums, *(bytes_on(each, I64(4)) for each in pixels), bytes_on(weights, I64(4 * WIDTH))])
             close_rows(carried[:STRETCH])
             places = [builder.add(c_at, builder.mul(c_pixel, I64(m))) for m in range(STRETCH)]
 
@@ -132,15 +132,16 @@ def convolve(source, x, zeros, weights, w_at, target, y, biases, bias_at, gates,
         for piece in range(0, columns, STRETCH):
             column = min(piece, columns - STRETCH)
             left = (source, a_at + column * x[PIXEL], x[ROW], x[PIXEL])
-            right = (weights, w_at + first * a_row, a_row, channels * WIDTH)
-            result = (target, c_at + column * y[PIXEL], y[PIXEL])
-            mask = (gates, e_at + column * gate[PIXEL], gate[PIXEL])
-            if column == 0 and border >= TAPS - 1:
-                _first_stretch(left, right, (channels, last - first), result, (start, finish), (biases, bias_at + at), mask)
-            elif column + STRETCH >= border + width:
-                _last_stretch(left, right, (channels, last - first), result, (start, finish), (biases, bias_at + at), mask)
-            else:
-                _stretch(left, right, (channels, last - first), result, (start, finish), (biases, bias_at + at), mask)
+            for lane in range(0, WIDTH, LANES):
+                right = (weights, w_at + first * a_row + lane, a_row, channels * WIDTH)
+                result = (target, c_at + column * y[PIXEL] + lane, y[PIXEL])
+                bias, mask = (biases, bias_at + at + lane), (gates, e_at + column * gate[PIXEL] + lane, gate[PIXEL])
+                if column == 0 and border >= TAPS - 1:
+                    _first_stretch(left, right, (channels, last - first), result, (start, finish), bias, mask)
+                elif column + STRETCH >= border + width:
+                    _last_stretch(left, right, (channels, last - first), result, (start, finish), bias, mask)
+                else:
+                    _stretch(left, right, (channels, last - first), result, (start, finish), bias, mask)
 
 
 @inner
