@@ -1,4 +1,4 @@
-"""The native trainer's tiles of neighbouring pixels, which a convolution's last panel takes where it has no neighbour."""
+"""The native trainer's tiles of neighbouring pixels, for kernels of three columns and for samples."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ def conv(channels: int, padding: int) -> Conv2d:
     ("shape", "layers", "wide", "narrow"),
     [
         # rows of 26 pixels, two or three stretches, and borders of two, one and no zeros on their way back
-        ((1, 5, 28), (conv(5, 0), ReLU(), conv(20, 0), ReLU(), conv(3, 2)), 3, 3),
+        ((1, 5, 28), (conv(5, 0), ReLU(), conv(20, 0), ReLU(), conv(3, 2)), 5, 3),
         ((3, 4, 26), (conv(16, 1), ReLU(), conv(4, 1)), 3, 3),
         # three panels, of which the last has no neighbour with AVX-512; a stretch a row, whose both ends meet zeros
         ((1, 3, 15), (conv(40, 0), MaxPool2d(1), conv(4, 1)), 3, 0),
         ((1, 3, 11), (conv(16, 0), MaxPool2d(1), conv(4, 1)), 0, 3),
         # a border wider than the kernel, rows with nothing but zeros
         ((2, 3, 22), (conv(7, 3),), 1, 1),
+        # pairs of panels forth and back, of rows whose stretches overlap, next to zeros and to none
+        ((3, 4, 24), (conv(32, 0), ReLU(), conv(64, 2), ReLU(), conv(32, 1)), 5, 0),
         # too narrow, or too much of the last stretch left over
         ((1, 4, 8), (conv(4, 0),), 0, 0),
         ((1, 4, 32), (conv(4, 0),), 0, 0),

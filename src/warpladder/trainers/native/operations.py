@@ -132,12 +132,12 @@ def multiply(operands, memory, call):  # type: ignore[no-untyped-def]
 
 
 def stretched_convolve(operands, memory, call):  # type: ignore[no-untyped-def]
-    """x, y, gate; zeros before x, its rows, its columns, array of the weights, weights, bias, finish, the panel. See stretches.py."""
+    """x, y, gate; zeros before x, its rows, its columns, array of the weights, weights, bias, finish, first panel, last + 1, whether in pairs."""
     x, y, gate, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), cut(operands, MORE, REST)
     activations = floats(memory, ACTIVATIONS, call.slot)
     stretches.convolve(
         activations, x, cut(more, 0, 3), floats(memory, more[3], 0), more[4], activations, y, floats(memory, WEIGHTS, 0), more[5],
-        activations, gate, more[6], share(call.n * y[HEIGHT], call.part, call.parts), more[7],
+        activations, gate, more[6], share(call.n * y[HEIGHT], call.part, call.parts), cut(more, 7, 3),
     )  # fmt: skip
     return 0.0, 0.0
 

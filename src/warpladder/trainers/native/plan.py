@@ -17,7 +17,7 @@ from .layout import Layout, Stored, padded, stays_in_place
 from .memory import PACKED, WEIGHTS
 from .program import Row, Sections, instruction
 from .tensors import Arena, Tensor
-from .tiles import BLOCK, CHUNK, MASK, ROWS, STORE, STRETCH, TAPS
+from .tiles import BLOCK, CHUNK, MASK, PAIR, ROWS, STORE, STRETCH, TAPS
 from .tiles import RELU as WITH_RELU
 from .vectors import TOGETHER, WIDTH
 from .views import View
@@ -334,23 +334,24 @@ def _product(panels: int) -> str:
 def _convolutions(
     views: list[View], size: int, stride: int, weights: tuple[int, int, int], finish: int, panels: int, border: int, inside: View
 ) -> list[Row]:
-    """Rows that convolve: a last panel without a neighbour goes by stretches, where its rows have the pixels for them.
+    """Rows that convolve: by stretches where rows have the pixels for them, panels in pairs and a last one alone.
 
     views : of "convolve"; that of the input begins `border` rows and columns of zeros before `inside`. weights : their array, where they lie in it, the bias.
     """
-    width = views[1].width
-    # not where a tenth of the stretches' sums would be for nothing
-    fits = width >= STRETCH and -(-width // STRETCH) * STRETCH <= 1.1 * width
-    lone = (
-        (panels % TOGETHER == 1 if TOGETHER > 1 else panels == 1)
-        and size == TAPS
-        and stride == 1
-        and inside.pixel == inside.channels
-        and fits
-    )
+    goes = size == TAPS and stride == 1 and inside.pixel == inside.channels
+    lone = goes and (panels % TOGETHER == 1 if TOGETHER > 1 else panels == 1) and _fills(views[1].width, STRETCH)
+    pairs = goes and TOGETHER > 1 and panels - lone > 0 and (panels - lone) % TOGETHER == 0 and _fills(views[1].width, PAIR)
+    stretched = "stretched_convolve", views, max(0, border), inside.height, inside.width, *weights, finish
     rows = []
-    if panels > lone:
+    if pairs:
+        rows.append(instruction(*stretched, 0, panels - lone, 1))
+    elif panels > lone:
         rows.append(instruction("convolve", views, 0, size, size, stride, *weights, finish, panels - lone, 0))
     if lone:
-        rows.append(instruction("stretched_convolve", views, max(0, border), inside.height, inside.width, *weights, finish, panels - 1))
+        rows.append(instruction(*stretched, panels - 1, panels, 0))
     return rows
+
+
+def _fills(width: int, length: int) -> bool:
+    """Whether rows of so many pixels leave less than a tenth of the sums of stretches of this length for nothing."""
+    return width >= length and -(-width // length) * length <= 1.1 * width

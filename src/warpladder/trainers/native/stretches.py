@@ -15,8 +15,8 @@ from numba import types
 
 from .emit import F32, I64, chosen, counted, fma, intrinsic, load, maximum, opaque, splat, store, unpacked, zeros
 from .inner import inner
-from .tiles import BIAS, MASK, RELU, STORE, STRETCH, TAPS, ZERO
-from .vectors import LANES, WIDTH
+from .tiles import BIAS, MASK, PAIR, RELU, STORE, STRETCH, TAPS, ZERO
+from .vectors import LANES, TOGETHER, WIDTH
 from .views import CHANNELS, HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
 
 SLOPES = 512  # pixels whose gradients stay in the first-level cache while channel after channel is multiplied by them
@@ -26,18 +26,19 @@ POINTERS = (0, 5, 10)
 STEPS = {0: (0, 0), 1: (0, 1), 2: (0, 2), 4: (0, 4), 8: (0, 8), 3: (1, 1), 6: (1, 2), 12: (1, 4)}
 
 
-def make_stretch(taps: int, left: int = 0, right: int = 0):  # type: ignore[no-untyped-def]
-    """An intrinsic that multiplies and adds STRETCH neighbouring pixels by a panel of one vector.
+def make_stretch(taps: int, left: int = 0, right: int = 0, length: int = STRETCH, vectors: int = 1):  # type: ignore[no-untyped-def]
+    """An intrinsic that multiplies and adds `length` neighbouring pixels by a panel of one vector, or by two of them.
 
-    sums[m, n] = start + sum over row < rows, tap < taps, k < depth of
-                 a[a_at + row * a_row + (m + tap) * a_pixel + k] * b[b_at + row * b_row + tap * b_tap + k * WIDTH + n]
+    sums[m, v, n] = start + sum over row < rows, tap < taps, k < depth of
+                 a[a_at + row * a_row + (m + tap) * a_pixel + k] * b[b_at + row * b_row + tap * b_tap + k * WIDTH + v * b_apart + n]
 
-    for m < STRETCH and n < LANES, finished into c[c_at + m * c_pixel + n].
+    for m < length, v < vectors and n < LANES, finished into c[c_at + m * c_pixel + v * LANES + n].
 
     (start, finish), (d, d_at), (e, e_at, e_pixel) : as of `simd.make_tile`: ZERO or BIAS; STORE, RELU or MASK.
     left, right : so many of the first and of the last pixels that it would read are known to be zeros, and left out.
     """
-    read = range(left, STRETCH + taps - 1 - right)
+    read = range(left, length + taps - 1 - right)
+    cells = [(m, v) for m in range(length) for v in range(vectors)]
 
     @intrinsic
     def stretch(typing, left, right, depth, result, ends, bias, gate):  # type: ignore[no-untyped-def]
@@ -45,7 +46,7 @@ def make_stretch(taps: int, left: int = 0, right: int = 0):  # type: ignore[no-u
 
         def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
             (
-                (a, a_at, a_row, a_pixel), (b, b_at, b_row, b_tap), (depth, rows), (c, c_at, c_pixel), (start, finish), (d, d_at), (e, e_at, e_pixel),
+                (a, a_at, a_row, a_pixel), (b, b_at, b_row, b_tap, b_apart), (depth, rows), (c, c_at, c_pixel), (start, finish), (d, d_at), (e, e_at, e_pixel),
             ) = (unpacked(context, builder, kind, value) for kind, value in zip(signature.args, values, strict=True))  # fmt: skip
             byte = ir.IntType(8).as_pointer()
 
@@ -53,16 +54,17 @@ def make_stretch(taps: int, left: int = 0, right: int = 0):  # type: ignore[no-u
                 return builder.gep(pointer, [number])
 
             def begun(start: int) -> list[ir.Value]:
-                return [load(builder, d, d_at) if start == BIAS else zeros()] * STRETCH
+                return [load(builder, d, builder.add(d_at, I64(v * LANES))) if start == BIAS else zeros() for _, v in cells]
 
             pitch, tap = builder.mul(a_pixel, I64(4)), builder.mul(b_tap, I64(4))
             thrice = builder.mul(pitch, I64(3))
             row, totals, close_rows = counted(builder, rows, chosen(builder, start, (ZERO, BIAS), begun))
             first = builder.bitcast(builder.gep(a, [builder.add(a_at, builder.mul(row, a_row))]), byte)
             pixels = [bytes_on(first, builder.mul(pitch, I64(at))) for at in POINTERS]
-            weights = builder.bitcast(builder.gep(b, [builder.add(b_at, builder.mul(row, b_row))]), byte)
-            _, carried, close_k = counted(builder, depth, [*totals, *pixels, weights])
-            sums, pixels, weights = carried[:STRETCH], carried[STRETCH:-1], carried[-1]
+            panel = builder.bitcast(builder.gep(b, [builder.add(b_at, builder.mul(row, b_row))]), byte)
+            panels = [bytes_on(panel, builder.mul(b_apart, I64(4 * v))) for v in range(vectors)]
+            _, carried, close_k = counted(builder, depth, [*totals, *pixels, *panels])
+            sums, pixels, panels = carried[: len(cells)], carried[len(cells) : -vectors], carried[-vectors:]
             # else LLVM keeps a pointer for each pixel, more than there are registers
             steps, tap_on = [opaque(builder, pitch), opaque(builder, thrice)], opaque(builder, tap)
 
@@ -71,24 +73,27 @@ def make_stretch(taps: int, left: int = 0, right: int = 0):  # type: ignore[no-u
                 here = bytes_on(pixels[base], builder.mul(steps[which], I64(times))) if times else pixels[base]
                 return splat(builder, builder.load(builder.bitcast(here, F32.as_pointer()), align=4))
 
-            def factor(at: int) -> ir.Value:
-                here = bytes_on(weights, builder.mul(tap_on, I64(at))) if at else weights
+            def factor(panel: ir.Value, at: int) -> ir.Value:
+                here = bytes_on(panel, builder.mul(tap_on, I64(at))) if at else panel
                 return load(builder, builder.bitcast(here, F32.as_pointer()), I64(0))
 
-            factors = [factor(at) for at in range(taps)]
+            factors = [[factor(panel, at) for panel in panels] for at in range(taps)]
             for at in read:
                 scalar = pixel(at)
-                for m in range(max(0, at - taps + 1), min(at, STRETCH - 1) + 1):
-                    sums[m] = fma(builder, scalar, factors[at - m], sums[m])
-            close_k([*sums, *(bytes_on(each, I64(4)) for each in pixels), bytes_on(weights, I64(4 * WIDTH))])
-            close_rows(carried[:STRETCH])
-            places = [builder.add(c_at, builder.mul(c_pixel, I64(m))) for m in range(STRETCH)]
+                for m in range(max(0, at - taps + 1), min(at, length - 1) + 1):
+                    for v in range(vectors):
+                        sums[m * vectors + v] = fma(builder, scalar, factors[at - m][v], sums[m * vectors + v])
+            close_k([*sums, *(bytes_on(each, I64(4)) for each in pixels), *(bytes_on(each, I64(4 * WIDTH)) for each in panels)])
+            close_rows(carried[: len(cells)])
+            places = [builder.add(builder.add(c_at, builder.mul(c_pixel, I64(m))), I64(v * LANES)) for m, v in cells]
 
             def finished(finish: int) -> list[ir.Value]:
                 if finish == RELU:
                     return [maximum(builder, value, zeros()) for value in totals]
                 if finish == MASK:
-                    gates = [load(builder, e, builder.add(e_at, builder.mul(e_pixel, I64(m)))) for m in range(STRETCH)]
+                    gates = [
+                        load(builder, e, builder.add(builder.add(e_at, builder.mul(e_pixel, I64(m))), I64(v * LANES))) for m, v in cells
+                    ]
                     return [
                         builder.select(builder.fcmp_ordered(">", gate, zeros()), value, zeros())
                         for gate, value in zip(gates, totals, strict=True)
@@ -108,40 +113,46 @@ _stretch = make_stretch(TAPS)
 _first_stretch = make_stretch(TAPS, left=TAPS - 1)
 _last_stretch = make_stretch(TAPS, right=TAPS - 1)
 _alone = make_stretch(1)
+_pair = make_stretch(TAPS, length=PAIR, vectors=2)
 
 
 @inner
-def convolve(source, x, zeros, weights, w_at, target, y, biases, bias_at, gates, gate, finish, row_range, panel):  # type: ignore[no-untyped-def]
-    """As conv.convolve, for one panel and whole rows in a range: kernels of TAPS columns and rows, stride 1, rows of STRETCH pixels or more.
+def convolve(source, x, zeros, weights, w_at, target, y, biases, bias_at, gates, gate, finish, row_range, panels):  # type: ignore[no-untyped-def]
+    """As conv.convolve, for whole rows in a range: kernels of TAPS columns and rows, stride 1, rows of a stretch's pixels or more.
 
     zeros : how many rows and columns of zeros x begins with, and how many rows and columns that are none follow them, (3,).
+    panels : the first, the one behind the last, and whether they go in pairs, (3,).
     """
     border, height, width = zeros[0], zeros[1], zeros[2]
-    channels, columns = x[CHANNELS], y[WIDTH_]
+    channels, columns, pairs = x[CHANNELS], y[WIDTH_], TOGETHER > 1 and panels[2] != 0
     a_row = TAPS * channels * WIDTH  # of weights
-    w_at += panel * TAPS * a_row
-    at = panel * WIDTH
     start = BIAS if bias_at >= 0 else ZERO
-    for line in range(row_range[0], row_range[1]):
-        sample, row = divmod(line, y[HEIGHT])
-        # rows of a patch that are zeros add nothing
-        first, last = max(0, border - row), min(TAPS, border + height - row)
-        a_at = x[OFFSET] + sample * x[SAMPLE] + (row + first) * x[ROW]
-        c_at = y[OFFSET] + sample * y[SAMPLE] + row * y[ROW] + at
-        e_at = gate[OFFSET] + sample * gate[SAMPLE] + row * gate[ROW] + at
-        for piece in range(0, columns, STRETCH):
-            column = min(piece, columns - STRETCH)
-            left = (source, a_at + column * x[PIXEL], x[ROW], x[PIXEL])
-            for lane in range(0, WIDTH, LANES):
-                right = (weights, w_at + first * a_row + lane, a_row, channels * WIDTH)
-                result = (target, c_at + column * y[PIXEL] + lane, y[PIXEL])
-                bias, mask = (biases, bias_at + at + lane), (gates, e_at + column * gate[PIXEL] + lane, gate[PIXEL])
-                if column == 0 and border >= TAPS - 1:
-                    _first_stretch(left, right, (channels, last - first), result, (start, finish), bias, mask)
-                elif column + STRETCH >= border + width:
-                    _last_stretch(left, right, (channels, last - first), result, (start, finish), bias, mask)
-                else:
-                    _stretch(left, right, (channels, last - first), result, (start, finish), bias, mask)
+    length = PAIR if pairs else STRETCH
+    for panel in range(panels[0], panels[1], 2 if pairs else 1):
+        at = panel * WIDTH
+        for line in range(row_range[0], row_range[1]):
+            sample, row = divmod(line, y[HEIGHT])
+            # rows of a patch that are zeros add nothing
+            first, last = max(0, border - row), min(TAPS, border + height - row)
+            a_at = x[OFFSET] + sample * x[SAMPLE] + (row + first) * x[ROW]
+            c_at = y[OFFSET] + sample * y[SAMPLE] + row * y[ROW] + at
+            e_at = gate[OFFSET] + sample * gate[SAMPLE] + row * gate[ROW] + at
+            depth = (channels, last - first)
+            for piece in range(0, columns, length):
+                column = min(piece, columns - length)
+                left = (source, a_at + column * x[PIXEL], x[ROW], x[PIXEL])
+                for lane in range(0, LANES if pairs else WIDTH, LANES):
+                    right = (weights, w_at + (panel * TAPS + first) * a_row + lane, a_row, channels * WIDTH, TAPS * a_row)
+                    result = (target, c_at + column * y[PIXEL] + lane, y[PIXEL])
+                    bias, mask = (biases, bias_at + at + lane), (gates, e_at + column * gate[PIXEL] + lane, gate[PIXEL])
+                    if TOGETHER > 1 and pairs:
+                        _pair(left, right, depth, result, (start, finish), bias, mask)
+                    elif column == 0 and border >= TAPS - 1:
+                        _first_stretch(left, right, depth, result, (start, finish), bias, mask)
+                    elif column + STRETCH >= border + width:
+                        _last_stretch(left, right, depth, result, (start, finish), bias, mask)
+                    else:
+                        _stretch(left, right, depth, result, (start, finish), bias, mask)
 
 
 @inner
@@ -153,7 +164,7 @@ def multiply(source, x, weights, w_at, target, y, biases, bias_at, gates, gate, 
         left = (source, x[OFFSET] + column * x[PIXEL], 0, x[PIXEL])
         result = (target, y[OFFSET] + column * y[PIXEL], y[PIXEL])
         mask = (gates, gate[OFFSET] + column * gate[PIXEL], gate[PIXEL])
-        _alone(left, (weights, w_at, 0, 0), (x[CHANNELS], 1), result, ends, (biases, bias_at), mask)
+        _alone(left, (weights, w_at, 0, 0, 0), (x[CHANNELS], 1), result, ends, (biases, bias_at), mask)
 
 
 @intrinsic
