@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from numba import njit
 
+from test_native_tiles import innermost
 from warpladder.config import TrainConfig
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU
 from warpladder.trainers.base import State
 from warpladder.trainers.native.plan import Plan
+from warpladder.trainers.native.stretches import make_stretch
+from warpladder.trainers.native.tiles import PAIR, STRETCH, TAPS
 from warpladder.trainers.native.trainer import NativeTrainer
 from warpladder.trainers.native.vectors import LANES, TOGETHER, WIDE
 from warpladder.verify import verify
@@ -62,3 +67,22 @@ def test_few_outputs_of_few_inputs_go_by_stretches_of_samples(batch: int) -> Non
 
     verdict = verify(build, net, config)
     assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("length", "vectors"), [(STRETCH, 1), pytest.param(PAIR, 2, marks=pytest.mark.skipif(TOGETHER == 1, reason="pairs go otherwise"))]
+)
+def test_a_stretch_has_all_that_it_counts_in_registers(length: int, vectors: int) -> None:
+    """Its pixels lie as far apart as an argument says: an address adds that up, and no pointer is kept on the stack."""
+    stretch = make_stretch(TAPS, length=length, vectors=vectors)
+
+    @njit
+    def multiplied(a, b, c, n):
+        stretch((a, 0, n, n), (b, 0, n, n, n), (n, n), (c, 0, n), (0, 0), (b, 0), (b, 0, n))
+
+    floats = np.zeros(64, np.float32)
+    multiplied(floats, floats, np.zeros(64 * LANES, np.float32), 0)
+    loops = [loop for assembly in multiplied.inspect_asm().values() for loop in innermost(assembly) if "vfmadd" in loop]
+    if not loops:
+        pytest.skip("no x86-64 with FMA, whose assembly this test reads")
+    assert all(loop.count("vfmadd") == length * TAPS * vectors and "%rsp" not in loop for loop in loops)

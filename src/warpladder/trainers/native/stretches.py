@@ -1,7 +1,7 @@
-"""Tiles of neighbouring pixels of one row, for a last panel that has no neighbour: each number that is read serves all taps of a kernel row.
+"""Tiles of neighbouring pixels of one row, for kernels of three columns and stride 1: each number that is read serves all taps of a kernel row.
 
 A tile of one vector's columns (simd.py) needs a load for each multiplication, and cores begin two of each in a cycle, so that the panel's own load and
-whatever else is read makes it wait. Neighbouring pixels have most of their patches in common::
+whatever else is read makes it wait; and every tile wants a table of offsets. Neighbouring pixels have most of their patches in common, and need none::
 
     pixels that are read     0   1   2   3   4  ...  14        15 broadcasts and 3 vectors of weights
                               \\  |  /|\\ ...                    for 3 x 13 multiplications

@@ -212,7 +212,7 @@ class NativeTrainer(Trainer):
     def sources(self) -> list[Path]:
         """The vector kernels that this net's products and the update are made of."""
         convolves = any(isinstance(layer, Conv2d) for layer in self.net.layers)
-        names = ("simd", "dots", "thin", *(("conv",) if convolves else ()), "update", "run")
+        names = ("simd", "dots", "thin", *(("conv", "stretches") if convolves else ()), "update", "run")
         return [Path(__file__).with_name(f"{name}.py") for name in names]
 
     def close(self) -> None:
