@@ -334,8 +334,10 @@ from warpladder.trainers.native import inner
 compile_now, compiled = inner.compile_now, []
 inner.compile_now = lambda function: compiled.append(function) or compile_now(function)
 from warpladder.trainers.native.machinecode import Function, is_kept
+from warpladder.trainers.native.vectors import TOGETHER
 run = train(nets.softmax((1, 8, 8)), data.load("digits"), TrainConfig(epochs=1), rung="native:threads=2")
-names = ["gather_rows", "convolve", "weight_gradient", "cross_entropy", "bias_gradient", "sgd"]
+product = "multiply" if TOGETHER > 1 else "convolve"
+names = ["gather_rows", product, "weight_gradient", "cross_entropy", "bias_gradient", "sgd"]
 functions = [Function("warpladder.trainers.native.operations", name, "operation") for name in names]
 functions += [Function("warpladder.trainers.native.run", "steps", "entry")]
 print([function.name for function in functions if not is_kept(function)], run.history[0].train_loss, len(compiled))
