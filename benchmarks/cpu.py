@@ -2,6 +2,7 @@
 
     python benchmarks/cpu.py --data-dir DIR            # everything, four or five minutes; DIR has mnist/ and cifar10/
     python benchmarks/cpu.py --case mlp --case cnn     # some of it
+    python benchmarks/cpu.py --processors 2            # on a machine with more, whose host has other guests: each case on the two that multiply fastest
     python benchmarks/cpu.py --quick                   # two rounds, to see that it works: nothing is stored
 
 Every trainer trains the same steps of the same data from the same weights, in a row; of full batches, where an epoch is a step, as many
@@ -17,12 +18,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from crowd import PROCESSES, crowd
 from rich.console import Console
 from rich.table import Table
 
+from processors import cores_now, kept_to, physical_cores, processor, quiet
 from warpladder import data, machine, nets, params
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
@@ -51,46 +52,9 @@ OWN = 0.9  # of a core for each thread, at least, where threads count as on core
 SETTLE = 0.2  # seconds between two trainers: a library's idle threads spin for a while, and would take the next one's cores
 
 
-#: lscpu's lines that say what a time was measured on.
-LSCPU = ("Architecture", "Vendor ID", "Model name", "CPU family", "Model", "Stepping", "CPU(s)", "Thread(s) per core", "Core(s) per socket",
-         "Socket(s)", "NUMA node(s)", "Hypervisor vendor", "CPU max MHz", "L1d cache", "L2 cache", "L3 cache")  # fmt: skip
-
-
-def processor(facts: dict[str, Any]) -> dict[str, Any]:
-    """What kind of processor this is: a name for files, its widest vectors, and lscpu's main lines where there is one."""
-    bits, vectors = next(
-        (
-            found
-            for feature, *found in ((("avx512f"), 512, "AVX-512"), ("avx2", 256, "AVX2"), ("neon", 128, "NEON"))
-            if feature in facts["features"]
-        ),
-        (128, "128 bits"),
-    )
-    try:
-        said = subprocess.run(["lscpu"], capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C"}).stdout
-    except (OSError, subprocess.SubprocessError):  # other systems
-        said = ""
-    lines = dict(line.strip().split(":", 1) for line in said.splitlines() if ":" in line)
-    known = {name: lines[name].strip() for name in LSCPU if name in lines}
-    kind = re.sub(r"[^a-z0-9]+", "-", f"{facts['target']} {vectors} {facts['threads']} threads".lower()).strip("-")
-    return {"kind": kind, "vectors": vectors, "vector_bits": bits, "lanes": LANES, "cores": physical_cores(), "lscpu": known}
-
-
-def physical_cores() -> int | None:
-    """Cores that the processors belong to which this process may use: less than they are where a core runs two threads; None where lscpu does not tell."""
-    if not hasattr(os, "sched_getaffinity"):
-        return None
-    try:
-        said = subprocess.run(["lscpu", "-p=CPU,CORE,SOCKET"], capture_output=True, text=True, check=True).stdout
-        rows = [tuple(int(word) for word in line.split(",")) for line in said.splitlines() if line and line[0] != "#"]
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return None
-    return len({(core, socket) for processor, core, socket in rows if processor in os.sched_getaffinity(0)}) or None
-
-
 @dataclass(frozen=True)
 class Case:
-    """A row of the table: steps is how many are timed at once; targets are speed-ups of native over the best of each family of peers."""
+    """A row of the table: `steps` are timed at once; `targets` are speed-ups of native over the best of each family of peers, without AVX-512 and with it."""
 
     name: str
     net: Net
@@ -99,7 +63,7 @@ class Case:
     validation: int
     steps: int
     trainers: tuple[str, ...]
-    targets: dict[str, float]
+    targets: dict[str, tuple[float, float]]
 
 
 def one(batch: int | None) -> TrainConfig:
@@ -107,12 +71,12 @@ def one(batch: int | None) -> TrainConfig:
 
 
 CASES = (
-    Case("mlp", nets.mlp(), one(64), "mnist", 0, 300, ("native", "numpy", "torch", "sklearn"), {"torch": 2, "sklearn": 5}),
-    Case("mlp-adam", nets.mlp(), TrainConfig(batch_size=64, optimizer=Adam(1e-4)), "mnist", 0, 300, ("native", "torch"), {"torch": 2}),
-    Case("softmax", nets.softmax(), one(128), "mnist", 0, 469, ("native", "numpy", "torch"), {"torch": 4}),
-    Case("mlp10", nets.mlp10(), one(None), "mnist", 1000, 20, ("native", "numpy", "torch"), {"torch": 4}),
-    Case("cnn", nets.cnn(), one(64), "mnist", 0, 30, ("native", "torch", "torch:images=last"), {"torch": 1.3}),
-    Case("autoencoder", nets.autoencoder(), one(32), "cifar10", 0, 2, ("native", "torch", "torch:images=last"), {"torch": 1.2}),
+    Case("mlp", nets.mlp(), one(64), "mnist", 0, 300, ("native", "numpy", "torch", "sklearn"), {"torch": (2, 3.5), "sklearn": (5, 5)}),
+    Case("mlp-adam", nets.mlp(), TrainConfig(batch_size=64, optimizer=Adam(1e-4)), "mnist", 0, 300, ("native", "torch"), {"torch": (2, 2)}),
+    Case("softmax", nets.softmax(), one(128), "mnist", 0, 469, ("native", "numpy", "torch"), {"torch": (4, 9)}),
+    Case("mlp10", nets.mlp10(), one(None), "mnist", 1000, 20, ("native", "numpy", "torch"), {"torch": (4, 4)}),
+    Case("cnn", nets.cnn(), one(64), "mnist", 0, 30, ("native", "torch", "torch:images=last"), {"torch": (1.3, 2)}),
+    Case("autoencoder", nets.autoencoder(), one(32), "cifar10", 0, 2, ("native", "torch", "torch:images=last"), {"torch": (1.2, 1.8)}),
 )
 
 #: Processes that must be quick or small: what is measured, its limit.
@@ -155,25 +119,6 @@ def family(name: str) -> str:
     return name.split(":")[0]
 
 
-def cores_now(threads: int) -> float:
-    """How many cores so many threads have at this moment, by square roots, which two threads of one core take turns at.
-
-    A hypervisor may put two of a guest's processors on one core for a while, and nothing in the guest says so.
-    """
-    numbers = [np.full(1 << 16, 2.0, np.float32) for _ in range(threads)]
-    out = [np.empty_like(each) for each in numbers]
-
-    def roots(number: int) -> float:
-        began = time.perf_counter()
-        for _ in range(100):
-            np.sqrt(numbers[number], out=out[number])
-        return time.perf_counter() - began
-
-    with ThreadPoolExecutor(threads) as pool:
-        alone, together = (statistics.median(max(pool.map(roots, range(count))) for _ in range(3)) for count in (1, threads))
-    return threads * alone / together
-
-
 def run_case(case: Case, data_dir: str | None, made_up: bool, rounds: int, peak: float) -> dict[str, Any]:
     """Time one case; seconds are of one step."""
     train, real = dataset(case, data_dir, made_up)
@@ -211,7 +156,8 @@ def run_case(case: Case, data_dir: str | None, made_up: bool, rounds: int, peak:
     batch = case.config.batch(order.n)
     floor = case.net.train_flops * batch / peak
     verdicts = {}
-    for kind, target in case.targets.items():
+    for kind, (narrow, wide) in case.targets.items():
+        target = wide if LANES == 16 else narrow
         members = [name for name in trainers if family(name) == kind]
         if members:
             best = min(members, key=lambda name: statistics.median(samples[name]))
@@ -224,6 +170,20 @@ def run_case(case: Case, data_dir: str | None, made_up: bool, rounds: int, peak:
         "case": case.name, "data": train.name, "real_data": real, "samples": order.n, "batch": batch, "steps": steps,
         "flops_per_step": case.net.train_flops * batch, "floor_seconds": floor, "seconds_per_step": samples, "cores": cores, "speedups": verdicts,
     }  # fmt: skip
+
+
+def run_quiet(case: Case, options: list[str], count: int, everywhere: set[int]) -> dict[str, Any]:
+    """Time one case in a process of its own, on the `count` of the processors `everywhere` that multiply fastest at this moment."""
+    with kept_to(everywhere):
+        chosen, alone = quiet(count)
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "case.json"
+        with kept_to(chosen):
+            subprocess.run(
+                [sys.executable, __file__, "--case", case.name, *options, "--out", str(out)], check=True, stdout=subprocess.DEVNULL
+            )
+        [found] = json.loads(out.read_text())["cases"]
+    return {**found, "processors": sorted(chosen), "flops_alone": alone}
 
 
 def start_up(rounds: int) -> dict[str, Any]:
@@ -298,6 +258,9 @@ def show(report: dict[str, Any]) -> None:
                 f"{verdict['target']}x {'met' if verdict['met'] else 'MISSED'}" if verdict else "",
             )  # fmt: skip
         console.print(table)
+        if "processors" in each:
+            fastest = ", ".join(f"{number} ({each['flops_alone'][number] / 1e9:.0f})" for number in each["processors"])
+            console.print(f"on processors that multiplied fastest, GFLOP/s of each alone: {fastest}")
         console.print(f"cores that the threads had before each round: {', '.join(f'{count:.2f}' for count in each['cores'])}")
         for verdict in each["speedups"].values():
             if verdict["ratio_on_own_cores"] is not None:
@@ -333,13 +296,20 @@ def show(report: dict[str, Any]) -> None:
     help="Random images in place of the data sets, and nothing is downloaded; the peak of memory is left out.",
 )
 @click.option("--rounds", default=9, show_default=True, help="Timed rounds.")
+@click.option(
+    "--processors", "count", type=click.IntRange(1), help="Train each case on so many, those that multiply fastest just before; Linux only."
+)
 @click.option("--quick", is_flag=True, help="Two rounds, and nothing is stored.")
 @click.option(
     "--out",
     type=click.Path(dir_okay=False),
     help="Where the result goes; benchmarks/results/cpu-KIND.json, a file for each kind of processor, if not given.",
 )
-def main(names: tuple[str, ...], data_dir: str | None, made_up: bool, rounds: int, quick: bool, out: str | None) -> None:
+def main(names: tuple[str, ...], data_dir: str | None, made_up: bool, rounds: int, count: int | None, quick: bool, out: str | None) -> None:
+    if count:
+        everywhere = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, quiet(count)[0])
+    rounds = 2 if quick else rounds
     facts = machine.facts()
     kind = processor(facts)
     print(
@@ -350,8 +320,12 @@ def main(names: tuple[str, ...], data_dir: str | None, made_up: bool, rounds: in
     started, (busy, own) = time.perf_counter(), busy_now()
     for case in CASES:
         if not names or case.name in names:
-            peak = max(peak, machine.fma_peak())
-            cases.append(run_case(case, data_dir, made_up, 2 if quick else rounds, peak))
+            if count:
+                options = ["--rounds", str(rounds), *(["--data-dir", data_dir] if data_dir else []), *(["--random"] if made_up else [])]
+                cases.append(run_quiet(case, options, count, everywhere))
+            else:
+                peak = max(peak, machine.fma_peak())
+                cases.append(run_case(case, data_dir, made_up, rounds, peak))
     report = {
         "machine": {**facts, "fma_peak": peak},
         "processor": kind,
@@ -367,7 +341,9 @@ def main(names: tuple[str, ...], data_dir: str | None, made_up: bool, rounds: in
         print(f"other programs used {others:.0%} of the processors' time")
     if quick:
         return
-    if others is not None and others > DISTURBED and not out:
+    if names and not out:
+        print("not stored: the whole run's file stays; --out FILE stores these cases")
+    elif others is not None and others > DISTURBED and not out:
         print("not stored: the times are those of a machine that others used; --out FILE stores them all the same")
     else:
         path = Path(out) if out else RESULTS / f"cpu-{kind['kind']}.json"
