@@ -11,15 +11,19 @@ NO_BORDERS = (0, 0, 1)  # zeros before, zeros after, pixels apart
 
 
 class Boundaries:
-    """values, slopes : activations and their gradients by boundary (see fuse.py); slopes only behind the first trained layer."""
+    """values, slopes : activations and their gradients by boundary (see fuse.py); slopes only behind the first trained layer.
 
-    def __init__(self, net: Net, enter: int, nodes: list[Node], arena: Arena) -> None:
+    copies : of flat samples, as many as there are threads that want one each.
+    """
+
+    def __init__(self, net: Net, enter: int, nodes: list[Node], arena: Arena, copies: int = 1) -> None:
         self.net = net
         self.arena = arena
         self.values: dict[int, Tensor] = {}
         self.slopes: dict[int, Tensor] = {}
         self._consumers = {node.x: node for node in nodes}
-        self.values[enter] = self.tensor(net.shapes[enter], enter, self._border(enter))
+        shape = net.shapes[enter]
+        self.values[enter] = arena.flat(shape[0], copies) if len(shape) == 1 else self.tensor(shape, enter, self._border(enter))
         for node in nodes:
             in_place = stays_in_place(net, node.index)
             shape, border = net.shapes[node.y], self._border(node.y)

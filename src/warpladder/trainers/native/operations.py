@@ -69,18 +69,19 @@ def gather(operands, memory, call):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _gather_rows(y, features, memory, call):  # type: ignore[no-untyped-def]
-    """This part's samples, to rows of y."""
-    first, last = share(call.n, call.part, call.parts)
-    elementwise.gather_rows(
-        bytes_2d(memory, U8), floats_2d(memory, F32), cut(int64s(memory, INDICES, 0), call.first, call.n), call.settings.scale,
-        floats(memory, ACTIVATIONS, call.slot), y, features, first, last,
-    )  # fmt: skip
+def _gather_rows(y, features, shares, memory, call):  # type: ignore[no-untyped-def]
+    """This part's samples, to rows of y, and those of the parts behind it, until they are `shares` parts'."""
+    for i in range(shares):
+        first, last = share(call.n, (call.part + i) % call.parts, call.parts)
+        elementwise.gather_rows(
+            bytes_2d(memory, U8), floats_2d(memory, F32), cut(int64s(memory, INDICES, 0), call.first, call.n), call.settings.scale,
+            floats(memory, ACTIVATIONS, call.slot), y, features, first, last,
+        )  # fmt: skip
 
 
 def gather_rows(operands, memory, call):  # type: ignore[no-untyped-def]
-    """y; features."""
-    _gather_rows(cut(operands, X, FIELDS), operands[MORE], memory, call)
+    """y; features, whether it is this part's own copy of all samples: those of the others last, which they have asked memory for meanwhile."""
+    _gather_rows(cut(operands, X, FIELDS), operands[MORE], call.parts if operands[MORE + 1] != 0 else 1, memory, call)
     return 0.0, 0.0
 
 
@@ -253,7 +254,7 @@ def enter_thin_forward(operands, memory, call):  # type: ignore[no-untyped-def]
 
 def gather_thin_forward(operands, memory, call):  # type: ignore[no-untyped-def]
     """As `enter_thin_forward`, of any samples: they are gathered to x first."""
-    _gather_rows(cut(operands, X, FIELDS), operands[MORE + 5], memory, call)
+    _gather_rows(cut(operands, X, FIELDS), operands[MORE + 5], 1, memory, call)
     _thin_forward(operands, memory, call)
     return 0.0, 0.0
 

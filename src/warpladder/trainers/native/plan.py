@@ -8,9 +8,12 @@ through the layers at once so that their activations stay in the cache.
 
 from __future__ import annotations
 
+import math
+
 from ...config import TrainConfig
 from ...nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Upsample2d
 from ...optimizers import SGD
+from .alone import go_on
 from .boundaries import Boundaries
 from .fuse import Node, fuse
 from .layout import Layout, Stored, padded, stays_in_place
@@ -77,15 +80,16 @@ class Plan:
         self._folded_at: dict[int, int] = {}
         self.enter, self.nodes = fuse(net)
         self.rectified = {node.y for node in self.nodes if node.relu}
-        self.boundaries = Boundaries(net, self.enter, self.nodes, self.arena)
+        first = self.layout.layers.get(self.nodes[0].index)
+        #: a thin first layer gathers for itself, if it must; a target that is the input must be gathered anyway
+        self.reads_samples = first is not None and first.thin and isinstance(net.loss, CrossEntropyLoss)
+        alone = self.together and not (first is not None and first.thin) and self.block * math.prod(net.in_shape) <= CACHE
+        self.boundaries = Boundaries(net, self.enter, self.nodes, self.arena, self.threads if alone else 1)
         self.values, self.slopes = self.boundaries.values, self.boundaries.slopes
         self.out = self.values[self.nodes[-1].y]
         #: entries of an offset table: a block of pixels, or the elements of a patch
         self.offsets = max([BLOCK] + [at.taps**2 * at.inputs + ROWS for at in self.layout.layers.values()])
         prepare: list[Row] = []
-        first = self.layout.layers.get(self.nodes[0].index)
-        #: a thin first layer gathers for itself, if it must; a target that is the input must be gathered anyway
-        self.reads_samples = first is not None and first.thin and isinstance(net.loss, CrossEntropyLoss)
         forward = [] if self.reads_samples else [self._gather(self.values[self.enter])]
         backward = self._loss()
         collect: list[Row] = []
@@ -112,6 +116,7 @@ class Plan:
             ranges.append((len(self.rows), len(self.rows) + len(part)))
             self.rows += part
         self.sections = Sections(*ranges)
+        go_on(self.rows, self.values[self.enter])
         self.layers = [each for known in layers for each in known] + [range(0)] * len(updates)
         self.activations = self.arena.size
 
@@ -123,7 +128,7 @@ class Plan:
 
     def _gather(self, to: Tensor) -> Row:
         if to.flat:
-            return instruction("gather_rows", [to.view], to.shape[0])
+            return instruction("gather_rows", [to.view], to.shape[0], to.apart > 0)
         return instruction("gather", [to.view], to.shape[0])
 
     def _loss(self) -> list[Row]:

@@ -18,6 +18,8 @@ from .views import FIELDS, View
 OPERANDS = 48  # length of a row of the table, in whole numbers
 #: operands that are left to a clock around the operation (clocks.py): nanoseconds so far, calls so far, and where the operation lies
 SPENT, CALLS, WHERE = range(OPERANDS - 4, OPERANDS - 1)
+VIEWS = 3  # that an instruction's operands begin with
+GOES_ON = SPENT - 1  # an operand of each instruction: whether threads need not wait for each other behind it
 SUMMED = 16  # blocks whose gradients one accumulator adds; their sums are added to each other
 
 
@@ -30,9 +32,9 @@ def instruction(operation: str, views: list[View], *operands: int) -> Row:
     numbers: list[int] = []
     for view in views:
         numbers += view.ints()
-    numbers += [0] * (FIELDS * (3 - len(views)))
+    numbers += [0] * (FIELDS * (VIEWS - len(views)))
     numbers += [int(operand) for operand in operands]
-    assert len(numbers) <= SPENT
+    assert len(numbers) <= GOES_ON
     return operation, numbers + [0] * (OPERANDS - 1 - len(numbers))
 
 

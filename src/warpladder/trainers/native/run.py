@@ -3,8 +3,8 @@
 The work is divided into parts in one of two ways, which the plan chooses. *Apart*: each part trains its own
 share of the batch block by block, through all layers, without waiting; their gradients meet once
 a step. Gradients of up to SUMMED blocks are added in one accumulator, and such subtotals to each other: a sum of millions of like terms, of images
-whose pixels are mostly the same, is off by far more than one of thousands. *Together*: every instruction is divided and followed by a barrier, which suits weights
-too large to keep a gradient a part.
+whose pixels are mostly the same, is off by far more than one of thousands. *Together*: every instruction is divided, and followed by a barrier where the next one
+needs what other threads do, which suits weights too large to keep a gradient a part.
 
 There are as many parts as the trainer has threads, and a step's bits depend on nothing else: where cores are short fewer threads do the
 parts, some of them one after the other (workers.py).
@@ -20,6 +20,7 @@ from .elementwise import read_out
 from .inner import inner, shared
 from .memory import ACTIVATIONS, CORRECT, FACTORS, GRADIENTS, INDICES, LOSS, OUT, SUBTOTALS, SYNC
 from .program import (
+    GOES_ON,
     J_BATCH,
     J_BLOCK,
     J_CHANNELS,
@@ -57,12 +58,14 @@ PREPARE, FORWARD, BACKWARD, COLLECT, UPDATE = np.arange(5)
 
 @shared
 def run(program, job, first, last, memory, call, end, workers):  # type: ignore[no-untyped-def]
-    """Run the rows of the sections from `first` to `last` for the parts from `call.part` to before `end`; `workers` threads wait for each other after each row.
+    """Run the rows of the sections from `first` to `last` for the parts from `call.part` to before `end`.
 
+    `workers` threads wait for each other after the last row, and after each that does not go on.
     Loss and right answers are added to those of the call's step, part by part.
     """
     sync = int64s(memory, SYNC, 0)
-    for i in range(job[J_SECTIONS + 2 * first], job[J_SECTIONS + 2 * last + 1]):
+    behind = job[J_SECTIONS + 2 * last + 1]
+    for i in range(job[J_SECTIONS + 2 * first], behind):
         row = cut(program, i * OPERANDS, OPERANDS)
         for part in range(call.part, end):
             thread = call.thread + part - call.part
@@ -71,7 +74,8 @@ def run(program, job, first, last, memory, call, end, workers):  # type: ignore[
             if loss != 0 or correct != 0:
                 doubles(memory, LOSS, thread)[call.step] += loss
                 int64s(memory, CORRECT, thread)[call.step] += int(correct)
-        barrier(sync, workers)
+        if row[1 + GOES_ON] == 0 or i == behind - 1:
+            barrier(sync, workers)
 
 
 @inner
@@ -160,13 +164,13 @@ def steps(worker, at):  # type: ignore[no-untyped-def]
             break
         for part in range(mine, end):
             doubles(memory, LOSS, part)[i] /= terms
-        barrier(sync, workers)
-        shares = 1 if together else min(parts, size)
-        run(program, job, UPDATE, UPDATE, memory, Call(0, mine, mine, parts, begin, 0, shares, i, inverse, settings), end, workers)
         if worker == 0 and atomic_load(sync, WAITS) >= job[J_PATIENCE]:
             atomic_store(sync, STOPPED, i + 1)
-        barrier(sync, workers)
-        if atomic_load(sync, STOPPED) == i + 1:
+        if not together:  # who are together have just waited, behind the last row
+            barrier(sync, workers)
+        shares = 1 if together else min(parts, size)
+        run(program, job, UPDATE, UPDATE, memory, Call(0, mine, mine, parts, begin, 0, shares, i, inverse, settings), end, workers)
+        if atomic_load(sync, STOPPED) == i + 1:  # all have waited since it was written
             break
     if workers > 1:
         atomic_add(sync, SPAN, wall_clock() - began)

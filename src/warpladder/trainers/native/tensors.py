@@ -14,12 +14,13 @@ class Tensor:
     """One block of activations (or of gradients) of a layer boundary.
 
     shape : (channels, height, width) or (features,), as the net says. view : sample by sample; a flat
-    sample is an image of one pixel. pitch : elements from pixel to pixel. top : rows of zero border above and to the left.
+    sample is an image of one pixel. pitch : elements from pixel to pixel. apart : elements between the copies of threads that have one each; 0 for one tensor.
     """
 
     shape: Shape
     view: View
     pitch: int
+    apart: int = 0
 
     @property
     def flat(self) -> bool:
@@ -43,13 +44,14 @@ class Arena:
         self.samples = samples
         self.size = 0
 
-    def flat(self, features: int) -> Tensor:
-        """(samples, features), rows padded to whole panels and to an odd number of cache lines."""
+    def flat(self, features: int, copies: int = 1) -> Tensor:
+        """(samples, features), rows padded to whole panels and to an odd number of cache lines; once, or a copy for each thread."""
         channels = padded(features)
         # rows a power of two apart fall into the same few sets of the first-level cache
         pitch = channels + 16 if channels >= 128 and channels // 16 % 2 == 0 else channels
         offset = self._take(self.samples * pitch)
-        return Tensor((features,), View(offset, pitch, pitch, pitch, 1, 1, channels), pitch)
+        apart = [self._take(self.samples * pitch) for _ in range(copies - 1)]
+        return Tensor((features,), View(offset, pitch, pitch, pitch, 1, 1, channels), pitch, apart[0] - offset if apart else 0)
 
     def image(self, shape: Shape, channels: int, before: int = 0, after: int = 0, apart: int = 1, spare: Tensor | None = None) -> Tensor:
         """(samples, height, width, channels) inside a border of zeros.

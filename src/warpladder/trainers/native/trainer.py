@@ -21,6 +21,7 @@ from ...optimizers import NUMBERS, Optimizer
 from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range, in_a_row
 from .ahead import ahead
+from .alone import rows_of
 from .clocks import Clocks
 from .machinecode import Function, address, entry
 from .memory import Memory
@@ -143,7 +144,7 @@ class NativeTrainer(Trainer):
         table = memory.table()
         programs = self._programs_for(memory, has_loss)
         if self._clocks is not None:
-            programs = self._clocks.around(programs, [does for does, _ in self._rows(memory, has_loss)])
+            programs = self._clocks.around(programs, [does for does, _ in self._rows(self.plan.rows, memory, has_loss)])
         job = self._job(table, programs, terms)
         self._workers.train(entry(STEPS), job, memory.sync, steps)
         self._step += steps
@@ -223,22 +224,27 @@ class NativeTrainer(Trainer):
         kind = has_loss, _whole_bytes(memory)
         if kind not in self._programs:
             started = time.perf_counter()
-            rows = self._rows(memory, has_loss)
+            rows = self._rows(self.plan.rows, memory, has_loss)
             functions = {does: Function(f"{__package__}.operations", does, "operation") for does, _ in rows}
             rule = self._own_rule()
             ahead([*functions.values(), STEPS, *([rule] if rule else [])])
             where = {does: address(function) for does, function in functions.items()}
             if self.plan.calls_loop:
                 self._rule = address(rule) if rule else _rule_from_elsewhere(self.config.optimizer)
-            program = np.array([[where[does], *operands] for does, operands in rows], np.int64).ravel()
-            self._programs[kind] = np.tile(program, (self.threads, 1))
+            programs = [
+                self._rows(rows_of(thread, self.plan.rows, self.plan.values[self.plan.enter]), memory, has_loss)
+                for thread in range(self.threads)
+            ]
+            self._programs[kind] = np.array(
+                [[number for does, operands in each for number in (where[does], *operands)] for each in programs], np.int64
+            )
             self._spans["compile"] += time.perf_counter() - started
         return self._programs[kind]
 
-    def _rows(self, memory: Memory, has_loss: bool) -> list[Row]:
-        """The plan's rows, with the operations that these samples, and steps with losses or without, want."""
+    def _rows(self, rows: list[Row], memory: Memory, has_loss: bool) -> list[Row]:
+        """A plan's rows, with the operations that these samples, and steps with losses or without, want."""
         instead = ({} if has_loss else WITHOUT_LOSS) | ({} if _whole_bytes(memory) else GATHERED)
-        return [(instead.get(does, does), operands) for does, operands in self.plan.rows]
+        return [(instead.get(does, does), operands) for does, operands in rows]
 
     def _own_rule(self) -> Function | None:
         """The loop of one of this package's optimizers, where one is called; those of others are not in the folder's key."""
