@@ -105,7 +105,7 @@ def test_every_wait_of_mlp_that_is_left_out_shows(monkeypatch: pytest.MonkeyPatc
     for row in waits:
         marked = alone.go_on
 
-        def without(rows, samples, row=row, marked=marked):  # type: ignore[no-untyped-def]
+        def without(rows, samples, row=row, marked=marked):
             marked(rows, samples)
             rows[row][1][GOES_ON] = 1
 
@@ -122,7 +122,7 @@ def test_where_threads_of_mlp_wait() -> None:
 
 
 def test_a_copy_of_the_samples_for_each_thread_where_it_is_small() -> None:
-    def samples(net: Net, threads: int, batch: int):  # type: ignore[no-untyped-def]
+    def samples(net: Net, threads: int, batch: int):
         plan = Plan(net, TrainConfig(batch_size=batch), threads, batch)
         return plan, plan.values[plan.enter]
 
