@@ -29,11 +29,11 @@ from typing import Any
 
 import click
 import numpy as np
+from cores import cores_now, kept_to, physical_cores, processor, quiet
 from crowd import PROCESSES, crowd
 from rich.console import Console
 from rich.table import Table
 
-from processors import cores_now, kept_to, physical_cores, processor, quiet
 from warpladder import data, machine, nets, params
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
@@ -307,7 +307,9 @@ def show(report: dict[str, Any]) -> None:
 )
 def main(names: tuple[str, ...], data_dir: str | None, made_up: bool, rounds: int, count: int | None, quick: bool, out: str | None) -> None:
     if count:
-        everywhere = os.sched_getaffinity(0)
+        everywhere = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+        if count > len(everywhere):
+            raise click.UsageError(f"--processors {count}: this process can choose among {len(everywhere)}")
         os.sched_setaffinity(0, quiet(count)[0])
     rounds = 2 if quick else rounds
     facts = machine.facts()

@@ -5,7 +5,6 @@ minute. Weights, which are most of it, stay with one thread already (plan.py); t
 
     one copy      thread 0   gather half | wait | multiply all, half of it from the other's cache
     a copy each   thread 0   gather own half, then the other, whose bytes have come from memory meanwhile | multiply all
-
 """
 
 from __future__ import annotations
