@@ -18,9 +18,10 @@ from .boundaries import Boundaries
 from .fuse import Node, fuse
 from .layout import Layout, Stored, padded, stays_in_place
 from .memory import PACKED, WEIGHTS
+from .products import convolutions, product, stretched_gradient
 from .program import Row, Sections, instruction
 from .tensors import Arena, Tensor
-from .tiles import BLOCK, CHUNK, MASK, PAIR, ROWS, STORE, STRETCH, TAPS
+from .tiles import BLOCK, CHUNK, MASK, ROWS, STORE
 from .tiles import RELU as WITH_RELU
 from .vectors import TOGETHER, WIDTH
 from .views import View
@@ -165,7 +166,7 @@ class Plan:
             panels = stored.outputs // WIDTH
             views = [x.samples_as_pixels(), y.samples_as_pixels(), y.samples_as_pixels()]
             # the same thread meets the same weights in both passes, so that they stay in its cache
-            return [instruction(_product(panels), views, 1, 1, 1, 1, WEIGHTS, stored.weight, stored.bias, finish, panels, panels > 1)]
+            return [instruction(product(panels), views, 1, 1, 1, 1, WEIGHTS, stored.weight, stored.bias, finish, panels, panels > 1)]
         if isinstance(layer, Conv2d):
             assert stored is not None
             return self._forward_conv(node, stored, x, y, prepare)
@@ -191,7 +192,7 @@ class Plan:
         if not node.folded:
             view = x.view.moved(-layer.padding)
             where = WEIGHTS, stored.weight, stored.bias
-            return _convolutions([view, y.view, y.view], layer.kernel_size, layer.stride, where, finish, panels, layer.padding, x.view)
+            return convolutions([view, y.view, y.view], layer.kernel_size, layer.stride, where, finish, panels, layer.padding, x.view)
         folded = self._pack(16 * stored.inputs * stored.outputs)
         self._folded_at[node.index] = folded
         prepare.append(instruction("fold_weights", [], stored.weight, stored.inputs, panels, folded))
@@ -246,7 +247,7 @@ class Plan:
                 weights = self._transposed(at, prepare)
                 views = [dy.samples_as_pixels(), dx.samples_as_pixels(), x.samples_as_pixels()]
                 finish, panels = (MASK if mask else STORE), at.inputs // WIDTH
-                rows.append(instruction(_product(panels), views, 1, 1, 1, 1, PACKED, weights, -1, finish, panels, panels > 1))
+                rows.append(instruction(product(panels), views, 1, 1, 1, 1, PACKED, weights, -1, finish, panels, panels > 1))
             views = [x.samples_as_pixels(), dy.samples_as_pixels()]
             tiles, panels = -(-at.inputs // ROWS), at.outputs // WIDTH
             # whoever multiplies by weights also steps them, so that they stay in its cache, where all have equally many, and a tile's columns or more
@@ -277,10 +278,10 @@ class Plan:
             back = layer.padding - (size - 1)
             view = View(dy.view.offset + back * (row + pixel), dy.view.sample, row, pixel, 0, 0, dy.view.channels)
             finish, panels = (MASK if mask else STORE), at.inputs // WIDTH
-            rows += _convolutions([view, dx.view, x.view], size, 1, (PACKED, weights, -1), finish, panels, -back, dy.view)
+            rows += convolutions([view, dx.view, x.view], size, 1, (PACKED, weights, -1), finish, panels, -back, dy.view)
         tiles = -(-size * size * at.inputs // ROWS)
         view = x.view.moved(-layer.padding)
-        if TOGETHER > 1 and at.outputs == WIDTH and size == TAPS and layer.stride == 1 and not self.together:
+        if stretched_gradient(size, layer.stride, at.outputs) and not self.together:
             return [*rows, instruction("stretched_gradient", [view, dy.view], at.weight, at.bias)]
         rows.append(
             instruction("weight_gradient", [view, dy.view], 0, size, size, layer.stride, at.weight, tiles, at.outputs // WIDTH, 0, 0)
@@ -329,34 +330,3 @@ class Plan:
                 rows.append(instruction(self.update, [], start, first))
             start = last
         return rows
-
-
-def _product(panels: int) -> str:
-    """The operation of a Linear layer's product with panels."""
-    return "multiply" if TOGETHER > 1 and panels == 1 else "convolve"
-
-
-def _convolutions(
-    views: list[View], size: int, stride: int, weights: tuple[int, int, int], finish: int, panels: int, border: int, inside: View
-) -> list[Row]:
-    """Rows that convolve: by stretches where rows have the pixels for them, panels in pairs and a last one alone.
-
-    views : of "convolve"; that of the input begins `border` rows and columns of zeros before `inside`. weights : their array, where they lie in it, the bias.
-    """
-    goes = size == TAPS and stride == 1 and inside.pixel == inside.channels
-    lone = goes and (panels % TOGETHER == 1 if TOGETHER > 1 else panels == 1) and _fills(views[1].width, STRETCH)
-    pairs = goes and TOGETHER > 1 and panels - lone > 0 and (panels - lone) % TOGETHER == 0 and _fills(views[1].width, PAIR)
-    stretched = "stretched_convolve", views, max(0, border), inside.height, inside.width, *weights, finish
-    rows = []
-    if pairs:
-        rows.append(instruction(*stretched, 0, panels - lone, 1))
-    elif panels > lone:
-        rows.append(instruction("convolve", views, 0, size, size, stride, *weights, finish, panels - lone, 0))
-    if lone:
-        rows.append(instruction(*stretched, panels - 1, panels, 0))
-    return rows
-
-
-def _fills(width: int, length: int) -> bool:
-    """Whether rows of so many pixels leave less than a tenth of the sums of stretches of this length for nothing."""
-    return width >= length and -(-width // length) * length <= 1.1 * width
