@@ -12,7 +12,7 @@ CLASSES = 10
 RECORD = 1 + 3 * 32 * 32
 
 
-def parse_batch(content: bytes | bytearray, name: str) -> np.ndarray:
+def parse_batch(content: bytes | bytearray | memoryview, name: str) -> np.ndarray:
     """(records, 3073) uint8, a view of `content`: the label, then the pixels in the order of `SHAPE`.
 
     Raises
@@ -32,7 +32,7 @@ def parse_batch(content: bytes | bytearray, name: str) -> np.ndarray:
     return records
 
 
-def _wrong_size(content: bytes | bytearray) -> str:
+def _wrong_size(content: bytes | bytearray | memoryview) -> str:
     size = len(content)
     if size % (RECORD + 1) == 0:
         return f"{size:,} bytes are whole records of 3,074: this is CIFAR-100, CIFAR-10 has records of 3,073"

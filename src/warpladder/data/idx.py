@@ -54,7 +54,7 @@ def _read(reader: Reader, rank: int) -> np.ndarray:
         reader.fail(f"its header says {claim}, {size:,} bytes, but {len(values):,} follow: it is cut off, fetch it again")
     if reader.read(1):
         reader.fail(f"its header says {claim}, {size:,} bytes, but more follow: header and content disagree, fetch it again")
-    return np.frombuffer(values, np.uint8).reshape(shape)
+    return values.reshape(shape)
 
 
 def _wrong_magic(magic: bytes, reader: Reader, wanted: str) -> str:

@@ -2,6 +2,7 @@
 
 A gradient's sums read a column of activations, a row a sample: on pages of 4 KB every row costs
 an entry of the address cache, which holds 64. Large pages make the whole working set a few.
+The memory is the process's own: to memory that could be shared with others Linux gives large pages only where an administrator has said so.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ class Pages:
     """Hands out zeroed arrays from one block of memory of a stated size, in bytes."""
 
     def __init__(self, size: int) -> None:
-        block = mmap.mmap(-1, size + LARGE)
         if hasattr(mmap, "MADV_HUGEPAGE"):  # Linux; elsewhere ordinary pages do
+            block = mmap.mmap(-1, size + LARGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             block.madvise(mmap.MADV_HUGEPAGE)
+        else:
+            block = mmap.mmap(-1, size + LARGE)
         whole = np.frombuffer(block, np.uint8)
         self._bytes = whole[-whole.ctypes.data % LARGE :]
         self._used = 0
