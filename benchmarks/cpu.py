@@ -5,8 +5,8 @@
     python benchmarks/cpu.py --processors 2            # on a machine with more, whose host has other guests: each case on the two that multiply fastest
     python benchmarks/cpu.py --quick                   # two rounds, to see that it works: nothing is stored
 
-Every trainer trains the same steps of the same data from the same weights, in a row; of full batches, where an epoch is a step, as many
-epochs. Shuffling, gathering and conversion are part of the time; loading and compiling are not. Trainers take turns, round by round, so that
+Every trainer trains the same steps of the same data from the same weights, in a row, behind some that are not timed; of full batches, where an epoch is
+a step, as many epochs. Shuffling, gathering and conversion are part of the time; loading and compiling are not. Trainers take turns, round by round, so that
 what disturbs the machine disturbs all of them, and a speed-up is the median of the rounds' ratios. A result during which
 other programs kept more than a twentieth of the cores busy is stored only where --out says so. How many cores the threads have is measured before
 and behind whatever is timed, since a hypervisor may put two processors of a guest on one core: a speed-up is also given for the rounds in which both
@@ -45,13 +45,14 @@ from warpladder.nets import Net
 from warpladder.optimizers import Adam
 from warpladder.order import Order
 from warpladder.results.files import write_whole
-from warpladder.trainers.base import State
+from warpladder.trainers.base import State, StepLog, Trainer
 from warpladder.trainers.native.vectors import LANES
 
 RESULTS = Path(__file__).parent / "results"
 DISTURBED = 0.05  # share of the cores' time that other programs may take
 OWN = 0.8  # of a core for each thread, at least, where threads count as on cores of their own: those of one core have half each
 SETTLE = 0.2  # seconds between two trainers: a library's idle threads spin for a while, and would take the next one's cores
+WARM = 0.2  # seconds that a trainer trains before the clock starts: behind the pause threads sleep and clocks rest, which a training meets once
 
 
 @dataclass(frozen=True)
@@ -128,13 +129,20 @@ def run_case(case: Case, data_dir: str | None, made_up: bool, rounds: int, peak:
     samples: dict[str, list[float]] = {name: [] for name in trainers}
     cores: dict[str, list[float]] = {name: [] for name in trainers}
     threads = machine.cores()
+
+    def trained(trainer: Trainer, count: int) -> list[StepLog]:
+        return trainer.run_epochs([Order(0, epoch, order.n) for epoch in range(count)]) if full else [trainer.run(order, 0, count)]
+
     for number in range(-1, rounds):  # the first round warms up
         for name, trainer in trainers.items():
-            trainer.set_state(state)
             time.sleep(SETTLE)
             had = cores_now(threads)
             before = time.perf_counter()
-            logs = trainer.run_epochs([Order(0, epoch, order.n) for epoch in range(steps)]) if full else [trainer.run(order, 0, steps)]
+            while time.perf_counter() - before < WARM:
+                trained(trainer, max(1, steps // 10))
+            trainer.set_state(state)
+            before = time.perf_counter()
+            logs = trained(trainer, steps)
             seconds = (time.perf_counter() - before) / steps
             if not all(np.isfinite(log.loss).all() for log in logs):
                 raise ArithmeticError(f"{case.name} on {name}: the loss is not finite, so its time means nothing")
