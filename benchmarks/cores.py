@@ -1,4 +1,4 @@
-"""What the processors are that a benchmark of cpu.py runs on, how many cores they have at this moment, and which of them are quiet."""
+"""What the processors are that a benchmark of cpu.py runs on, how many cores they have at this moment, which of them are quiet, and who else uses them."""
 
 from __future__ import annotations
 
@@ -112,3 +112,18 @@ def quiet(count: int) -> tuple[set[int], dict[int, float]]:
             return machine.fma_peak(count)
 
     return set(max(combinations(best, count), key=together)), alone
+
+
+def busy_beside(since: float | None, own: float, wall: float) -> float | None:
+    """Share of all processors' time that other programs have used; since, own: what `busy_now` gave; wall: seconds since then."""
+    if since is None:
+        return None
+    busy, mine = busy_now()
+    assert busy is not None
+    return max(0.0, (busy - since - (mine - own)) / (wall * (os.cpu_count() or 1)))
+
+
+def busy_now() -> tuple[float | None, float]:
+    """Processor time so far of the whole machine, and of this process with the ones that it has waited for."""
+    times = os.times()
+    return machine.busy_seconds(), times.user + times.system + times.children_user + times.children_system

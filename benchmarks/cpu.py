@@ -30,7 +30,7 @@ from typing import Any
 
 import click
 import numpy as np
-from cores import cores_now, kept_to, physical_cores, processor, quiet
+from cores import busy_beside, busy_now, cores_now, kept_to, physical_cores, processor, quiet
 from crowd import PROCESSES, crowd
 from rich.console import Console
 from rich.table import Table
@@ -183,21 +183,6 @@ def run_quiet(case: Case, options: list[str], count: int, everywhere: set[int]) 
             )
         [found] = json.loads(out.read_text())["cases"]
     return {**found, "processors": sorted(chosen), "flops_alone": alone}
-
-
-def busy_beside(since: float | None, own: float, wall: float) -> float | None:
-    """Share of all processors' time that other programs have used; since, own: what `busy_now` gave; wall: seconds since then."""
-    if since is None:
-        return None
-    busy, mine = busy_now()
-    assert busy is not None
-    return max(0.0, (busy - since - (mine - own)) / (wall * (os.cpu_count() or 1)))
-
-
-def busy_now() -> tuple[float | None, float]:
-    """Processor time so far of the whole machine, and of this process with the ones that it has waited for."""
-    times = os.times()
-    return machine.busy_seconds(), times.user + times.system + times.children_user + times.children_system
 
 
 def show(report: dict[str, Any]) -> None:
