@@ -18,6 +18,11 @@ SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 MAPS = Path("/proc/self/smaps")
 ENOUGH = 8 << 20  # bytes: NumPy asks for large pages from 4 MB
 
+pytestmark = pytest.mark.skipif(
+    not hasattr(mmap, "MADV_HUGEPAGE") or not SETTING.exists() or "[never]" in SETTING.read_text(),
+    reason="this system has no large pages for those who ask",
+)
+
 
 def may_be_large(array: np.ndarray) -> bool:
     """Whether the memory around an array's middle may lie on large pages; skips the test where Linux does not say."""
@@ -30,12 +35,6 @@ def may_be_large(array: np.ndarray) -> bool:
         elif found and name == "THPeligible:":
             return rest == ["1"]
     pytest.skip("this Linux does not say which memory may lie on large pages")
-
-
-@pytest.fixture(autouse=True)
-def _large_pages_for_those_who_ask() -> None:
-    if not hasattr(mmap, "MADV_HUGEPAGE") or not SETTING.exists() or "[never]" in SETTING.read_text():
-        pytest.skip("this system has no large pages for those who ask")
 
 
 def test_a_trainers_buffers_may() -> None:
