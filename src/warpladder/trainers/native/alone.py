@@ -10,26 +10,51 @@ minute. Weights, which are most of it, stay with one thread already (plan.py); t
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import pairwise
 
-from .program import GOES_ON, VIEWS, Row
+from .program import GOES_ON, TO_NEXT_STEP, VIEWS, Row, Sections
 from .tensors import Tensor
 from .views import FIELDS
 
-#: operations that read and write their own samples of flat tensors; that read activations and write a gradient or step weights; that update
-OF_SAMPLES = ("enter_thin_forward", "thin_forward", "multiply", "cross_entropy", "squared_error", "thin_input_gradient")
-OF_GRADIENTS = ("enter_thin_weight_gradient", "thin_weight_gradient", "weight_gradient", "weight_step", "bias_gradient")
-OF_UPDATES = ("sgd", "by_rule")
-#: pairs of operations, one behind the other, of which the second needs nothing that other threads do in the first, nor overwrites what they read there
-GO_ON = {pair for kind in (OF_SAMPLES, OF_GRADIENTS, OF_UPDATES) for pair in product(kind, kind)}
+#: operations that read and write their own samples of flat tensors
+OF_SAMPLES = {"enter_thin_forward", "thin_forward", "multiply", "cross_entropy", "squared_error", "thin_input_gradient"}
+#: operations that read activations and write a gradient, step weights, or write an input gradient that others read by the same panels
+OF_PANELS = {"enter_thin_weight_gradient", "thin_weight_gradient", "weight_gradient", "weight_step", "bias_gradient", "sgd", "by_rule"}
+BY_PANEL = VIEWS * FIELDS + 5  # where "thin_input_gradient" has it
 
 
-def go_on(rows: list[Row], samples: Tensor) -> None:
+def go_on(rows: list[Row], sections: Sections, samples: Tensor) -> None:
     """Mark the instructions behind which threads need not wait; samples: what the first layer reads."""
-    for (does, operands), (then, _) in pairwise(rows):
-        operands[GOES_ON] = (does, then) in GO_ON or (
-            does == "gather_rows" and _views_of(samples, 0)[0] == operands[:FIELDS] and samples.apart > 0
-        )
+    for row, behind in pairwise(rows):
+        # the second needs nothing that other threads do in the first, nor overwrites what they read there
+        alike = _kind(row) is not None and _kind(row) == _kind(behind)
+        gathered = row[0] == "gather_rows" and _views_of(samples, 0)[0] == row[1][:FIELDS] and samples.apart > 0
+        row[1][GOES_ON] = alike or gathered
+    if _ends_alone(rows, sections, samples):
+        rows[-1][1][GOES_ON] = TO_NEXT_STEP
+
+
+def _kind(row: Row) -> str | None:
+    """By what an instruction is divided, where it can follow another one of its kind without a wait."""
+    does, operands = row
+    if does == "thin_input_gradient" and operands[BY_PANEL]:
+        return "panels"
+    return "samples" if does in OF_SAMPLES else "panels" if does in OF_PANELS else None
+
+
+def _ends_alone(rows: list[Row], sections: Sections, samples: Tensor) -> bool:
+    """Whether a thread may begin its next step while others are still in this one: what it writes then, before it waits, nobody else reads.
+
+    So it is with a wide layer on samples of which each thread has a copy, and a thin one behind it: behind the last wait each thread reads
+    its own panels of what is between the two, and then its product overwrites these. Every other layer's gradient reads all of what it was given.
+    """
+    begin, end = sections.backward
+    if not samples.apart or (begin, end) != (sections.forward[1], len(rows)) or sections.forward[0] > 0:
+        return False
+    waits = [row for row in range(end - 1) if not rows[row][1][GOES_ON]]
+    tail = rows[waits[-1] + 1 :]
+    first, wide = tail[0], [operands for does, operands in tail if does in ("weight_gradient", "weight_step")]
+    return first[0] == "thin_input_gradient" and _kind(first) == "panels" and [each[:FIELDS] for each in wide] == [_views_of(samples, 0)[1]]
 
 
 def rows_of(thread: int, rows: list[Row], samples: Tensor) -> list[Row]:

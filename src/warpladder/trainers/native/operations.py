@@ -28,6 +28,7 @@ from .memory import (
 from .program import OPERANDS
 from .sharing import share
 from .tiles import STRETCH
+from .vectors import WIDTH
 from .views import FIELDS, HEIGHT, WIDTH_
 
 # where an instruction's views begin, and what follows them, of which there are REST numbers
@@ -144,16 +145,23 @@ def stretched_convolve(operands, memory, call):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _tiles_and_panels(tiles, panels, by_panel, call):  # type: ignore[no-untyped-def]
-    """This part's ranges of a weight gradient's tiles and panels: a share of the one, and all of the other."""
-    mine = share(panels if by_panel else tiles, call.part, call.parts)
-    return ((0, tiles), mine) if by_panel else (mine, (0, panels))
+def _rows_and_panels(rows, panels, by_panel, call):  # type: ignore[no-untyped-def]
+    """This part's ranges of a product's rows (tiles of them, or samples) and panels: a share of the one, and all of the other."""
+    mine = share(panels if by_panel else rows, call.part, call.parts)
+    return ((0, rows), mine) if by_panel else (mine, (0, panels))
+
+
+@inner
+def _own_panels(count, call):  # type: ignore[no-untyped-def]
+    """This part's share, in whole panels, of `count` channels or weights: those of a panel are one thread's in every instruction divided so."""
+    first, last = share(count // WIDTH, call.part, call.parts)
+    return first * WIDTH, last * WIDTH
 
 
 def weight_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
     """x, dy; samples as pixels, kernel rows, kernel columns, stride, gradient, tiles, panels, split by panels, whether to step the weights instead."""
     x, dy, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, MORE, REST)
-    tiles, panels = _tiles_and_panels(more[5], more[6], more[7] != 0, call)
+    tiles, panels = _rows_and_panels(more[5], more[6], more[7] != 0, call)
     images = _images(x, dy, cut(operands, Z, FIELDS), more[0], call.n)
     steps = more[8] != 0
     activations = floats(memory, ACTIVATIONS, call.slot)
@@ -167,7 +175,7 @@ def weight_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
 def weight_step(operands, memory, call):  # type: ignore[no-untyped-def]
     """x, dy, of a Linear layer; weights, tiles, panels, split by panels. The optimizer's loop steps the weights, and no gradient is stored."""
     x, dy, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, MORE, REST)
-    tiles, panels = _tiles_and_panels(more[1], more[2], more[3] != 0, call)
+    tiles, panels = _rows_and_panels(more[1], more[2], more[3] != 0, call)
     stepping.weight_step(
         int64s(memory, OFFSETS, call.thread), floats(memory, ACTIVATIONS, call.slot), x, dy, call.n, floats(memory, SCRATCH, call.thread),
         floats(memory, WEIGHTS, 0), more[0], floats(memory, SLOTS, 0), tiles, panels, call.settings,
@@ -189,7 +197,7 @@ def bias_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
     """dy; samples as pixels, gradient, channels."""
     dy, more = cut(operands, X, FIELDS), cut(operands, MORE, REST)
     images = _images(dy, cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), more[0], call.n)
-    first, last = share(more[2], call.part, call.parts)
+    first, last = _own_panels(more[2], call)
     activations, gradients = floats(memory, ACTIVATIONS, call.slot), floats(memory, GRADIENTS, call.slot)
     conv.bias_gradient(activations, dy, images, gradients, more[1], call.add, first, last)
     return 0.0, 0.0
@@ -272,13 +280,13 @@ def enter_thin_weight_gradient(operands, memory, call):  # type: ignore[no-untyp
 
 
 def thin_input_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
-    """dy, dx, gate; weights, pitch, outputs, whether to mask by the gate."""
+    """dy, dx, gate; weights, pitch, outputs, whether to mask by the gate, panels, split by panels."""
     dy, dx, gate, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), cut(operands, MORE, REST)
-    first, last = share(call.n, call.part, call.parts)
+    samples, panels = _rows_and_panels(call.n, more[4], more[5] != 0, call)
     activations = floats(memory, ACTIVATIONS, call.slot)
     thin.input_gradient(
         int64s(memory, OFFSETS, call.thread), activations, dy, floats(memory, WEIGHTS, 0), more[0], more[1], more[2],
-        activations, dx, activations, gate, more[3], first, last,
+        activations, dx, activations, gate, more[3], samples, panels,
     )  # fmt: skip
     return 0.0, 0.0
 
@@ -403,22 +411,26 @@ def squared_error_gradient(operands, memory, call):  # type: ignore[no-untyped-d
 
 
 def sgd(operands, memory, call):  # type: ignore[no-untyped-def]
-    """No views; first, last + 1."""
+    """No views; first, last + 1, of the first of so many lines of weights."""
     more = cut(operands, MORE, REST)
-    first, last = share(more[1] - more[0], call.part, call.parts)
-    update.sgd(
-        floats(memory, WEIGHTS, 0), memory, call.add, floats(memory, SLOTS, 0), floats(memory, SCRATCH, call.thread),
-        floats(memory, NUMBERS, call.step), call.settings.clip, more[0] + first, more[0] + last,
-    )  # fmt: skip
+    first, last = _own_panels(more[1] - more[0], call)
+    for line in range(more[2]):
+        at = more[0] + line * (more[1] - more[0])
+        update.sgd(
+            floats(memory, WEIGHTS, 0), memory, call.add, floats(memory, SLOTS, 0), floats(memory, SCRATCH, call.thread),
+            floats(memory, NUMBERS, call.step), call.settings.clip, at + first, at + last,
+        )  # fmt: skip
     return 0.0, 0.0
 
 
 def by_rule(operands, memory, call):  # type: ignore[no-untyped-def]
-    """No views; first, last + 1. The optimizer is the call's."""
+    """As `sgd`; the optimizer is the call's."""
     more = cut(operands, MORE, REST)
-    first, last = share(more[1] - more[0], call.part, call.parts)
-    update.by_rule(
-        call.settings.rule, floats(memory, WEIGHTS, 0), memory, call.add, floats(memory, SLOTS, 0), floats(memory, SCRATCH, call.thread),
-        floats(memory, NUMBERS, call.step), call.settings.clip, more[0] + first, more[0] + last,
-    )  # fmt: skip
+    first, last = _own_panels(more[1] - more[0], call)
+    for line in range(more[2]):
+        at = more[0] + line * (more[1] - more[0])
+        update.by_rule(
+            call.settings.rule, floats(memory, WEIGHTS, 0), memory, call.add, floats(memory, SLOTS, 0), floats(memory, SCRATCH, call.thread),
+            floats(memory, NUMBERS, call.step), call.settings.clip, at + first, at + last,
+        )  # fmt: skip
     return 0.0, 0.0

@@ -29,7 +29,7 @@ from .views import View
 CACHE = 256 * 1024  # floats of activations that a block may have: larger leaves the second-level cache, smaller reads weights too often
 SMALL = 64 * 1024  # parameters up to which every thread keeps a gradient of its own
 
-#: where the weights of wide Linear layers are stepped: in the update, inside the tile of their gradient, or, by the optimizer's loop, behind some tiles
+#: where the weights of Linear layers are stepped: in the update, inside the tile of their gradient, or, by the optimizer's loop, behind some tiles
 APART, IN_REGISTERS, BY_LOOP = range(3)
 
 
@@ -76,7 +76,7 @@ class Plan:
         self.winners = 0
         self.packed = 0
         self.gradients = self.layout.count
-        self.stepped: dict[int, tuple[int, int]] = {}  # by layer: where the weights and the bias lie that are stepped with their gradient
+        self.stepped: list[tuple[int, int]] = []  # weights and biases that are stepped with their gradients: from where to before where
         self._winners_of: dict[int, int] = {}
         self._folded_at: dict[int, int] = {}
         self.enter, self.nodes = fuse(net)
@@ -117,7 +117,7 @@ class Plan:
             ranges.append((len(self.rows), len(self.rows) + len(part)))
             self.rows += part
         self.sections = Sections(*ranges)
-        go_on(self.rows, self.values[self.enter])
+        go_on(self.rows, self.sections, self.values[self.enter])
         self.layers = [each for known in layers for each in known] + [range(0)] * len(updates)
         self.activations = self.arena.size
 
@@ -237,11 +237,16 @@ class Plan:
         rows = []
         steps = self.steps_weights == IN_REGISTERS
         if at.thin:
+            panels = at.inputs // WIDTH
             if dx is not None:
-                rows.append(instruction("thin_input_gradient", [dy.view, dx.view, x.view], at.weight, at.inputs, at.outputs, mask))
+                # the layer before is divided by the same panels: what a thread writes here it alone reads there
+                operands = (at.weight, at.inputs, at.outputs, mask, panels, self._by_panel(panels))
+                rows.append(instruction("thin_input_gradient", [dy.view, dx.view, x.view], *operands))
             operation = "enter_thin_weight_gradient" if self.enters(node.x) else "thin_weight_gradient"
-            operands = (at.weight, at.inputs, at.outputs, at.inputs // WIDTH, steps, x.shape[0])
+            operands = (at.weight, at.inputs, at.outputs, panels, steps, x.shape[0])
             rows.append(instruction(operation, [x.view, dy.view], *operands))
+            if self.steps_weights == BY_LOOP:
+                rows.append(self._update(at.weight, at.weight + at.inputs, at.outputs))
         else:
             if dx is not None:
                 weights = self._transposed(at, prepare)
@@ -250,17 +255,21 @@ class Plan:
                 rows.append(instruction(product(panels), views, 1, 1, 1, 1, PACKED, weights, -1, finish, panels, panels > 1))
             views = [x.samples_as_pixels(), dy.samples_as_pixels()]
             tiles, panels = -(-at.inputs // ROWS), at.outputs // WIDTH
-            # whoever multiplies by weights also steps them, so that they stay in its cache, where all have equally many, and a tile's columns or more
-            by_panel = panels % self.threads == 0 and panels >= TOGETHER * self.threads
+            # whoever multiplies by weights also steps them, so that they stay in its cache
+            by_panel = self._by_panel(panels)
             if self.steps_weights == BY_LOOP:
-                self.stepped[node.index] = at.weight, at.bias
                 rows.append(instruction("weight_step", views, at.weight, tiles, panels, by_panel))
             else:
                 rows.append(instruction("weight_gradient", views, 1, 1, 1, 1, at.weight, tiles, panels, by_panel, steps))
-        if steps:
-            self.stepped[node.index] = at.weight, at.bias
         rows.append(instruction("bias_gradient", [dy.samples_as_pixels()], 1, at.bias, padded(at.outputs)))
+        if self.steps_weights != APART:
+            rows.append(self._update(at.bias, at.stop))
+            self.stepped.append((at.weight, at.stop))
         return rows
+
+    def _by_panel(self, panels: int) -> bool:
+        """Whether threads divide a Linear layer's gradients by panels: where all have equally many, and a tile's columns or more."""
+        return panels % self.threads == 0 and panels >= TOGETHER * self.threads
 
     def _backward_conv(
         self, node: Node, at: Stored, x: Tensor, dx: Tensor | None, dy: Tensor, mask: bool, prepare: list[Row], collect: list[Row]
@@ -322,11 +331,15 @@ class Plan:
         self.packed += floats
         return self.packed - floats
 
+    def _update(self, first: int, last: int, lines: int = 1) -> Row:
+        """Step the weights from `first` to before `last`, and those of as many lines behind each other."""
+        return instruction(self.update, [], first, last, lines)
+
     def _updates(self) -> list[Row]:
-        """The update of everything that no weight gradient has stepped already."""
+        """The update of everything that is not stepped with its gradient."""
         rows, start = [], 0
-        for first, last in [*sorted(self.stepped.values()), (self.layout.count, self.layout.count)]:
+        for first, last in [*sorted(self.stepped), (self.layout.count, self.layout.count)]:
             if first > start:
-                rows.append(instruction(self.update, [], start, first))
+                rows.append(self._update(start, first))
             start = last
         return rows

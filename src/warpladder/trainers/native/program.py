@@ -19,7 +19,8 @@ OPERANDS = 48  # length of a row of the table, in whole numbers
 #: operands that are left to a clock around the operation (clocks.py): nanoseconds so far, calls so far, and where the operation lies
 SPENT, CALLS, WHERE = range(OPERANDS - 4, OPERANDS - 1)
 VIEWS = 3  # that an instruction's operands begin with
-GOES_ON = SPENT - 1  # an operand of each instruction: whether threads need not wait for each other behind it
+GOES_ON = SPENT - 1  # an operand of each instruction: whether threads need not wait for each other behind it (1), at a step's end neither (TO_NEXT_STEP)
+TO_NEXT_STEP = 2
 SUMMED = 16  # blocks whose gradients one accumulator adds; their sums are added to each other
 
 
@@ -105,7 +106,7 @@ JOB = J_VIEW + FIELDS
 
 # entries of `Memory.sync`, for compiled code and for who reads what it counted
 ARRIVED, SLEEPERS, IMPATIENCE = 0, 1, 2  # threads here and asleep; spins that the next to wait leaves out
-WAITS, STOPPED = 3, 4  # waits that ended in sleep; steps done, where a range of steps was left early
+WAITS, STOPPED = 3, 4  # waits that ended in sleep; steps after which a range of steps is left early
 # nanoseconds of all threads together: from first step to last; of these on a core; and asleep until somebody woke them
 SPAN, RAN, SLEPT = 5, 6, 7
 GENERATION = 8  # barriers so far, a cache line away from the others: those who wait read it all the time

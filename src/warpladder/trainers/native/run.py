@@ -44,6 +44,7 @@ from .program import (
     SPAN,
     STOPPED,
     SUMMED,
+    TO_NEXT_STEP,
     WAITS,
     Call,
     Settings,
@@ -60,7 +61,7 @@ PREPARE, FORWARD, BACKWARD, COLLECT, UPDATE = np.arange(5)
 def run(program, job, first, last, memory, call, end, workers):  # type: ignore[no-untyped-def]
     """Run the rows of the sections from `first` to `last` for the parts from `call.part` to before `end`.
 
-    `workers` threads wait for each other after the last row, and after each that does not go on.
+    `workers` threads wait for each other after the last row, unless it goes on to the next step, and after each that does not go on.
     Loss and right answers are added to those of the call's step, part by part.
     """
     sync = int64s(memory, SYNC, 0)
@@ -74,7 +75,7 @@ def run(program, job, first, last, memory, call, end, workers):  # type: ignore[
             if loss != 0 or correct != 0:
                 doubles(memory, LOSS, thread)[call.step] += loss
                 int64s(memory, CORRECT, thread)[call.step] += int(correct)
-        if row[1 + GOES_ON] == 0 or i == behind - 1:
+        if row[1 + GOES_ON] == 0 or (i == behind - 1 and row[1 + GOES_ON] != TO_NEXT_STEP):
             barrier(sync, workers)
 
 
@@ -110,7 +111,7 @@ def steps(worker, at):  # type: ignore[no-untyped-def]
     Or `Memory.out` = the net's output for these samples, in PyTorch's order, where the job predicts: a step of one batch that ends behind the last layer.
 
     A program has a row an instruction, beginning with its operation's address; operations write the block's size to it.
-    Where threads had to wait for each other too often the steps end early, and `sync[STOPPED]` says before which one.
+    Where threads had to wait for each other too often the steps end early, before the one of number `sync[STOPPED]`.
     """
     job, program, memory, settings = _opened(worker, at)
     parts, workers, together, block = job[J_PARTS], job[J_WORKERS], job[J_TOGETHER] != 0, job[J_BLOCK]
@@ -164,13 +165,14 @@ def steps(worker, at):  # type: ignore[no-untyped-def]
             break
         for part in range(mine, end):
             doubles(memory, LOSS, part)[i] /= terms
-        if worker == 0 and atomic_load(sync, WAITS) >= job[J_PATIENCE]:
-            atomic_store(sync, STOPPED, i + 1)
-        if not together:  # who are together have just waited, behind the last row
+        # one more step is done: it has a wait, behind which all have seen this
+        if worker == 0 and i + 2 < job[J_LAST] and atomic_load(sync, STOPPED) == 0 and atomic_load(sync, WAITS) >= job[J_PATIENCE]:
+            atomic_store(sync, STOPPED, i + 2)
+        if not together:  # who are together have waited where they must
             barrier(sync, workers)
         shares = 1 if together else min(parts, size)
         run(program, job, UPDATE, UPDATE, memory, Call(0, mine, mine, parts, begin, 0, shares, i, inverse, settings), end, workers)
-        if atomic_load(sync, STOPPED) == i + 1:  # all have waited since it was written
+        if atomic_load(sync, STOPPED) == i + 1:
             break
     if workers > 1:
         atomic_add(sync, SPAN, wall_clock() - began)

@@ -45,8 +45,10 @@ def forward(at, source, x, weights, w_at, pitch, outputs, target, y, biases, bia
 
 
 @inner
-def input_gradient(at, slopes, dy, weights, w_at, pitch, outputs, target, dx, gates, gate, mask, first, last):  # type: ignore[no-untyped-def]
-    """dx[first:last] = dy w; with `mask`, 0 where the gate's activations are not above 0."""
+def input_gradient(at, slopes, dy, weights, w_at, pitch, outputs, target, dx, gates, gate, mask, sample_range, panel_range):  # type: ignore[no-untyped-def]
+    """dx = dy w for samples and for columns in a range of panels; with `mask`, 0 where the gate's activations are not above 0."""
+    first, last = sample_range
+    end = panel_range[1] * WIDTH
     span = at.shape[0] // KINDS
     table = (at, span)
     ends = (ZERO, MASK if mask else STORE)
@@ -57,10 +59,10 @@ def input_gradient(at, slopes, dy, weights, w_at, pitch, outputs, target, dx, ga
             at[span + i] = dx[OFFSET] + row * dx[SAMPLE]
             at[2 * span + i] = gate[OFFSET] + row * gate[SAMPLE]
         left = (slopes, 0, 1, 0)
-        for column in range(0, pitch, VECTORS * LANES):
+        for column in range(panel_range[0] * WIDTH, end, VECTORS * LANES):
             right = (weights, w_at + column, pitch, 0, LANES)
             result, nothing = (target, column, LANES), (target, 0)
-            if TOGETHER > 1 and column + WIDTH == pitch:
+            if TOGETHER > 1 and column + WIDTH == end:
                 _lone_input_tile(table, 0, left, right, (outputs, 1), result, ends, nothing, (gates, column), NO_STEP)
             else:
                 _input_tile(table, 0, left, right, (outputs, 1), result, ends, nothing, (gates, column), NO_STEP)
