@@ -159,6 +159,9 @@ def run(target: Target, count: int, seed: int, first: int = 0, most_failures: in
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 outcome.failures.append((number, f"{type(error).__name__}: {str(error)[:200]}"))
             spent = time.process_time() - start
+            if spent > CPU_SECONDS_PER_INPUT and not any(failed == number for failed, _ in outcome.failures):
+                # a virtual machine that is stopped meanwhile, and a first import, count as this process's; what is quadratic is slow each time
+                spent = min(_cpu_seconds(target, content) for _ in range(3))
             outcome.slowest = max(outcome.slowest, spent)
             if spent > CPU_SECONDS_PER_INPUT:
                 outcome.failures.append((number, f"{spent:.2f} s of CPU time for {len(content):,} bytes"))
@@ -168,6 +171,16 @@ def run(target: Target, count: int, seed: int, first: int = 0, most_failures: in
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
     return outcome
+
+
+def _cpu_seconds(target: Target, content: bytes) -> float:
+    """Processor time that one more parse takes, whatever its end: it was judged before."""
+    start = time.process_time()
+    signal.setitimer(signal.ITIMER_REAL, SECONDS_PER_INPUT)
+    with suppress(Exception, _OutOfTime):
+        target.parse(content)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return time.process_time() - start
 
 
 def _raise_out_of_time(signum: int, frame: FrameType | None) -> None:

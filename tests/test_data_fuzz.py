@@ -76,3 +76,16 @@ def test_flaws_are_caught(monkeypatch, flaw, words):
     monkeypatch.setattr(fuzz_parsers, "CPU_SECONDS_PER_INPUT", 0.01)
     outcome = fuzz_parsers.run(parser_with(flaw), count=20, seed=0, most_failures=2)
     assert len(outcome.failures) == 2 and all(words in what for _, what in outcome.failures)
+
+
+def test_an_input_that_was_slow_once_is_parsed_again(monkeypatch):
+    monkeypatch.setattr(fuzz_parsers, "CPU_SECONDS_PER_INPUT", 0.01)
+    calls = []
+
+    def parse(content: bytes) -> None:
+        calls.append(content)
+        if len(calls) == 1:
+            dawdle()
+
+    outcome = fuzz_parsers.run(fuzz_parsers.Target("slow at first", parse, [b"right"]), count=20, seed=0)
+    assert not outcome.failures and len(calls) == 23 and outcome.slowest < 0.01
