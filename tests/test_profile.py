@@ -105,6 +105,9 @@ def test_every_instruction_of_native_has_a_clock(
     assert sum(part.floor.flops for part in found.parts if part.phase == "forward") == found.samples * sum(
         layer.flops(shape) for layer, shape in zip(net.layers, net.shapes, strict=False)
     )
+    # whichever weights are stepped with their gradients, the others in the update: each is counted once
+    stepped = sum(part.floor.flops for part in found.parts if part.phase in ("backward", "update"))
+    assert stepped == floor.backward(net, range(len(net.layers)), found.samples).flops + floor.update(net, config).flops
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -15,6 +15,7 @@ import numpy as np
 
 from .inner import inner
 from .lines import add_up, turned
+from .prefetch import prefetch_lines
 from .simd import make_tile
 from .tiles import ADD, BIAS, BLOCK, CHUNK, KINDS, LONE_ROWS, MASK, RELU, ROWS, STEP, STORE, ZERO
 from .vectors import LANES, TOGETHER, VECTORS, WIDTH
@@ -111,11 +112,12 @@ def patch_offsets(at, x, kernel, channels, w_at):  # type: ignore[no-untyped-def
 
 
 @inner
-def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, w_at, add, tile_range, panel_range, steps, step):  # type: ignore[no-untyped-def]
+def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, w_at, add, tile_range, panel_range, steps, step, ahead):  # type: ignore[no-untyped-def]
     """dw (panel, kernel row, kernel column, input channel, WIDTH) = sum over pixels of patch^T dy, for tiles of ROWS patch elements and panels in ranges.
 
     add : whether dw is added to; otherwise it is overwritten.
     steps : whether SGD steps the weights at `target`, with step (rate, clip, decay), and no gradient is stored (one chunk of pixels only).
+    ahead : what is asked for with every tile meanwhile (prefetch.py).
     """
     channels = x[CHANNELS]
     depth = kernel[0] * kernel[1] * channels
@@ -125,6 +127,7 @@ def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, 
     fresh = not add
     table = (at, at.shape[0] // KINDS)
     patch_offsets(at, x, kernel, channels, w_at)
+    next_sample, next_at = 0, 0
     for sample in range(samples):
         for row in range(0, dy[HEIGHT], chunk_rows):
             runs = min(chunk_rows, dy[HEIGHT] - row)
@@ -146,6 +149,7 @@ def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, 
                             _lone_gradient_tile(table, m, left, right, (length, runs), result, ends, nothing, nothing, step)
                         else:
                             _gradient_tile(table, m, left, right, (length, runs), result, ends, nothing, nothing, step)
+                        next_sample, next_at = prefetch_lines(ahead, next_sample, next_at)
                 fresh = False
 
 

@@ -8,12 +8,10 @@ from numba import types
 from .emit import I64, intrinsic, pointers
 from .inner import inner
 from .lines import turned
-from .simd import prefetch
+from .prefetch import AHEAD, prefetch_sample
 from .vectors import LANES
 from .views import CHANNELS, HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
 from .windows import largest, largest_of_four, to_one_of_four, to_winner
-
-AHEAD = 4  # samples between asking for one and reading it
 
 
 @intrinsic
@@ -31,24 +29,12 @@ def place(typing, view, sample, row, column):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _prefetch_sample(pixels_u8, pixels_f32, indices, sample, last, features):  # type: ignore[no-untyped-def]
-    """Ask memory for a sample that is soon to be read: shuffled samples lie where no hardware expects them."""
-    if sample < last:
-        if pixels_u8.shape[0] > 0:
-            for at in range(0, features, 64):
-                prefetch(pixels_u8, indices[sample], at)
-        else:
-            for at in range(0, features, 16):
-                prefetch(pixels_f32, indices[sample], at)
-
-
-@inner
 def gather(pixels_u8, pixels_f32, indices, scale, target, y, channels, first, last):  # type: ignore[no-untyped-def]
     """y[first:last] = pixels[indices] * scale, from (channels, height, width) to channels-last. One of the two sources is empty."""
     area = y[HEIGHT] * y[WIDTH_]
     bytes_ = pixels_u8.shape[0] > 0
     for sample in range(first, last):
-        _prefetch_sample(pixels_u8, pixels_f32, indices, sample + AHEAD, last, channels * area)
+        prefetch_sample(pixels_u8, pixels_f32, indices, sample + AHEAD, last, channels * area)
         index = indices[sample]
         for row in range(y[HEIGHT]):
             start = place(y, sample, row, 0)
@@ -76,7 +62,7 @@ def gather_rows(pixels_u8, pixels_f32, indices, scale, target, y, features, firs
     """y[first:last] = pixels[indices] * scale for flat samples."""
     bytes_ = pixels_u8.shape[0] > 0
     for sample in range(first, last):
-        _prefetch_sample(pixels_u8, pixels_f32, indices, sample + AHEAD, last, features)
+        prefetch_sample(pixels_u8, pixels_f32, indices, sample + AHEAD, last, features)
         start = place(y, sample, 0, 0)
         out = target[start : start + features]
         if bytes_:

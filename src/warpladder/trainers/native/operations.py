@@ -25,10 +25,11 @@ from .memory import (
     WEIGHTS,
     WINNERS,
 )
+from .prefetch import next_samples
 from .program import OPERANDS
 from .sharing import share
 from .tiles import STRETCH
-from .vectors import WIDTH
+from .vectors import TOGETHER, WIDTH
 from .views import FIELDS, HEIGHT, WIDTH_
 
 # where an instruction's views begin, and what follows them, of which there are REST numbers
@@ -152,6 +153,12 @@ def _rows_and_panels(rows, panels, by_panel, call):  # type: ignore[no-untyped-d
 
 
 @inner
+def _tiles(rows, panels):  # type: ignore[no-untyped-def]
+    """How many tiles these ranges of rows of tiles and of panels are."""
+    return (rows[1] - rows[0]) * ((panels[1] - panels[0] + TOGETHER - 1) // TOGETHER)
+
+
+@inner
 def _own_panels(count, call):  # type: ignore[no-untyped-def]
     """This part's share, in whole panels, of `count` channels or weights: those of a panel are one thread's in every instruction divided so."""
     first, last = share(count // WIDTH, call.part, call.parts)
@@ -159,7 +166,7 @@ def _own_panels(count, call):  # type: ignore[no-untyped-def]
 
 
 def weight_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
-    """x, dy; samples as pixels, kernel rows, kernel columns, stride, gradient, tiles, panels, split by panels, whether to step the weights instead."""
+    """x, dy; samples as pixels, kernel rows, kernel columns, stride, gradient, tiles, panels, split by panels, whether to step the weights instead, asks."""
     x, dy, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, MORE, REST)
     tiles, panels = _rows_and_panels(more[5], more[6], more[7] != 0, call)
     images = _images(x, dy, cut(operands, Z, FIELDS), more[0], call.n)
@@ -168,18 +175,19 @@ def weight_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
     conv.weight_gradient(
         int64s(memory, OFFSETS, call.thread), activations, x, cut(more, 1, 2), more[3], activations, dy, images,
         _gradients(memory, call, steps), more[4], call.add, tiles, panels, steps, _sgd_step(memory, call),
+        next_samples(more[9], memory, call, _tiles(tiles, panels)),
     )  # fmt: skip
     return 0.0, 0.0
 
 
 def weight_step(operands, memory, call):  # type: ignore[no-untyped-def]
-    """x, dy, of a Linear layer; weights, tiles, panels, split by panels. The optimizer's loop steps the weights, and no gradient is stored."""
+    """x, dy, of a Linear layer; weights, tiles, panels, split by panels, asks. The optimizer's loop steps the weights, and no gradient is stored."""
     x, dy, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, MORE, REST)
     tiles, panels = _rows_and_panels(more[1], more[2], more[3] != 0, call)
     stepping.weight_step(
         int64s(memory, OFFSETS, call.thread), floats(memory, ACTIVATIONS, call.slot), x, dy, call.n, floats(memory, SCRATCH, call.thread),
         floats(memory, WEIGHTS, 0), more[0], floats(memory, SLOTS, 0), tiles, panels, call.settings,
-        floats(memory, NUMBERS, call.step),
+        floats(memory, NUMBERS, call.step), next_samples(more[4], memory, call, _tiles(tiles, panels)),
     )  # fmt: skip
     return 0.0, 0.0
 

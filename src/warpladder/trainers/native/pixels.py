@@ -16,7 +16,8 @@ from numba.core import cgutils
 from .dots import make_dot
 from .emit import I64, VECTOR, chosen, counted, fma, intrinsic, load, opaque, pointers, splat, store, zeros
 from .inner import inner
-from .simd import prefetch, sgd_step
+from .prefetch import prefetch
+from .simd import sgd_step
 from .thin import OUTPUTS, SAMPLES
 from .tiles import ADD, STEP, STORE, ZERO
 from .vectors import LANES, VECTORS, WIDE, WIDTH

@@ -19,7 +19,7 @@ from .fuse import Node, fuse
 from .layout import Layout, Stored, padded, stays_in_place
 from .memory import PACKED, WEIGHTS
 from .products import convolutions, product, stretched_gradient
-from .program import Row, Sections, instruction
+from .program import ALL, NOTHING, OWN, Row, Sections, instruction
 from .tensors import Arena, Tensor
 from .tiles import BLOCK, CHUNK, MASK, ROWS, STORE
 from .tiles import RELU as WITH_RELU
@@ -76,7 +76,9 @@ class Plan:
         self.winners = 0
         self.packed = 0
         self.gradients = self.layout.count
-        self.stepped: list[tuple[int, int]] = []  # weights and biases that are stepped with their gradients: from where to before where
+        self.stepped: dict[
+            int, tuple[int, int]
+        ] = {}  # layers whose weights are stepped with their gradients: from where to before where they lie
         self._winners_of: dict[int, int] = {}
         self._folded_at: dict[int, int] = {}
         self.enter, self.nodes = fuse(net)
@@ -240,8 +242,8 @@ class Plan:
             panels = at.inputs // WIDTH
             if dx is not None:
                 # the layer before is divided by the same panels: what a thread writes here it alone reads there
-                operands = (at.weight, at.inputs, at.outputs, mask, panels, self._by_panel(panels))
-                rows.append(instruction("thin_input_gradient", [dy.view, dx.view, x.view], *operands))
+                shared = (at.weight, at.inputs, at.outputs, mask, panels, self._by_panel(panels))
+                rows.append(instruction("thin_input_gradient", [dy.view, dx.view, x.view], *shared))
             operation = "enter_thin_weight_gradient" if self.enters(node.x) else "thin_weight_gradient"
             operands = (at.weight, at.inputs, at.outputs, panels, steps, x.shape[0])
             rows.append(instruction(operation, [x.view, dy.view], *operands))
@@ -258,14 +260,20 @@ class Plan:
             # whoever multiplies by weights also steps them, so that they stay in its cache
             by_panel = self._by_panel(panels)
             if self.steps_weights == BY_LOOP:
-                rows.append(instruction("weight_step", views, at.weight, tiles, panels, by_panel))
+                rows.append(instruction("weight_step", views, at.weight, tiles, panels, by_panel, self._asks(node)))
             else:
-                rows.append(instruction("weight_gradient", views, 1, 1, 1, 1, at.weight, tiles, panels, by_panel, steps))
+                rows.append(instruction("weight_gradient", views, 1, 1, 1, 1, at.weight, tiles, panels, by_panel, steps, self._asks(node)))
         rows.append(instruction("bias_gradient", [dy.samples_as_pixels()], 1, at.bias, padded(at.outputs)))
         if self.steps_weights != APART:
             rows.append(self._update(at.bias, at.stop))
-            self.stepped.append((at.weight, at.stop))
+            self.stepped[node.index] = at.weight, at.stop
         return rows
+
+    def _asks(self, node: Node) -> int:
+        """What a wide layer's gradient asks for of the next step's samples: those that its thread gathers, if it is a step's last product."""
+        if node.x != self.enter or self.steps_weights == APART:
+            return NOTHING
+        return ALL if self.values[node.x].apart else OWN
 
     def _by_panel(self, panels: int) -> bool:
         """Whether threads divide a Linear layer's gradients by panels: where all have equally many, and a tile's columns or more."""
@@ -338,7 +346,7 @@ class Plan:
     def _updates(self) -> list[Row]:
         """The update of everything that is not stepped with its gradient."""
         rows, start = [], 0
-        for first, last in [*sorted(self.stepped), (self.layout.count, self.layout.count)]:
+        for first, last in [*sorted(self.stepped.values()), (self.layout.count, self.layout.count)]:
             if first > start:
                 rows.append(self._update(start, first))
             start = last

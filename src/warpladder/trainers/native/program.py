@@ -19,8 +19,11 @@ OPERANDS = 48  # length of a row of the table, in whole numbers
 #: operands that are left to a clock around the operation (clocks.py): nanoseconds so far, calls so far, and where the operation lies
 SPENT, CALLS, WHERE = range(OPERANDS - 4, OPERANDS - 1)
 VIEWS = 3  # that an instruction's operands begin with
-GOES_ON = SPENT - 1  # an operand of each instruction: whether threads need not wait for each other behind it (1), at a step's end neither (TO_NEXT_STEP)
+#: an operand of each instruction: whether threads need not wait for each other behind it (1), at a step's end neither (TO_NEXT_STEP)
+GOES_ON = SPENT - 1
 TO_NEXT_STEP = 2
+#: what a product asks memory for, meanwhile, of the next step's samples: none, those that its part of the threads gathers, or all
+NOTHING, OWN, ALL = range(3)
 SUMMED = 16  # blocks whose gradients one accumulator adds; their sums are added to each other
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 
 from .emit import (
     I64,
@@ -135,23 +134,3 @@ def make_tile(rows: int, vectors: int, starts: tuple[int, ...] = (ZERO,), finish
         return signature, emit
 
     return tile
-
-
-@intrinsic
-def prefetch(typing, array, row, at):  # type: ignore[no-untyped-def]
-    """Ask for the cache line at array[row, at] of a 2-D array, without waiting for it."""
-    signature = types.void(array, types.int64, types.int64)
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        view = context.make_array(signature.args[0])(context, builder, values[0])
-        stride = cgutils.unpack_tuple(builder, view.strides)[0]
-        itemsize = context.get_abi_sizeof(view.data.type.pointee)
-        offset = builder.add(builder.mul(values[1], stride), builder.mul(values[2], I64(itemsize)))
-        bytes_ = builder.bitcast(view.data, ir.IntType(8).as_pointer())
-        i32 = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [bytes_.type, i32, i32, i32])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(function, [builder.gep(bytes_, [offset]), i32(0), i32(3), i32(1)])  # to read, into every level, data
-        return context.get_dummy_value()
-
-    return signature, emit

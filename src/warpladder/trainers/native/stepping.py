@@ -9,6 +9,7 @@ from __future__ import annotations
 from .arrays import cut
 from .conv import NO_STEP, patch_offsets
 from .inner import inner
+from .prefetch import prefetch_lines
 from .simd import make_tile
 from .tiles import KINDS, ROWS, STORE, UPDATED, ZERO
 from .update import by_loop, clipped
@@ -22,11 +23,11 @@ _lone_tile = make_tile(ROWS, 1, (ZERO,), (STORE,), strided=True)
 
 
 @inner
-def weight_step(at, activations, x, dy, samples, total, weights, w_at, slots, tile_range, panel_range, settings, numbers):  # type: ignore[no-untyped-def]
+def weight_step(at, activations, x, dy, samples, total, weights, w_at, slots, tile_range, panel_range, settings, numbers, ahead):  # type: ignore[no-untyped-def]
     """Step the weights of a Linear layer by dw = x^T dy, for tiles of ROWS inputs and panels in ranges.
 
     x, dy : views of samples as pixels. w_at : where the weights begin, (panel, input, WIDTH). slots : as in `update.by_rule`.
-    total : scratch, (TOGETHER * UPDATED,) float32. numbers : of this step, (NUMBERS,).
+    total : scratch, (TOGETHER * UPDATED,) float32. numbers : of this step, (NUMBERS,). ahead : as in `conv.weight_gradient`.
     """
     depth = x[CHANNELS]
     table = (at, at.shape[0] // KINDS)
@@ -34,6 +35,7 @@ def weight_step(at, activations, x, dy, samples, total, weights, w_at, slots, ti
     left = (activations, x[OFFSET], x[PIXEL], 0)
     nothing = (activations, 0)
     end = tile_range[1] * ROWS
+    next_sample, next_at = 0, 0
     for panel in range(panel_range[0], panel_range[1], TOGETHER):
         right = (activations, dy[OFFSET] + panel * WIDTH, dy[PIXEL], 0, LANES)
         lone = TOGETHER > 1 and panel + TOGETHER > panel_range[1]
@@ -46,6 +48,7 @@ def weight_step(at, activations, x, dy, samples, total, weights, w_at, slots, ti
                     _lone_tile(table, m, left, right, (samples, 1), result, (ZERO, STORE), nothing, nothing, NO_STEP)
                 else:
                     _tile(table, m, left, right, (samples, 1), result, (ZERO, STORE), nothing, nothing, NO_STEP)
+                next_sample, next_at = prefetch_lines(ahead, next_sample, next_at)
             count = (min(last, depth) - first) * WIDTH
             for which in range(1 if lone else TOGETHER):
                 g = cut(total, which * UPDATED, count)
