@@ -1,6 +1,6 @@
 """Training speed on the CPU beside PyTorch and scikit-learn, all in one run.
 
-    python benchmarks/cpu.py --data-dir DIR            # everything, five or six minutes; DIR has mnist/ and cifar10/
+    python benchmarks/cpu.py --data-dir DIR            # everything, some ten minutes; DIR has mnist/ and cifar10/
     python benchmarks/cpu.py --case mlp --case cnn     # some of it
     python benchmarks/cpu.py --processors 2            # on a machine with more, whose host has other guests: each case on the two that multiply fastest
     python benchmarks/cpu.py --quick                   # two rounds, to see that it works: nothing is stored
@@ -51,8 +51,9 @@ from warpladder.trainers.native.vectors import LANES
 RESULTS = Path(__file__).parent / "results"
 DISTURBED = 0.05  # share of the cores' time that other programs may take
 OWN = 0.8  # of a core for each thread, at least, where threads count as on cores of their own: those of one core have half each
-SETTLE = 0.2  # seconds between two trainers: a library's idle threads spin for a while, and would take the next one's cores
-WARM = 0.2  # seconds that a trainer trains before the clock starts: behind the pause threads sleep and clocks rest, which a training meets once
+#: seconds that a trainer trains before its cores are counted: the last one's idle threads spin for a while, and would take its own
+SETTLE = 0.2
+WARM = 0.2  # seconds that it trains before the clock starts: behind a pause threads sleep and clocks rest, which a training meets once
 
 
 @dataclass(frozen=True)
@@ -133,13 +134,16 @@ def run_case(case: Case, data_dir: str | None, made_up: bool, rounds: int, peak:
     def trained(trainer: Trainer, count: int) -> list[StepLog]:
         return trainer.run_epochs([Order(0, epoch, order.n) for epoch in range(count)]) if full else [trainer.run(order, 0, count)]
 
+    def train_for(trainer: Trainer, seconds: float) -> None:
+        before = time.perf_counter()
+        while time.perf_counter() - before < seconds:
+            trained(trainer, max(1, steps // 10))
+
     for number in range(-1, rounds):  # the first round warms up
         for name, trainer in trainers.items():
-            time.sleep(SETTLE)
+            train_for(trainer, SETTLE)
             had = cores_now(threads)
-            before = time.perf_counter()
-            while time.perf_counter() - before < WARM:
-                trained(trainer, max(1, steps // 10))
+            train_for(trainer, WARM)
             trainer.set_state(state)
             before = time.perf_counter()
             logs = trained(trainer, steps)
@@ -241,7 +245,7 @@ def show(report: dict[str, Any]) -> None:
     is_flag=True,
     help="Random images in place of the data sets, and nothing is downloaded; the peak of memory is left out.",
 )
-@click.option("--rounds", default=9, show_default=True, help="Timed rounds.")
+@click.option("--rounds", default=15, show_default=True, help="Timed rounds.")
 @click.option(
     "--processors", "count", type=click.IntRange(1), help="Train each case on so many, those that multiply fastest just before; Linux only."
 )

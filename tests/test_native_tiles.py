@@ -14,10 +14,10 @@ from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
 from warpladder.ops.processor import target
 from warpladder.optimizers import SGD, Adam, Optimizer
 from warpladder.trainers.base import State
-from warpladder.trainers.native.conv import NO_STEP
+from warpladder.trainers.native.conv import NO_STEP, sixes
 from warpladder.trainers.native.plan import Plan
 from warpladder.trainers.native.simd import make_tile
-from warpladder.trainers.native.tiles import ADD, ROWS, STEP, STORE, ZERO
+from warpladder.trainers.native.tiles import ADD, ROWS, SIX, STEP, STORE, ZERO
 from warpladder.trainers.native.trainer import NativeTrainer
 from warpladder.trainers.native.vectors import LANES, VECTORS, WIDE
 from warpladder.trainers.native.views import FIELDS
@@ -79,3 +79,26 @@ def test_weights_are_stepped_by_the_thread_that_multiplies_by_them(optimizer: Op
             trainer.run(drawn.order, 0, 5)
             ended.append(trainer.state().bits())
     assert ended[1:] == ended[:1] * 2
+
+
+def test_tiles_of_six_rows_leave_whole_tiles_of_eight() -> None:
+    """A row that does not count repeats one of its own tile: a tile of nothing but repeated rows would step weights a second time."""
+    for rows in range(1, 300):
+        taken = sixes.py_func(rows)
+        padded = -(-rows // ROWS) * ROWS
+        assert taken % SIX == 0 and 0 <= taken <= rows and (padded - taken) % ROWS == 0
+    assert [sixes.py_func(rows) for rows in (64, 96, 784)] == ([48, 96, 768] if ROWS == 8 else [60, 96, 780])
+
+
+@pytest.mark.parametrize("inputs", [41, 48, 54, 96, 100])
+@pytest.mark.parametrize("outputs", [64, 80, 112])
+def test_layers_of_four_panels_and_more_step_each_weight_once(inputs: int, outputs: int) -> None:
+    """Four panels, five and seven; inputs that tiles of six and of eight rows share in all ways, and two threads by panels and by rows."""
+    net = Net("fours", (inputs,), (Linear(out_features=outputs), ReLU(), Linear(out_features=10)), CrossEntropyLoss())
+
+    def build(net: Net, config: TrainConfig, state: State) -> NativeTrainer:
+        return NativeTrainer(net, config, state, 2)
+
+    for batch in (1, 6, 7, 30):
+        verdict = verify(build, net, TrainConfig(batch_size=batch, learning_rate=1e-2))
+        assert verdict.passed, (batch, verdict.reason)

@@ -17,7 +17,7 @@ from .inner import inner
 from .lines import add_up, turned
 from .prefetch import prefetch_lines
 from .simd import make_tile
-from .tiles import ADD, BIAS, BLOCK, CHUNK, KINDS, LONE_ROWS, MASK, RELU, ROWS, STEP, STORE, ZERO
+from .tiles import ADD, BIAS, BLOCK, CHUNK, FOUR, KINDS, LONE_ROWS, MASK, RELU, ROWS, SIX, STEP, STORE, ZERO
 from .vectors import LANES, TOGETHER, VECTORS, WIDTH
 from .views import CHANNELS, HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
 
@@ -28,6 +28,27 @@ _tile = make_tile(ROWS, VECTORS, (ZERO, BIAS, ADD), (STORE, RELU, MASK))
 _lone_tile = make_tile(LONE_ROWS, 1, (ZERO, BIAS, ADD), (STORE, RELU, MASK))
 _gradient_tile = make_tile(ROWS, VECTORS, (ZERO, ADD), (STORE, STEP), strided=True)
 _lone_gradient_tile = make_tile(ROWS, 1, (ZERO, ADD), (STORE, STEP), strided=True)
+_four_tile = make_tile(SIX, FOUR, (ZERO, BIAS, ADD), (STORE, RELU, MASK))
+_four_gradient_tile = make_tile(SIX, FOUR, (ZERO, ADD), (STORE, STEP), strided=True)
+
+
+@inner
+def sixes(rows):  # type: ignore[no-untyped-def]
+    """How many of `rows` rows tiles of SIX take, so that whole tiles of ROWS take the others: of those the last alone may have rows that do not count."""
+    count = rows // SIX
+    while count > 0 and ((rows + ROWS - 1) // ROWS * ROWS - count * SIX) % ROWS != 0:
+        count -= 1
+    return count * SIX
+
+
+@inner
+def in_fours(rows, panel, panel_range):  # type: ignore[no-untyped-def]
+    """How many of a panel's rows tiles of FOUR panels take, and whether the four begin with this panel. The last panels of a range may be less than four."""
+    which = (panel - panel_range[0]) % FOUR
+    if TOGETHER == 1 or panel - which + FOUR > panel_range[1]:
+        return 0, False
+    taken = sixes(rows)
+    return taken, which == 0 and taken > 0
 
 
 @inner
@@ -75,6 +96,7 @@ def convolve(at, source, x, weights, w_at, kernel, stride, target, y, biases, bi
         pixels = min(BLOCK, pixel_range[1] - first)
         _offsets(at, first, pixels, x, y, gate, stride)
         for panel in range(panel_range[0], panel_range[1], TOGETHER):
+            taken, four = in_fours(pixels, panel, panel_range)
             lone = TOGETHER > 1 and panel + TOGETHER > panel_range[1]
             column = panel * WIDTH
             for part in range(outer):
@@ -90,7 +112,10 @@ def convolve(at, source, x, weights, w_at, kernel, stride, target, y, biases, bi
                     for p in range(0, pixels, LONE_ROWS):
                         _lone_tile(table, p, left, right, (length, runs), result, ends, bias, mask, NO_STEP)
                 else:
-                    for p in range(0, pixels, ROWS):
+                    if TOGETHER > 1 and four:
+                        for p in range(0, taken, SIX):
+                            _four_tile(table, p, left, right, (length, runs), result, ends, bias, mask, NO_STEP)
+                    for p in range(taken, pixels, ROWS):
                         _tile(table, p, left, right, (length, runs), result, ends, bias, mask, NO_STEP)
 
 
@@ -137,6 +162,7 @@ def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, 
                 b_at = dy[OFFSET] + sample * dy[SAMPLE] + row * dy[ROW] + column * dy[PIXEL]
                 left = (source, a_add, x[PIXEL] * stride, x[ROW] * stride)
                 ends = (ZERO if fresh else ADD, STEP if steps else STORE)
+                begin, end = tile_range[0] * ROWS, tile_range[1] * ROWS
                 # panels outside: a panel's gradients are then walked through in the order in which they are stored
                 for panel in range(panel_range[0], panel_range[1], TOGETHER):
                     right = (slopes, b_at + panel * WIDTH, dy[PIXEL], dy[ROW], LANES)
@@ -144,7 +170,12 @@ def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, 
                     result = (target, panel * depth * WIDTH, LANES if TOGETHER == 1 else depth * WIDTH)
                     nothing = (target, 0)
                     lone = TOGETHER > 1 and panel + TOGETHER > panel_range[1]
-                    for m in range(tile_range[0] * ROWS, tile_range[1] * ROWS, ROWS):
+                    taken, four = in_fours(min(end, depth) - begin, panel, panel_range)
+                    if TOGETHER > 1 and four:
+                        for m in range(begin, begin + taken, SIX):
+                            _four_gradient_tile(table, m, left, right, (length, runs), result, ends, nothing, nothing, step)
+                            next_sample, next_at = prefetch_lines(ahead, next_sample, next_at)
+                    for m in range(begin + taken, end, ROWS):
                         if lone:
                             _lone_gradient_tile(table, m, left, right, (length, runs), result, ends, nothing, nothing, step)
                         else:

@@ -6,7 +6,7 @@ inside compiled code. Nothing here knows about layers.
 
 A *tile* is rows x 2 vectors of sums that stay in registers while k runs. With 6 rows it keeps
 12 sums, enough to hide the latency of two FMA units, in the 16 vector registers of AVX2; with 8 rows
-16 sums, in the 32 of AVX-512.
+16 sums, in the 32 of AVX-512, and with 6 rows and 4 vectors 24.
 """
 
 from __future__ import annotations
@@ -106,11 +106,14 @@ def make_tile(rows: int, vectors: int, starts: tuple[int, ...] = (ZERO,), finish
             # one pointer a row: the k loop then needs no address arithmetic but the shared k * a_k
             a_here = [builder.gep(row, [builder.mul(run, a_run)]) for row in a_row]
             b_here = builder.gep(b, [builder.add(b_at, builder.mul(run, b_run))])
-            k, sums, close_k = counted(builder, length, totals)
-            k = opaque(builder, k) if strided else k
-            factors = [load(builder, b_here, builder.add(builder.mul(k, b_k), column)) for column in b_column]
-            scalars = [splat(builder, builder.load(builder.gep(row, [builder.mul(k, a_k)]))) for row in a_here]
-            close_k([fma(builder, scalars[m], factors[v], sums[m * vectors + v]) for m, v in cells])
+            # how far k has come in each factor is added up, where it is no multiple that an address can hold
+            k, carried, close_k = counted(builder, length, totals + [I64(0)] * (2 * strided))
+            sums, gone = carried[: len(totals)], [opaque(builder, far) for far in carried[len(totals) :]]
+            a_far, b_far = gone if strided else (builder.mul(k, a_k), builder.mul(k, b_k))
+            factors = [load(builder, b_here, builder.add(b_far, column)) for column in b_column]
+            scalars = [splat(builder, builder.load(builder.gep(row, [a_far]))) for row in a_here]
+            products = [fma(builder, scalars[m], factors[v], sums[m * vectors + v]) for m, v in cells]
+            close_k(products + [builder.add(far, by) for far, by in zip(gone, (a_k, b_k), strict=False)])
             close_runs(sums)
 
             def finished(finish: int) -> list[ir.Value]:
