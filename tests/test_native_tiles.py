@@ -83,6 +83,7 @@ def test_weights_are_stepped_by_the_thread_that_multiplies_by_them(optimizer: Op
 
 def test_tiles_of_six_rows_leave_whole_tiles_of_eight() -> None:
     """A row that does not count repeats one of its own tile: a tile of nothing but repeated rows would step weights a second time."""
+    assert not any(sixes.py_func(rows) for rows in range(-ROWS, SIX))
     for rows in range(1, 300):
         taken = sixes.py_func(rows)
         padded = -(-rows // ROWS) * ROWS

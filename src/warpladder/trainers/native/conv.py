@@ -34,8 +34,11 @@ _four_gradient_tile = make_tile(SIX, FOUR, (ZERO, ADD), (STORE, STEP), strided=T
 
 @inner
 def sixes(rows):  # type: ignore[no-untyped-def]
-    """How many of `rows` rows tiles of SIX take, so that whole tiles of ROWS take the others: of those the last alone may have rows that do not count."""
-    count = rows // SIX
+    """How many of `rows` rows tiles of SIX take, so that whole tiles of ROWS take the others: of those the last alone may have rows that do not count.
+
+    rows : that count; none or less where a thread's range is empty and begins behind the last.
+    """
+    count = max(0, rows) // SIX
     while count > 0 and ((rows + ROWS - 1) // ROWS * ROWS - count * SIX) % ROWS != 0:
         count -= 1
     return count * SIX
