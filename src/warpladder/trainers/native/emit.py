@@ -93,7 +93,7 @@ def counted(builder: ir.IRBuilder, count: ir.Value, start: list[ir.Value]):  # t
 
 
 def opaque(builder: ir.IRBuilder, index: ir.Value) -> ir.Value:
-    """A loop's index (int64) as a number that LLVM knows nothing of.
+    """A loop's index, or a sum of strides that a loop carries, (int64) as a number that LLVM knows nothing of.
 
     Of a loop's index it knows that `row + index * stride` is a pointer that advances, and for AMD's cores it keeps one for each of a tile's rows:
     more than there are registers, so that most are read, advanced and written in memory at every step.

@@ -16,6 +16,7 @@ from numba.core import cgutils
 from .dots import make_dot
 from .emit import I64, VECTOR, chosen, counted, fma, intrinsic, load, opaque, pointers, splat, store, zeros
 from .inner import inner
+from .pages import LINE
 from .prefetch import prefetch
 from .simd import sgd_step
 from .thin import OUTPUTS, SAMPLES
@@ -110,7 +111,7 @@ def forward(at, pixels, indices, scale, weights, w_at, pitch, features, outputs,
                     row = min(sample + i, end - 1)
                     at[i] = indices[row]
                     if output == 0 and sample + GROUP + i < last:  # shuffled samples lie where no hardware expects them
-                        for line in range(0, features, 64):
+                        for line in range(0, features, LINE):
                             prefetch(pixels, indices[sample + GROUP + i], line)
                     at[SAMPLES + OUTPUTS + i] = y[OFFSET] + row * y[SAMPLE]
                 bias, result = (biases, bias_at + output), (target, output)

@@ -76,9 +76,8 @@ class Plan:
         self.winners = 0
         self.packed = 0
         self.gradients = self.layout.count
-        self.stepped: dict[
-            int, tuple[int, int]
-        ] = {}  # layers whose weights are stepped with their gradients: from where to before where they lie
+        #: layers whose parameters are stepped with their gradients: from where to before where these lie
+        self.stepped: dict[int, tuple[int, int]] = {}
         self._winners_of: dict[int, int] = {}
         self._folded_at: dict[int, int] = {}
         self.enter, self.nodes = fuse(net)
@@ -242,8 +241,8 @@ class Plan:
             panels = at.inputs // WIDTH
             if dx is not None:
                 # the layer before is divided by the same panels: what a thread writes here it alone reads there
-                shared = (at.weight, at.inputs, at.outputs, mask, panels, self._by_panel(panels))
-                rows.append(instruction("thin_input_gradient", [dy.view, dx.view, x.view], *shared))
+                operands: tuple[int, ...] = (at.weight, at.inputs, at.outputs, mask, panels, self._by_panel(panels))
+                rows.append(instruction("thin_input_gradient", [dy.view, dx.view, x.view], *operands))
             operation = "enter_thin_weight_gradient" if self.enters(node.x) else "thin_weight_gradient"
             operands = (at.weight, at.inputs, at.outputs, panels, steps, x.shape[0])
             rows.append(instruction(operation, [x.view, dy.view], *operands))
@@ -270,7 +269,7 @@ class Plan:
         return rows
 
     def _asks(self, node: Node) -> int:
-        """What a wide layer's gradient asks for of the next step's samples: those that its thread gathers, if it is a step's last product."""
+        """Which samples of the next step a wide layer's weight gradient prefetches: those that the thread gathers, if the layer is the net's first."""
         if node.x != self.enter or self.steps_weights == APART:
             return NOTHING
         return ALL if self.values[node.x].apart else OWN

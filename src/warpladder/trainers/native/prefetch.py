@@ -17,10 +17,12 @@ from .arrays import bytes_2d, cut, floats_2d, int64s
 from .emit import I64, intrinsic
 from .inner import inner
 from .memory import F32, INDICES, U8
+from .pages import LINE
 from .program import NOTHING, OWN
 from .sharing import share
 
 AHEAD = 4  # samples between asking for one and reading it
+FLOATS = LINE // 4  # float32 numbers of a cache line
 FIRST, SECOND = 3, 2  # into which level of the caches, in LLVM's numbers
 
 
@@ -55,25 +57,31 @@ def prefetch_sample(pixels_u8, pixels_f32, indices, sample, last, features):  # 
     """Ask for a sample that is soon to be read. One of the two sources is empty."""
     if sample < last:
         if pixels_u8.shape[0] > 0:
-            for at in range(0, features, 64):
+            for at in range(0, features, LINE):
                 prefetch(pixels_u8, indices[sample], at)
         else:
-            for at in range(0, features, 16):
+            for at in range(0, features, FLOATS):
                 prefetch(pixels_f32, indices[sample], at)
 
 
 @inner
-def next_samples(asks, memory, call, tiles):  # type: ignore[no-untyped-def]
-    """What a step's last product, of so many tiles of this part, asks for: pixels, indices of samples, and their lines for each tile.
+def _line(pixels_u8, pixels_f32):  # type: ignore[no-untyped-def]
+    """Numbers of a cache line, and numbers of a sample, in the source that is not empty."""
+    return (LINE, pixels_u8.shape[1]) if pixels_u8.shape[0] > 0 else (FLOATS, pixels_f32.shape[1])
 
-    asks : NOTHING, OWN or ALL. A range's last step, and full batches, have no next one.
+
+@inner
+def next_samples(asks, memory, call, tiles):  # type: ignore[no-untyped-def]
+    """Samples of the next step that a weight gradient prefetches: pixels as bytes and as floats, one of them empty, indices, and cache lines for each tile.
+
+    asks : NOTHING, OWN or ALL. A range's last step, and full batches, have no next one. tiles : of this part of the weight gradient.
     """
     pixels_u8, pixels_f32, indices = bytes_2d(memory, U8), floats_2d(memory, F32), int64s(memory, INDICES, 0)
     first = call.first + call.n
     n = min(call.n, indices.shape[0] - first) if asks != NOTHING else 0
     begin, end = share(n, call.part, call.parts) if asks == OWN else (0, n)
-    line = (pixels_u8.shape[1] + 63) // 64 if pixels_u8.shape[0] > 0 else (pixels_f32.shape[1] + 15) // 16
-    lines = ((end - begin) * line + tiles - 1) // max(1, tiles)
+    step, features = _line(pixels_u8, pixels_f32)
+    lines = ((end - begin) * ((features + step - 1) // step) + tiles - 1) // max(1, tiles)
     return pixels_u8, pixels_f32, cut(indices, first + begin, end - begin), lines
 
 
@@ -81,16 +89,14 @@ def next_samples(asks, memory, call, tiles):  # type: ignore[no-untyped-def]
 def prefetch_lines(ahead, sample, at):  # type: ignore[no-untyped-def]
     """Ask for a tile's lines of `next_samples`, from element `at` of a sample on; returns where the next tile goes on."""
     pixels_u8, pixels_f32, indices, lines = ahead
+    step, features = _line(pixels_u8, pixels_f32)
     for _ in range(lines):
         if sample < indices.shape[0]:
             if pixels_u8.shape[0] > 0:
                 _prefetch_far(pixels_u8, indices[sample], at)
-                at += 64
-                features = pixels_u8.shape[1]
             else:
                 _prefetch_far(pixels_f32, indices[sample], at)
-                at += 16
-                features = pixels_f32.shape[1]
+            at += step
             if at >= features:
                 at = 0
                 sample += 1

@@ -4,7 +4,7 @@ numba compiles Python loops well but leaves register tiling to chance. Each func
 an intrinsic: it emits its LLVM vector code itself (emit.py) and then reads like a function call
 inside compiled code. Nothing here knows about layers.
 
-A *tile* is rows x 2 vectors of sums that stay in registers while k runs. With 6 rows it keeps
+A *tile* is rows x vectors of sums that stay in registers while k runs. With 6 rows of 2 it keeps
 12 sums, enough to hide the latency of two FMA units, in the 16 vector registers of AVX2; with 8 rows
 16 sums, in the 32 of AVX-512, and with 6 rows and 4 vectors 24.
 """
