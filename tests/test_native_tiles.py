@@ -14,10 +14,10 @@ from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
 from warpladder.ops.processor import target
 from warpladder.optimizers import SGD, Adam, Optimizer
 from warpladder.trainers.base import State
-from warpladder.trainers.native.conv import NO_STEP, sixes
+from warpladder.trainers.native.conv import NO_STEP, broad_rows
 from warpladder.trainers.native.plan import Plan
 from warpladder.trainers.native.simd import make_tile
-from warpladder.trainers.native.tiles import ADD, ROWS, SIX, STEP, STORE, ZERO
+from warpladder.trainers.native.tiles import ADD, BROAD_ROWS, ROWS, STEP, STORE, ZERO
 from warpladder.trainers.native.trainer import NativeTrainer
 from warpladder.trainers.native.vectors import LANES, VECTORS, WIDE
 from warpladder.trainers.native.views import FIELDS
@@ -84,12 +84,12 @@ def test_weights_are_stepped_by_the_thread_that_multiplies_by_them(optimizer: Op
 
 def test_tiles_of_six_rows_leave_whole_tiles_of_eight() -> None:
     """A row that does not count repeats one of its own tile: a tile of nothing but repeated rows would step weights a second time."""
-    assert not any(sixes.py_func(rows) for rows in range(-ROWS, SIX))
+    assert not any(broad_rows.py_func(rows) for rows in range(-ROWS, BROAD_ROWS))
     for rows in range(1, 300):
-        taken = sixes.py_func(rows)
+        taken = broad_rows.py_func(rows)
         padded = -(-rows // ROWS) * ROWS
-        assert taken % SIX == 0 and 0 <= taken <= rows and (padded - taken) % ROWS == 0
-    assert [sixes.py_func(rows) for rows in (64, 96, 784)] == ([48, 96, 768] if ROWS == 8 else [60, 96, 780])
+        assert taken % BROAD_ROWS == 0 and 0 <= taken <= rows and (padded - taken) % ROWS == 0
+    assert [broad_rows.py_func(rows) for rows in (64, 96, 784)] == ([48, 96, 768] if ROWS == 8 else [60, 96, 780])
 
 
 @pytest.mark.parametrize("inputs", [41, 48, 54, 96, 100])

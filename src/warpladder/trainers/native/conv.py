@@ -17,7 +17,7 @@ from .inner import inner
 from .lines import add_up, turned
 from .prefetch import prefetch_lines
 from .simd import make_tile
-from .tiles import ADD, BIAS, BLOCK, CHUNK, FOUR, KINDS, LONE_ROWS, MASK, RELU, ROWS, SIX, STEP, STORE, ZERO
+from .tiles import ADD, BIAS, BLOCK, BROAD, BROAD_ROWS, CHUNK, KINDS, LONE_ROWS, MASK, RELU, ROWS, STEP, STORE, ZERO
 from .vectors import LANES, TOGETHER, VECTORS, WIDTH
 from .views import CHANNELS, HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
 
@@ -28,30 +28,29 @@ _tile = make_tile(ROWS, VECTORS, (ZERO, BIAS, ADD), (STORE, RELU, MASK))
 _lone_tile = make_tile(LONE_ROWS, 1, (ZERO, BIAS, ADD), (STORE, RELU, MASK))
 _gradient_tile = make_tile(ROWS, VECTORS, (ZERO, ADD), (STORE, STEP), strided=True)
 _lone_gradient_tile = make_tile(ROWS, 1, (ZERO, ADD), (STORE, STEP), strided=True)
-_four_tile = make_tile(SIX, FOUR, (ZERO, BIAS, ADD), (STORE, RELU, MASK))
-_four_gradient_tile = make_tile(SIX, FOUR, (ZERO, ADD), (STORE, STEP), strided=True)
+_broad_tile = make_tile(BROAD_ROWS, BROAD, (ZERO, BIAS, ADD), (STORE, RELU, MASK))
+_broad_gradient_tile = make_tile(BROAD_ROWS, BROAD, (ZERO, ADD), (STORE, STEP), strided=True)
 
 
 @inner
-def sixes(rows):  # type: ignore[no-untyped-def]
-    """How many of `rows` rows tiles of SIX take, so that whole tiles of ROWS take the others: of those the last alone may have rows that do not count.
+def broad_rows(rows):  # type: ignore[no-untyped-def]
+    """How many of `rows` rows broad tiles take, so that whole tiles of ROWS take the others: of those the last alone may have rows that do not count.
 
-    rows : that count; none or less where a thread's range is empty and begins behind the last.
+    rows : rows that count; none or less where a thread's range is empty and begins behind the last.
     """
-    count = max(0, rows) // SIX
-    while count > 0 and ((rows + ROWS - 1) // ROWS * ROWS - count * SIX) % ROWS != 0:
+    count = max(0, rows) // BROAD_ROWS
+    while count > 0 and ((rows + ROWS - 1) // ROWS * ROWS - count * BROAD_ROWS) % ROWS != 0:
         count -= 1
-    return count * SIX
+    return count * BROAD_ROWS
 
 
 @inner
-def in_fours(rows, panel, panel_range):  # type: ignore[no-untyped-def]
-    """How many of a panel's rows tiles of FOUR panels take, and whether the four begin with this panel. The last panels of a range may be less than four."""
-    which = (panel - panel_range[0]) % FOUR
-    if TOGETHER == 1 or panel - which + FOUR > panel_range[1]:
+def in_broad(rows, panel, panel_range):  # type: ignore[no-untyped-def]
+    """How many rows of a panel broad tiles take, `rows` or none, and whether their BROAD panels begin with this one. The last panels of a range may be fewer."""
+    which = (panel - panel_range[0]) % BROAD
+    if TOGETHER == 1 or panel - which + BROAD > panel_range[1]:
         return 0, False
-    taken = sixes(rows)
-    return taken, which == 0 and taken > 0
+    return rows, which == 0 and rows > 0
 
 
 @inner
@@ -98,8 +97,9 @@ def convolve(at, source, x, weights, w_at, kernel, stride, target, y, biases, bi
     for first in range(pixel_range[0], pixel_range[1], BLOCK):
         pixels = min(BLOCK, pixel_range[1] - first)
         _offsets(at, first, pixels, x, y, gate, stride)
+        broad = broad_rows(pixels)
         for panel in range(panel_range[0], panel_range[1], TOGETHER):
-            taken, four = in_fours(pixels, panel, panel_range)
+            taken, begins = in_broad(broad, panel, panel_range)
             lone = TOGETHER > 1 and panel + TOGETHER > panel_range[1]
             column = panel * WIDTH
             for part in range(outer):
@@ -115,9 +115,9 @@ def convolve(at, source, x, weights, w_at, kernel, stride, target, y, biases, bi
                     for p in range(0, pixels, LONE_ROWS):
                         _lone_tile(table, p, left, right, (length, runs), result, ends, bias, mask, NO_STEP)
                 else:
-                    if TOGETHER > 1 and four:
-                        for p in range(0, taken, SIX):
-                            _four_tile(table, p, left, right, (length, runs), result, ends, bias, mask, NO_STEP)
+                    if TOGETHER > 1 and begins:
+                        for p in range(0, taken, BROAD_ROWS):
+                            _broad_tile(table, p, left, right, (length, runs), result, ends, bias, mask, NO_STEP)
                     for p in range(taken, pixels, ROWS):
                         _tile(table, p, left, right, (length, runs), result, ends, bias, mask, NO_STEP)
 
@@ -155,6 +155,8 @@ def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, 
     fresh = not add
     table = (at, at.shape[0] // KINDS)
     patch_offsets(at, x, kernel, channels, w_at)
+    begin, end = tile_range[0] * ROWS, tile_range[1] * ROWS
+    broad = broad_rows(min(end, depth) - begin)
     next_sample, next_at = 0, 0
     for sample in range(samples):
         for row in range(0, dy[HEIGHT], chunk_rows):
@@ -165,7 +167,6 @@ def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, 
                 b_at = dy[OFFSET] + sample * dy[SAMPLE] + row * dy[ROW] + column * dy[PIXEL]
                 left = (source, a_add, x[PIXEL] * stride, x[ROW] * stride)
                 ends = (ZERO if fresh else ADD, STEP if steps else STORE)
-                begin, end = tile_range[0] * ROWS, tile_range[1] * ROWS
                 # panels outside: a panel's gradients are then walked through in the order in which they are stored
                 for panel in range(panel_range[0], panel_range[1], TOGETHER):
                     right = (slopes, b_at + panel * WIDTH, dy[PIXEL], dy[ROW], LANES)
@@ -173,11 +174,12 @@ def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, 
                     result = (target, panel * depth * WIDTH, LANES if TOGETHER == 1 else depth * WIDTH)
                     nothing = (target, 0)
                     lone = TOGETHER > 1 and panel + TOGETHER > panel_range[1]
-                    taken, four = in_fours(min(end, depth) - begin, panel, panel_range)
-                    if TOGETHER > 1 and four:
-                        for m in range(begin, begin + taken, SIX):
-                            _four_gradient_tile(table, m, left, right, (length, runs), result, ends, nothing, nothing, step)
-                            next_sample, next_at = prefetch_lines(ahead, next_sample, next_at)
+                    taken, begins = in_broad(broad, panel, panel_range)
+                    if TOGETHER > 1 and begins:
+                        for m in range(begin, begin + taken, BROAD_ROWS):
+                            _broad_gradient_tile(table, m, left, right, (length, runs), result, ends, nothing, nothing, step)
+                            for _ in range(BROAD // TOGETHER):  # as often at least as tiles of ROWS in its place would
+                                next_sample, next_at = prefetch_lines(ahead, next_sample, next_at)
                     for m in range(begin + taken, end, ROWS):
                         if lone:
                             _lone_gradient_tile(table, m, left, right, (length, runs), result, ends, nothing, nothing, step)

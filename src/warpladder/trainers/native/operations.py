@@ -154,7 +154,7 @@ def _rows_and_panels(rows, panels, by_panel, call):  # type: ignore[no-untyped-d
 
 @inner
 def _tiles(rows, panels):  # type: ignore[no-untyped-def]
-    """How many tiles these ranges of rows of tiles and of panels are."""
+    """How many tiles of ROWS rows and TOGETHER panels cover these ranges, of rows of tiles and of panels."""
     return (rows[1] - rows[0]) * ((panels[1] - panels[0] + TOGETHER - 1) // TOGETHER)
 
 
