@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from warpladder import machine
-from warpladder.trainers.native.vectors import LANES
+from warpladder.machine import facts as machine
+from warpladder.trainers.native.compiler.vectors import LANES
 
 CANDIDATES = (
     3  # processors more than are wanted, whose combinations are tried: what one multiplies alone says nothing about two on one core

@@ -36,17 +36,18 @@ from rich.console import Console
 from rich.table import Table
 from starts import RSS_LIMIT_MB, WARM_LIMIT, native_after_numpy, peak_rss, start_up
 
-from warpladder import data, machine, nets, params
+from warpladder import data, nets
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
+from warpladder.data.order import Order
 from warpladder.errors import DataError
+from warpladder.files.whole import write_whole
 from warpladder.ladder import find
-from warpladder.nets import Net
+from warpladder.machine import facts as machine
+from warpladder.nets import Net, params
 from warpladder.optimizers import Adam
-from warpladder.order import Order
-from warpladder.results.files import write_whole
 from warpladder.trainers.base import State, StepLog, Trainer
-from warpladder.trainers.native.vectors import LANES
+from warpladder.trainers.native.compiler.vectors import LANES
 
 RESULTS = Path(__file__).parent / "results"
 DISTURBED = 0.05  # share of the cores' time that other programs may take

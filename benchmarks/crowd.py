@@ -20,7 +20,7 @@ PROGRAM = """
 import sys
 from warpladder import TrainConfig, data, nets, params
 from warpladder.ladder import find
-from warpladder.order import Order
+from warpladder.data.order import Order
 from warpladder.trainers.base import State
 
 digits = data.load("digits")

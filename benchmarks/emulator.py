@@ -14,14 +14,15 @@ from pathlib import Path
 import click
 import numpy as np
 
-from warpladder import machine, nets, params
+from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
-from warpladder.emulator import EmulatedDevice
-from warpladder.nets import Net
-from warpladder.ops.naive import TABLE
-from warpladder.order import Order
-from warpladder.results.files import write_whole
+from warpladder.data.order import Order
+from warpladder.device.emulator import EmulatedDevice
+from warpladder.files.whole import write_whole
+from warpladder.machine import facts as machine
+from warpladder.nets import Net, params
+from warpladder.ops.tables.naive import TABLE
 from warpladder.trainers.base import State
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import click
 
-from warpladder import TrainConfig, data, machine, nets, train
-from warpladder.results.files import write_whole
+from warpladder import TrainConfig, data, nets, train
+from warpladder.files.whole import write_whole
+from warpladder.machine import facts as machine
 
 #: learning rate: (what S2 reports, the test accuracy that a rerun of its arithmetic gave, in percent)
 EXPECTED = {0.01: (93.86, 94.1), 0.64: (97.93, 98.1)}

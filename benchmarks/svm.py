@@ -18,11 +18,12 @@ from pathlib import Path
 import click
 import numpy as np
 
-from warpladder import machine, svm
-from warpladder.features import FeatureFile, open_features
-from warpladder.results.files import write_whole
-from warpladder.svm import run as svm_run
-from warpladder.svm.fitted import Fitted
+from warpladder.appendix import svm
+from warpladder.appendix.features import FeatureFile, open_features
+from warpladder.appendix.svm import run as svm_run
+from warpladder.appendix.svm.fitted import Fitted
+from warpladder.files.whole import write_whole
+from warpladder.machine import facts as machine
 
 WAYS = ("sklearn", "blocks float64", "blocks float32")
 

@@ -1,6 +1,6 @@
 """Writes docs/api.md, the reference of the public names, from their docstrings: `python docs/make_api.py`.
 
-The page is plain Markdown, so that it reads on GitHub and in an editor; tests/test_api.py holds it to the docstrings.
+The page is plain Markdown, so that it reads on GitHub and in an editor; tests/project/test_api.py holds it to the docstrings.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from types import ModuleType
 from typing import Any
 
 import warpladder as wl
-from warpladder import checkpoint, data, errors, ladder, nets, results, svm
+from warpladder import checkpoint, data, errors, ladder, nets, results
+from warpladder.appendix import svm
+from warpladder.appendix.svm import results as svm_results
 from warpladder.data.dataset import pixels
 from warpladder.results import classes
-from warpladder.results import svm as svm_results
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, StepLog, Trainer
 
@@ -35,10 +36,10 @@ PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
     ("Training", "warpladder.", (wl.TrainConfig, wl.train, wl.Model, wl.Run, wl.load)),
     (
         "Support vector machines",
-        "warpladder.svm.",
+        "warpladder.appendix.svm.",
         (svm.classify, svm.SvmSettings, svm.Part, svm.of_arrays, svm.of_file, svm.of_extraction),
     ),
-    ("What a support vector machine returns", "warpladder.results.svm.", (svm_results.SvmResults, svm_results.load_svm)),
+    ("What a support vector machine returns", "warpladder.appendix.svm.results.", (svm_results.SvmResults, svm_results.load_svm)),
     ("Scores of classes", "warpladder.results.classes.", (classes.ClassScores, classes.class_scores)),
     ("What a run reports", "warpladder.train.", (checkpoint.EpochLog, checkpoint.Score)),
     ("The ladder", "warpladder.ladder.", (ladder.find, ladder.load, ladder.is_peer, ladder.outside, ladder.spelled)),

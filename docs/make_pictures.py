@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from warpladder.appendix.reproduce.report.page import page
+from warpladder.appendix.reproduce.results import load_reproduction
 from warpladder.report.figures.alone import alone
 from warpladder.report.figures.ladder import alt, ladder
-from warpladder.report.reproduction.page import page
 from warpladder.results import Results, load
-from warpladder.results.reproduction import load_reproduction
 
 DOCS = Path(__file__).parent
 

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import os
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
-
-import pytest
-from hypothesis import settings
 
 import hurry
 import processors
+import pytest
+from hypothesis import settings
 
 settings.register_profile("night", max_examples=500)  # five times as many drawn cases where a test says how many by the usual 100
 
@@ -29,16 +30,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     processors.share()  # before a test imports anything that asks how many processors there are
 
 
-#: The files that take longest, longest first: they are begun first, so that no process is left with one when the others are done.
-LONGEST = (
-    "test_verify", "test_kernels_checked", "test_optimizers", "test_tensor_convolutions", "test_tensor_offline", "test_bench", "test_gemm_ops",
-    "test_check", "test_steps", "test_batch_sizes", "test_tensor_rung", "test_peers", "test_tensor_products",
-    "test_kill", "emulator/test_correct", "test_tiled_ops", "test_own_rung", "test_climb_command", "test_verdicts", "test_compiled",
-    "test_tensor_levels",
-    "test_svm", "test_fp64", "test_extending", "test_precision", "test_loss_every", "test_thin_chain", "test_cli", "emulator/test_bugs", "test_docs",
-    "test_native", "test_reproduce_command", "test_native_optimizers", "test_kernelwise", "test_asked", "test_wrong_inputs", "test_kernel_liars",
-    "test_fresh", "test_tuner", "test_tuned_runs", "emulator/test_device", "test_cli_tables", "test_interrupt", "test_features", "test_profile",
-)  # fmt: skip
+#: Seconds that each test file took, as a run with --write-seconds measured them.
+SECONDS = Path(__file__).with_name("seconds.json")
 
 
 def part(text: str) -> tuple[int, int]:
@@ -55,6 +48,7 @@ def part(text: str) -> tuple[int, int]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", type=part, metavar="K/N", help="of the tests that are selected, every N-th from number K on, counted from 0")
+    parser.addoption("--write-seconds", action="store_true", help=f"write what each file took to {SECONDS.name}, which orders later runs")
 
 
 @pytest.hookimpl(trylast=True)  # of what -m and -k have left
@@ -66,8 +60,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for number, item in enumerate(items) if number % n != k])
         items[:] = items[k::n]
     if "PYTEST_XDIST_WORKER" in os.environ:
-        place = {f"tests/{name}.py": number for number, name in enumerate(LONGEST)}
-        items.sort(key=lambda item: place.get(item.nodeid.partition("::")[0], len(LONGEST)))
+        seconds = json.loads(SECONDS.read_text(encoding="utf-8"))
+        items.sort(
+            key=lambda item: -seconds.get(item.nodeid.partition("::")[0], 0)
+        )  # the longest first: no process is left with one at the end
+
+
+_spent: dict[str, float] = {}
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    file = report.nodeid.partition("::")[0]
+    _spent[file] = _spent.get(file, 0.0) + report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.getoption("write_seconds") and "PYTEST_XDIST_WORKER" not in os.environ:
+        longest = sorted(_spent.items(), key=lambda spent: -spent[1])
+        SECONDS.write_text(json.dumps({file: round(spent, 1) for file, spent in longest if spent >= 1}, indent=1) + "\n", encoding="utf-8")
 
 
 def pytest_collection_finish() -> None:

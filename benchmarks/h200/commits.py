@@ -76,7 +76,7 @@ def serve(job: dict[str, Any]) -> None:
     if "optimizer" in settings or "schedule" in settings:
         from warpladder.config import named
         from warpladder.optimizers import Optimizer
-        from warpladder.schedules import Schedule
+        from warpladder.optimizers.schedules import Schedule
 
         for key, kind in (("optimizer", Optimizer), ("schedule", Schedule)):
             if key in settings:

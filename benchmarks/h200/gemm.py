@@ -4,7 +4,7 @@
     PYTHONPATH=src python3 benchmarks/h200/gemm.py --only nets  # sgemm, linear, conv or nets
 
 Times are those of a CUDA graph of many repetitions, between events; the median of several. Inputs are random normal numbers.
-The first column of times is the model's choice (ops/tiles.py), the others are the next best tiles that it knows.
+The first column of times is the model's choice (ops/cost/tiles.py), the others are the next best tiles that it knows.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from typing import Any
 
 import numpy as np
 
-from warpladder import nets, params
+from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
+from warpladder.data.order import Order
 from warpladder.device import Array, Call
-from warpladder.gpu import GpuDevice
-from warpladder.gpu.program import program
-from warpladder.nets import Net
-from warpladder.ops import gemm
-from warpladder.ops.chain import whole
+from warpladder.device.gpu import GpuDevice
+from warpladder.device.gpu.program import program
+from warpladder.nets import Net, params
 from warpladder.ops.conv2d.gradients import WeightGradient
 from warpladder.ops.conv2d.products import Convolution, Geometry
-from warpladder.ops.kernels import OnDevice
+from warpladder.ops.cost.tiles import Plan, Planned
+from warpladder.ops.engine.chain import whole
+from warpladder.ops.engine.kernels import OnDevice
 from warpladder.ops.linear.products import Product
-from warpladder.ops.tiles import Plan, Planned
-from warpladder.order import Order
+from warpladder.ops.tables import gemm
 from warpladder.trainers.base import State
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 

@@ -18,11 +18,10 @@ from pathlib import Path
 import numpy as np
 from cuda.bindings import driver as cuda
 
-from warpladder import gpu
-from warpladder.device import Call, Graph, Launch, Stream
-from warpladder.gpu.device import GpuDevice
-from warpladder.gpu.graph import GpuGraph
-from warpladder.gpu.kernel import GpuLaunch
+from warpladder.device import Call, Graph, Launch, Stream, gpu
+from warpladder.device.gpu.device import GpuDevice
+from warpladder.device.gpu.graph import GpuGraph
+from warpladder.device.gpu.kernel import GpuLaunch
 
 ROUNDS, SENDS = 7, 20
 LINKS = 100  # kernels in a chain

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from warpladder import gpu
-from warpladder.gpu.device import GpuDevice
+from warpladder.device import gpu
+from warpladder.device.gpu.device import GpuDevice
 
 ROUNDS = 7
 TIMES = 2000

@@ -22,11 +22,11 @@ import numpy as np
 
 from warpladder import nets
 from warpladder.device import Array, Call, Graph, Stream
-from warpladder.gpu import GpuDevice
-from warpladder.gpu import cudnn as dnn
-from warpladder.gpu.cublas import Product, cublas
-from warpladder.gpu.cudnn import Convolution, Window, cudnn
-from warpladder.gpu.library import LibraryCall, Plan, line
+from warpladder.device.gpu import GpuDevice
+from warpladder.device.gpu import cudnn as dnn
+from warpladder.device.gpu.cublas import Product, cublas
+from warpladder.device.gpu.cudnn import Convolution, Window, cudnn
+from warpladder.device.gpu.library import LibraryCall, Plan, line
 from warpladder.nets import Conv2d, Linear
 
 BUDGET = 240.0  # seconds, after which no further convolution is looked at

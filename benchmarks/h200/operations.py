@@ -16,13 +16,13 @@ from typing import Any
 
 import click
 import numpy as np
-from rungs import CASES, Case, clocked, config, load, start
 
-from warpladder import gpu
+from rungs import CASES, Case, clocked, config, load, start
 from warpladder.data.dataset import Dataset
+from warpladder.data.order import Order
+from warpladder.device import gpu
 from warpladder.ladder import find
 from warpladder.nets import Conv2d, CrossEntropyLoss, Linear
-from warpladder.order import Order
 from warpladder.trainers.base import Trainer
 
 ROUNDS = 7

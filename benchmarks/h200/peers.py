@@ -29,13 +29,14 @@ from typing import Any
 import numpy as np
 from yardsticks import Style, Task, jax_program, torch_program
 
-from warpladder import data, machine, nets, params
+from warpladder import data, nets
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
+from warpladder.data.order import Order
 from warpladder.errors import DataError
 from warpladder.ladder import find
-from warpladder.nets import Net
-from warpladder.order import Order
+from warpladder.machine import facts as machine
+from warpladder.nets import Net, params
 from warpladder.trainers.base import State
 
 MARGIN = 1.05

@@ -15,8 +15,8 @@ from warpladder import data, nets
 from warpladder.config import TrainConfig
 from warpladder.errors import WarpladderError
 from warpladder.ladder import find
-from warpladder.profile import profile
 from warpladder.results.profiled import save
+from warpladder.timing.profile import profile
 
 CASES = (
     ("softmax", nets.softmax(), "mnist", 128), ("mlp", nets.mlp(), "mnist", 64), ("mlp10", nets.mlp10(), "mnist", None),

@@ -30,14 +30,15 @@ from typing import Any
 import click
 import numpy as np
 
-from warpladder import data, gpu, nets, params
+from warpladder import data, nets
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
+from warpladder.data.order import Order
+from warpladder.device import gpu
 from warpladder.errors import WarpladderError
 from warpladder.ladder import find
-from warpladder.nets import Net
-from warpladder.ops.chain import Slice
-from warpladder.order import Order
+from warpladder.nets import Net, params
+from warpladder.ops.engine.chain import Slice
 from warpladder.trainers.base import State, StepLog, Trainer
 from warpladder.trainers.kernelwise.feeds import StreamedFeed, SyncFeed
 from warpladder.trainers.kernelwise.timeline import Timeline, overlap

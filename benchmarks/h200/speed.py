@@ -28,13 +28,14 @@ from typing import Any
 
 import numpy as np
 
-from warpladder import data, machine, nets, params
+from warpladder import data, nets
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
+from warpladder.data.order import Order
 from warpladder.errors import DataError
 from warpladder.ladder import find
-from warpladder.nets import Net
-from warpladder.order import Order
+from warpladder.machine import facts as machine
+from warpladder.nets import Net, params
 from warpladder.trainers.base import State, Trainer
 
 ROUNDS = 7

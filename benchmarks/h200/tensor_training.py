@@ -31,14 +31,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warpladder import data, machine, nets, train
+from warpladder import data, nets, train
 from warpladder.config import RECIPES, TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.errors import DataError
+from warpladder.files.whole import write_whole
 from warpladder.ladder import find
+from warpladder.machine import facts as machine
 from warpladder.nets import MSELoss, Net
 from warpladder.optimizers import Adam
-from warpladder.results.files import write_whole
 from warpladder.rungs.base import Rung
 from warpladder.rungs.tensor import PRECISIONS
 

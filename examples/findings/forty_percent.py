@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from warpladder import CrossEntropyLoss
 from warpladder.ladder import Options, Rung, Whole, option
-from warpladder.ops.array import TABLE
 from warpladder.ops.cross_entropy.array import ArrayCrossEntropy
+from warpladder.ops.tables.array import TABLE
 from warpladder.trainers.layerwise import LayerwiseTrainer
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from warpladder import Conv2d, Linear
 from warpladder.ladder import Rung
-from warpladder.ops.array import TABLE
 from warpladder.ops.conv2d.array import ArrayConv2d
 from warpladder.ops.linear.array import ArrayLinear
+from warpladder.ops.tables.array import TABLE
 from warpladder.trainers.layerwise import LayerwiseTrainer
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from warpladder import CrossEntropyLoss
 from warpladder.ladder import Rung
-from warpladder.ops.array import TABLE
 from warpladder.ops.cross_entropy.array import ArrayCrossEntropy
+from warpladder.ops.tables.array import TABLE
 from warpladder.trainers.layerwise import LayerwiseTrainer
 
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import data, ladder, nets
-    from . import gpu as gpu
-    from .bench import climb
     from .config import TrainConfig
     from .data.dataset import Dataset
+    from .device import gpu as gpu
     from .errors import WarpladderError
-    from .netfile import load_net
     from .nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
+    from .nets.file import load_net
     from .optimizers import SGD, Adam, AdamW
-    from .schedules import Constant, Cosine, StepDecay
+    from .optimizers.schedules import Constant, Cosine, StepDecay
+    from .proof import verify
+    from .timing import climb
     from .train import Model, Run, load, train
-    from .verify import verify
 
     __version__: str
 
@@ -62,9 +62,9 @@ __all__ = [
 _HOMES = {
     "Adam": "optimizers",
     "AdamW": "optimizers",
-    "Constant": "schedules",
+    "Constant": "optimizers.schedules",
     "Conv2d": "nets",
-    "Cosine": "schedules",
+    "Cosine": "optimizers.schedules",
     "CrossEntropyLoss": "nets",
     "Dataset": "data.dataset",
     "Flatten": "nets",
@@ -76,15 +76,15 @@ _HOMES = {
     "ReLU": "nets",
     "Run": "train",
     "SGD": "optimizers",
-    "StepDecay": "schedules",
+    "StepDecay": "optimizers.schedules",
     "TrainConfig": "config",
     "Upsample2d": "nets",
     "WarpladderError": "errors",
-    "climb": "bench",
+    "climb": "timing",
     "load": "train",
-    "load_net": "netfile",
+    "load_net": "nets.file",
     "train": "train",
-    "verify": "verify",
+    "verify": "proof",
 }
 
 
@@ -108,12 +108,12 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """Keeps `warpladder.train` and `warpladder.verify` the functions once the modules of these names are imported."""
+    """Keeps `warpladder.train` the function once the module of this name is imported."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name in ("train", "verify") and isinstance(value, ModuleType):
+        if name == "train" and isinstance(value, ModuleType):
             function = getattr(value, name)
-            function.__dict__ = vars(value)  # the module's names are the function's too: import warpladder.verify.proof as proof
+            function.__dict__ = vars(value)  # the module's names are the function's too: import warpladder.train.loop as loop
             value = function
         super().__setattr__(name, value)
 

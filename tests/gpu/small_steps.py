@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-
 from strategies import case
+
 from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.ladder import LADDER

@@ -15,18 +15,18 @@ pytest.importorskip("cuda.bindings", reason="CUDA's libraries are not installed:
 pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
 
 from first_convolutions import KINDS, NET, PRECISIONS, SHAPES, Asked, convolved, drawn, prove
-from warpladder import emulator, gpu
+
+from warpladder.appendix.gemm.climb import timed
 from warpladder.config import TrainConfig
-from warpladder.device import Launch
-from warpladder.emulator import EmulatedDevice
-from warpladder.gemm.climb import timed
-from warpladder.gpu.device import GpuDevice
+from warpladder.device import Launch, emulator, gpu
+from warpladder.device.emulator import EmulatedDevice
+from warpladder.device.gpu.device import GpuDevice
 from warpladder.ladder import find
-from warpladder.ops.conv2d import first
+from warpladder.machine.peaks import HOPPER
 from warpladder.ops.conv2d.gradients import Gradients
-from warpladder.ops.kernels import OnDevice
-from warpladder.peaks import HOPPER
-from warpladder.verify import verify
+from warpladder.ops.conv2d.tensor.first import first
+from warpladder.ops.engine.kernels import OnDevice
+from warpladder.proof import verify
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
 

@@ -17,11 +17,10 @@ import pytest
 pytest.importorskip("cuda.bindings", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
 pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
 
-from warpladder import gpu
-from warpladder.device import Array
+from warpladder.device import Array, gpu
+from warpladder.device.gpu import cache, compile, program
+from warpladder.device.gpu.device import GpuDevice
 from warpladder.errors import DeviceError, KernelError, LaunchError, OutOfMemoryError
-from warpladder.gpu import cache, compile, program
-from warpladder.gpu.device import GpuDevice
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
 
@@ -390,7 +389,7 @@ BROKEN = """
 import sys
 import numpy as np
 from warpladder.errors import DeviceError
-from warpladder.gpu import GpuDevice
+from warpladder.device.gpu import GpuDevice
 device = GpuDevice()
 y = device.zeros((4,))
 launch = device.kernel(sys.argv[1], "strays").bind(1, 1, y)

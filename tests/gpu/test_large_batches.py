@@ -6,20 +6,19 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-
 from segments_here import for_layers
-from warpladder import gpu
-from warpladder.device import Array, Device
+
+from warpladder.device import Array, Device, gpu
 from warpladder.nets import Conv2d, Layer, Linear, MaxPool2d, ReLU, Shape, Upsample2d
-from warpladder.ops.base import Buffers
-from warpladder.ops.chain import whole
 from warpladder.ops.conv2d import reference as conv2d
+from warpladder.ops.engine.base import Buffers
+from warpladder.ops.engine.chain import whole
 from warpladder.ops.linear import reference as linear
 from warpladder.ops.maxpool2d import reference as maxpool2d
-from warpladder.ops.naive import TABLE
 from warpladder.ops.relu import reference as relu
+from warpladder.ops.tables.naive import TABLE
 from warpladder.ops.upsample2d import reference as upsample2d
-from warpladder.tolerance import bound
+from warpladder.proof.tolerance import bound
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
 

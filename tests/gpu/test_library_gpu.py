@@ -11,33 +11,33 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from kernel_layers import layer_cases
 from kernel_losses import LOSSES
 from kernel_tools import close, nan, untouched
 from segments_here import for_layers, for_loss
 from strategies import case
-from warpladder import gpu, nets
+
+from warpladder import nets
 from warpladder.config import TrainConfig
-from warpladder.device import Array, Call, Device, Launch
+from warpladder.device import Array, Call, Device, Launch, gpu
 from warpladder.nets import ZOO, Conv2d, CrossEntropyLoss, Layer, Linear, Net, ReLU, Shape
-from warpladder.ops import library, naive
-from warpladder.ops.base import Buffers
-from warpladder.ops.chain import whole
 from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.conv2d.library import LibraryConv2d
 from warpladder.ops.cross_entropy.library import LibraryCrossEntropy
-from warpladder.ops.kernels import Launches, Log
+from warpladder.ops.engine.base import Buffers
+from warpladder.ops.engine.chain import whole
+from warpladder.ops.engine.kernels import Launches, Log
+from warpladder.ops.engine.library_op import PlannedOp
+from warpladder.ops.engine.segments import KernelTable, Segment
 from warpladder.ops.linear import reference as linear
 from warpladder.ops.linear.library import LibraryLinear
-from warpladder.ops.planned import PlannedOp
-from warpladder.ops.segments import KernelTable, Segment
+from warpladder.ops.tables import library, naive
+from warpladder.proof import verify
+from warpladder.proof.tolerance import bound
 from warpladder.rungs.library import OPERATIONS, RUNG
-from warpladder.tolerance import bound
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 from warpladder.trainers.kernelwise.where import open_device
-from warpladder.verify import verify
 
 REASON = gpu.why_not() or library.why_not(OPERATIONS)
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
@@ -51,8 +51,8 @@ def device() -> Iterator[Device]:
 
 
 def test_the_libraries_start_and_say_their_versions(device: Device) -> None:
-    from warpladder.gpu.cublas import cublas
-    from warpladder.gpu.cudnn import cudnn
+    from warpladder.device.gpu.cublas import cublas
+    from warpladder.device.gpu.cudnn import cudnn
 
     versions = cublas(device).version, cudnn(device).version
     print(f"\n{device.name}: cuBLASLt {versions[0]}, cuDNN {versions[1]}")
@@ -221,8 +221,8 @@ def test_nan_goes_through(device: Device, layer: Layer, in_shape: Shape, relu: b
 @pytest.mark.parametrize(("n", "classes"), [(1, 10), (128, 10), (59_000, 10), (70_000, 3), (7, 2), (5, 1000)])
 def test_the_softmax(device: Device, n: int, classes: int) -> None:
     """Extreme logits, NaN, and more samples than a grid has rows."""
-    from warpladder.gpu.cudnn import LogSoftmax, cudnn
-    from warpladder.gpu.library import LibraryCall
+    from warpladder.device.gpu.cudnn import LogSoftmax, cudnn
+    from warpladder.device.gpu.library import LibraryCall
 
     random = np.random.default_rng(2)
     x = (30 * random.normal(size=(n, classes))).astype(np.float32)

@@ -12,14 +12,15 @@ pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scr
 
 from narrow_convolutions import PRECISIONS, SHAPES, computed, prove, spread
 from tensor_convolutions import KINDS, Asked, conv, drawn
-from warpladder import emulator, gpu
+
 from warpladder.config import TrainConfig
-from warpladder.emulator import EmulatedDevice
-from warpladder.gpu.device import GpuDevice
+from warpladder.device import emulator, gpu
+from warpladder.device.emulator import EmulatedDevice
+from warpladder.device.gpu.device import GpuDevice
 from warpladder.ladder import find
 from warpladder.nets import cnn
-from warpladder.ops.conv2d.narrow import FORMATS
-from warpladder.verify import verify
+from warpladder.ops.conv2d.tensor.narrow.narrow import FORMATS
+from warpladder.proof import verify
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
 

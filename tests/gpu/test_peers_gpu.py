@@ -6,21 +6,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from strategies import ZOO, case, data
+
 from warpladder import nets
 from warpladder.config import TrainConfig
+from warpladder.data.order import Order
 from warpladder.ladder import find
 from warpladder.nets import Net
+from warpladder.nets.params import initial
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
-from warpladder.order import Order
-from warpladder.params import initial
+from warpladder.optimizers.schedules import Constant, Cosine, Schedule, StepDecay
 from warpladder.peers import driver, jax
 from warpladder.peers import torch as pytorch
+from warpladder.proof import verify
 from warpladder.rungs.base import Rung
-from warpladder.schedules import Constant, Cosine, Schedule, StepDecay
 from warpladder.trainers.base import State, Trainer
-from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(driver.no_gpu() is not None, reason=str(driver.no_gpu()))
 

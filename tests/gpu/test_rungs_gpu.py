@@ -6,19 +6,20 @@ import gc
 
 import numpy as np
 import pytest
-
 from strategies import case
-from warpladder import gpu, nets
+
+from warpladder import nets
 from warpladder.config import TrainConfig
+from warpladder.data.order import Order
+from warpladder.device import gpu
 from warpladder.ladder import LADDER, find
 from warpladder.nets import ZOO, Conv2d, Net
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
-from warpladder.order import Order
+from warpladder.optimizers.schedules import Constant, Cosine, Schedule, StepDecay
+from warpladder.proof import verify
 from warpladder.rungs.base import Rung
-from warpladder.schedules import Constant, Cosine, Schedule, StepDecay
 from warpladder.trainers.base import State
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
-from warpladder.verify import verify
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
 

@@ -12,13 +12,14 @@ pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scr
 
 from shifted_convolutions import NARROW, PRECISIONS, Bound, prove, prove_packed
 from tensor_convolutions import Asked, conv, drawn
-from warpladder import emulator, gpu
+
 from warpladder.config import TrainConfig
-from warpladder.emulator import EmulatedDevice
-from warpladder.gpu.device import GpuDevice
+from warpladder.device import emulator, gpu
+from warpladder.device.emulator import EmulatedDevice
+from warpladder.device.gpu.device import GpuDevice
 from warpladder.ladder import find
-from warpladder.peaks import HOPPER
-from warpladder.verify import verify
+from warpladder.machine.peaks import HOPPER
+from warpladder.proof import verify
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
 

@@ -15,18 +15,17 @@ pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scr
 
 import hopper_samples
 
-from warpladder import emulator, gpu
-from warpladder.device import Device
-from warpladder.emulator import EmulatedDevice
-from warpladder.gemm.climb import prove_everywhere
-from warpladder.gemm.proof import KINDS, prove
-from warpladder.gemm.tensor import TENSOR_LEVELS
-from warpladder.gemm.tensor_level import TensorLevel
-from warpladder.gpu.device import GpuDevice
+from warpladder.appendix.gemm.climb import prove_everywhere
+from warpladder.appendix.gemm.proof import KINDS, prove
+from warpladder.appendix.gemm.tensor import TENSOR_LEVELS
+from warpladder.appendix.gemm.tensor_level import TensorLevel
+from warpladder.device import Device, emulator, gpu
+from warpladder.device.emulator import EmulatedDevice
+from warpladder.device.gpu.device import GpuDevice
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
 
-STEPS = Path(__file__).parent.parent / "emulator" / "correct" / "tensor.cu"
+STEPS = Path(__file__).parents[1] / "device" / "emulator" / "correct" / "tensor.cu"
 levels = pytest.mark.parametrize("level", TENSOR_LEVELS, ids=lambda level: level.name)
 
 

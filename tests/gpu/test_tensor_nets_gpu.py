@@ -12,18 +12,20 @@ from hypothesis import strategies as st
 pytest.importorskip("cuda.bindings", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
 pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
 
-import warpladder.profile
 from strategies import Case, case, cases
 from test_tensor_rung import chains
-from warpladder import gpu, nets
+
+import warpladder.timing.profile
+from warpladder import nets
 from warpladder.config import TrainConfig
+from warpladder.data.order import Order
+from warpladder.device import gpu
 from warpladder.ladder import find
 from warpladder.nets import Net
-from warpladder.order import Order
-from warpladder.profile import kernels, profile
+from warpladder.proof import verify
 from warpladder.rungs.base import Rung
 from warpladder.rungs.tensor import PRECISIONS
-from warpladder.verify import verify
+from warpladder.timing.profile import kernels, profile
 
 REASON = gpu.why_not() or find("tensor").unsupported(nets.mlp(), TrainConfig())
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
@@ -83,7 +85,7 @@ def test_the_same_bits_every_time_and_after_a_resumption(net: Net, rung: Rung) -
 @five
 def test_the_profile_shows_that_products_run_on_tensor_cores(net: Net, rung: Rung, monkeypatch: pytest.MonkeyPatch) -> None:
     """At least 95 % of the FLOPs of products of matrices, by the machine code that this GPU runs and with the tiles that were timed here."""
-    monkeypatch.setattr(warpladder.profile, "PATIENCE", 0.02)
+    monkeypatch.setattr(warpladder.timing.profile, "PATIENCE", 0.02)
     monkeypatch.setattr(kernels, "LEAST", 2e-4)
     config = TrainConfig(batch_size=64, learning_rate=0.01)
     found = profile(rung, net, case(net, config, seed=1, samples=200).dataset, config)

@@ -32,21 +32,22 @@ from tensor_tools import (
     unaligned,
 )
 from test_steps import compare_epoch
-from warpladder import emulator, gpu, nets
+
+from warpladder import nets
+from warpladder.appendix.gemm.climb import timed
+from warpladder.appendix.gemm.proof import KINDS
 from warpladder.config import TrainConfig
-from warpladder.device import Launch
-from warpladder.emulator import EmulatedDevice
-from warpladder.gemm.climb import timed
-from warpladder.gemm.proof import KINDS
-from warpladder.gpu.device import GpuDevice
+from warpladder.data.order import Order
+from warpladder.device import Launch, emulator, gpu
+from warpladder.device.emulator import EmulatedDevice
+from warpladder.device.gpu.device import GpuDevice
 from warpladder.ladder import find
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, MSELoss, Net, ReLU
-from warpladder.ops.conv2d.tensor_products import FORMATS
-from warpladder.ops.linear.tensor_tiles import tiles_of
-from warpladder.order import Order
+from warpladder.ops.conv2d.tensor.general.general import FORMATS
+from warpladder.ops.linear.tensor.tiles import tiles_of
+from warpladder.proof import verify
 from warpladder.rungs.base import Rung
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
-from warpladder.verify import verify
 
 REASON = gpu.why_not() or find("tensor").unsupported(nets.mlp(), TrainConfig())
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))

@@ -5,18 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from strategies import case
-from warpladder import gpu, nets
+
+from warpladder import nets
+from warpladder.checkpoint.plan import NetPlan
 from warpladder.config import TrainConfig
+from warpladder.device import gpu
 from warpladder.device.timing import in_turn
 from warpladder.ladder import find
 from warpladder.nets import Net
-from warpladder.plan import NetPlan
-from warpladder.trainers import plan_cache
-from warpladder.trainers.candidates import products
 from warpladder.trainers.graphed import GraphedTrainer
-from warpladder.trainers.tuner import WORTH
+from warpladder.trainers.tuning import kept as plan_cache
+from warpladder.trainers.tuning.candidates import products
+from warpladder.trainers.tuning.tuner import WORTH
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
 

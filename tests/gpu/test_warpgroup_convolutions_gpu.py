@@ -12,15 +12,16 @@ pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scr
 
 from tensor_convolutions import Asked, conv, drawn
 from warpgroup_convolutions import CODER, NET, PRECISIONS, Bound, prove, prove_between, prove_first_layer
-from warpladder import emulator, gpu
+
 from warpladder.config import TrainConfig
-from warpladder.emulator import EmulatedDevice
-from warpladder.gpu.device import GpuDevice
+from warpladder.device import emulator, gpu
+from warpladder.device.emulator import EmulatedDevice
+from warpladder.device.gpu.device import GpuDevice
 from warpladder.ladder import find
+from warpladder.machine.peaks import HOPPER
 from warpladder.nets import Net
-from warpladder.ops.conv2d.warpgroups import FORMATS
-from warpladder.peaks import HOPPER
-from warpladder.verify import verify
+from warpladder.ops.conv2d.tensor.warpgroups.warpgroups import FORMATS
+from warpladder.proof import verify
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
 

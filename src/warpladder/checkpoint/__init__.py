@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .atomic import clean_leftovers, replacing
+from ..files.atomic import clean_leftovers, replacing
+from ..nets.describe import net_from_json, net_to_json
 from .codec import decode, encode
 from .content import Checkpoint, DataMark, EpochLog, Score, Sums
-from .describe import net_from_json, net_to_json
 from .differ import differences
 from .file import check_free, check_writable, load, save
 from .weights import flat_weights, read_weights

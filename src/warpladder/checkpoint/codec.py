@@ -23,9 +23,9 @@ import numpy as np
 from ..config import MOVED, SHORT, TrainConfig
 from ..errors import CheckpointError, ConfigError, NetError, PlanError
 from ..nets import CrossEntropyLoss, Net
-from ..plan import plan_from_json, plan_to_json
+from ..nets.describe import net_from_json, net_to_json
 from .content import Checkpoint, DataMark, EpochLog, Score, Sums, param_shapes
-from .describe import net_from_json, net_to_json
+from .plan import plan_from_json, plan_to_json
 
 FORMAT = 3
 NARROW = 2  # the format of files whose tensors are float32

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..nets import Net, Shape
-from ..plan import NetPlan
+from .plan import NetPlan
 
 
 @dataclass(frozen=True)

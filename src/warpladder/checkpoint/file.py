@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from ..errors import CheckpointError
-from .atomic import write_atomically
+from ..files.atomic import write_atomically
 from .codec import decode, encode
 from .content import Checkpoint
 

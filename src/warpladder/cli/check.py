@@ -14,8 +14,8 @@ from .kernels import listed
 from .options import console
 
 if TYPE_CHECKING:
-    from ..emulator.describe import Description
-    from ..emulator.faults import Problem
+    from ..checker.describe import Description
+    from ..checker.faults import Problem
 
 MODES, ORDERS = ("check", "asan", "fast"), ("forward", "reverse", "random")
 
@@ -60,7 +60,7 @@ def check(context: click.Context, file: Path, mode: str, order: str, seed: int, 
       warpladder check relu.cu --grid 4 --block 256 --arg x=1000 --arg n=1000
       warpladder check relu.toml --mode check
     """
-    from ..emulator.describe import read
+    from ..checker.describe import read
 
     if file.suffix == ".toml":
         given = [f"--{name.removesuffix('uments').removesuffix('s')}" for name, value in asked.items() if value]
@@ -72,7 +72,7 @@ def check(context: click.Context, file: Path, mode: str, order: str, seed: int, 
         return
     else:
         description = _described(file, asked, context)
-    from ..emulator.check import check as run
+    from ..checker.check import check as run
 
     modes, orders = MODES if mode == "all" else (mode,), ORDERS if order == "all" else (order,)
     errors = console(stderr=True)
@@ -98,10 +98,10 @@ def check(context: click.Context, file: Path, mode: str, order: str, seed: int, 
 
 def _described(file: Path, asked: dict[str, Any], context: click.Context) -> Description:
     """The single launch that the options describe."""
+    from ..checker.describe import Asked, Content, Description, content, sizes
+    from ..checker.hostcode import device_code
+    from ..checker.plan import only_kernel
     from ..device.signature import signature
-    from ..emulator.describe import Asked, Content, Description, content, sizes
-    from ..emulator.hostcode import device_code
-    from ..emulator.plan import only_kernel
 
     for name in ("grid", "block"):
         if not asked[name]:

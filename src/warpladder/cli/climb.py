@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .keeping import again, command
-from .options import (
-    config_options,
-    data_options,
-    net_argument,
-    rung_options,
-    split_options,
-    with_shared,
-)
+from .options import config_options, data_options, net_argument, rung_options, split_options, with_shared
 from .record import Record, folder, shown, stoppable
 from .sweeps import check_trained, swept, tasks_of
 
@@ -83,7 +76,7 @@ def climb(
     """
     rungs, sweeps = swept(with_shared(_chosen(rung_names, peers), options), asked)
     tasks = tasks_of(sweeps, net_name, options)
-    from ..bench import climb as measure
+    from ..timing import climb as measure
 
     if rung_names is not None:
         check_trained(rungs, tasks)

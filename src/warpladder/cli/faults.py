@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from ..emulator.faults import Outcome, Problem
+    from ..checker.faults import Outcome, Problem
 
 #: Lines that kernels print and that are shown.
 PRINTED = 20
@@ -59,7 +59,7 @@ def _show_problem(number: int, problem: Problem, out: Console) -> None:
     """A heading, what happened, the lines of source that it took, and how it is usually mended."""
     from rich.text import Text
 
-    from ..emulator.hints import HINTS
+    from ..checker.hints import HINTS
 
     on = f" on {problem.array}" if problem.array else ""
     out.print(Text(f"{number}. ").append(problem.kind + on, "bold red").append(f", kernel {problem.kernel}"))

@@ -49,10 +49,10 @@ def features(
       warpladder features encoder.safetensors --layer 5 --data cifar10
       warpladder features cnn.safetensors --layer 4 --data mnist -o f.safetensors
     """
+    from ..appendix.features import check_ending, extract, write_features
+    from ..appendix.features.extraction import parts_of
+    from ..appendix.features.write import labels_path
     from ..checkpoint import load
-    from ..features import check_ending, extract, write_features
-    from ..features.extraction import parts_of
-    from ..features.write import labels_path
     from ..train.hidden import layer_shape
 
     if out is not None:

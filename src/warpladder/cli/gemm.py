@@ -13,7 +13,7 @@ from .keeping import again, check_place, command, overwrite_option
 from .options import console
 
 if TYPE_CHECKING:
-    from ..gemm.climb import Timed
+    from ..appendix.gemm.climb import Timed
 
 #: What the levels of a precision are, above their table.
 TITLES = {
@@ -47,7 +47,7 @@ def gemm(
       warpladder gemm --precision tf32 --precision bf16
       warpladder gemm --size 64 --device emulated
     """
-    from ..gemm.climb import Skipped, Timed, climb
+    from ..appendix.gemm.climb import Skipped, Timed, climb
     from ..trainers.kernelwise.where import open_device, why_not
 
     if out is not None:
@@ -72,7 +72,7 @@ def _show(title: str, rows: list[Timed]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from ..gemm.tensor import BY_PRECISION
+    from ..appendix.gemm.tensor import BY_PRECISION
 
     ideas = {level.name: level.idea for levels in BY_PRECISION.values() for level in levels}
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
@@ -95,10 +95,10 @@ def _write(out: Path, rows: list[Timed], words: list[str]) -> None:
     import time
     from dataclasses import asdict
 
-    from ..gpu.support import found_gpu
-    from ..machine import facts
+    from ..device.gpu.support import found_gpu
+    from ..files.whole import write_whole
+    from ..machine.facts import facts
     from ..results import Machine
-    from ..results.files import write_whole
 
     found = {
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

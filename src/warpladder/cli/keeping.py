@@ -65,7 +65,7 @@ def check_place(path: Path, overwrite: bool, *others: Path) -> None:
 
 def write(path: Path, content: bytes) -> None:
     """Write a file, whole or not at all; `WarpladderError` names it."""
-    from ..checkpoint.atomic import write_atomically
+    from ..files.atomic import write_atomically
 
     try:
         write_atomically(path, content)

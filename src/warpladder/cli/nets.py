@@ -26,7 +26,7 @@ def nets(net_name: str | None, shape: Shape | None) -> None:
     if net_name is None:
         _overview()
     elif is_net_file(net_name):
-        from ..netfile import load_net
+        from ..nets.file import load_net
 
         _details(load_net(net_name, shape))
     else:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from ..config import RECIPES, TrainConfig
+from ..config.spelling import OWN, configured
 from ..errors import NetError, RungError
+from ..files.python import run_file
 from ..nets import ZOO, Net, Shape, named
-from ..pyfile import run_file
 from ..rungs.options import DEVICES
-from ..spelling import OWN, configured
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -253,7 +253,7 @@ def fitted(name: str, data: Dataset) -> Net:
     """The zoo's net of this name, or the net in this file, for this data set's samples and classes."""
     shape = data.in_shape
     if is_net_file(name):
-        from ..netfile import load_net
+        from ..nets.file import load_net
 
         return load_net(name, shape, data.classes or 10)
     return named(name, shape, data.classes or 10)

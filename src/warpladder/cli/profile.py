@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..report.columns import fitting
-from ..report.words import rest_of_a_step, tensor_share
+from ..results.text.columns import fitting
+from ..results.text.words import rest_of_a_step, tensor_share
 from .keeping import check_place, overwrite_option
 from .options import (
     chosen_config,
@@ -26,7 +26,7 @@ from .options import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..profile import Part, Profile
+    from ..timing.profile import Part, Profile
 
 
 @click.command()
@@ -51,7 +51,7 @@ def profile(net_name: str, rung: str, out: Path | None, overwrite: bool, **optio
       warpladder profile mlp10 --data mnist --rung numpy --out profile.json
     """
     from ..ladder import find, outside
-    from ..profile import profile as measure
+    from ..timing.profile import profile as measure
 
     if out is not None:
         check_place(out, overwrite)

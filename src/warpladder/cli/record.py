@@ -58,7 +58,7 @@ class Record:
 
     def note(self, results: Results, news: RungResult | None) -> None:
         """Write what is known so far, and print a line about a rung that there is news of. A disk that is full stops no climb."""
-        from ..report.words import news as told
+        from ..results.text.words import news as told
 
         self.keep(results)
         if news is not None:
@@ -74,7 +74,7 @@ class Record:
 
     def end(self) -> None:
         """Print the tables, and then write the files: what cannot be written has been seen."""
-        from ..report.sweep import show
+        from ..results.text.sweep import show
 
         try:
             print()

@@ -11,9 +11,9 @@ from ..errors import ResultsError
 from .keeping import check_place, overwrite_option
 
 if TYPE_CHECKING:
+    from ..appendix.reproduce.results import Reproduction
     from ..results import Results
     from ..results.profiled import Profile
-    from ..results.reproduction import Reproduction
 
 
 @click.command()
@@ -40,8 +40,8 @@ def report(files: tuple[Path, ...], out: Path | None, overwrite: bool) -> None:
       warpladder report results.json profile.json -o report.html
       warpladder report h100/s1/results.json h200/s1/results.json -o s1.html
     """
+    from ..appendix.reproduce.results import Reproduction
     from ..results.profiled import Profile
-    from ..results.reproduction import Reproduction
 
     climbs: dict[Path, Results] = {}
     reproductions: dict[Path, Reproduction] = {}
@@ -75,7 +75,7 @@ def report(files: tuple[Path, ...], out: Path | None, overwrite: bool) -> None:
 
 def _beside(found: dict[Path, Reproduction], place: Path) -> None:
     """Write the page of a reproduction, or of several beside each other."""
-    from ..report.reproduction.page import check_alike, write_page
+    from ..appendix.reproduce.report.page import check_alike, write_page
 
     check_alike(list(found.values()), [str(file) for file in found])
     write_page(list(found.values()), place, _labels(list(found)) if len(found) > 1 else ())
@@ -84,7 +84,8 @@ def _beside(found: dict[Path, Reproduction], place: Path) -> None:
 def _read(file: Path) -> Results | Profile | Reproduction:
     """Read a file of results: of a climb, of a profile, or of a reproduced report."""
     from .. import results
-    from ..results import profiled, reproduction
+    from ..appendix.reproduce import results as reproduction
+    from ..results import profiled
 
     try:
         raw = file.read_bytes()

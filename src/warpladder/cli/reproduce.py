@@ -18,9 +18,9 @@ from .options import console
 from .record import PATIENCE, shown, stoppable
 
 if TYPE_CHECKING:
-    from ..reproduce import Course, Definition
+    from ..appendix.reproduce import Course, Definition
+    from ..appendix.reproduce.results import Reproduction
     from ..results import RungResult
-    from ..results.reproduction import Reproduction
 
 PAGE, PICTURES = "report.html", "figures"
 
@@ -71,7 +71,7 @@ def reproduce(
       warpladder reproduce s1 --data-dir ~/data
       warpladder reproduce all --out runs/h200
     """
-    from .. import reproduce as reproducing
+    from ..appendix import reproduce as reproducing
 
     context = click.get_current_context()
     asked = [name.lower() for name in reports]
@@ -149,9 +149,9 @@ def _all(
 
 def _index(made: list[Definition], place: Path) -> None:
     """Write the page of the reports that the folder holds, and of those that are to come; no folder is made for it."""
-    from ..report.reproduction.index import Entry, write_index
-    from ..reproduce import NAMES, RESULTS
-    from ..results.reproduction import load_reproduction
+    from ..appendix.reproduce import NAMES, RESULTS
+    from ..appendix.reproduce.report.index import Entry, write_index
+    from ..appendix.reproduce.results import load_reproduction
 
     titles = {report.name: report.title for report in made}
     entries = []
@@ -190,14 +190,14 @@ class _Record:
             self.next_page = perf_counter() + PATIENCE * (perf_counter() - start)
 
     def page(self, found: Reproduction) -> None:
-        from ..report.reproduction.page import write_page
+        from ..appendix.reproduce.report.page import write_page
 
         write_page(found, self.course.folder / PAGE)
 
     def end(self) -> None:
         """Show the tables, and write page and pictures."""
-        from ..report.reproduction.files import write_pictures
-        from ..report.reproduction.terminal import show
+        from ..appendix.reproduce.report.files import write_pictures
+        from ..appendix.reproduce.report.terminal import show
 
         found, folder = self.course.results(), self.course.folder
         try:
@@ -222,9 +222,9 @@ def _one(
     again: str,
 ) -> None:
     """Reproduce one report in its folder."""
-    from ..report.words import news as told
-    from ..reproduce import MEASURED, RESULTS, Course, Watcher
+    from ..appendix.reproduce import MEASURED, RESULTS, Course, Watcher
     from ..results import RungResult
+    from ..results.text.words import news as told
 
     if overwrite and only:
         _remove(folder / MEASURED, (), [path.name for name in only for path in (folder / MEASURED).glob(f"{name}.*") if path.is_file()])

@@ -35,7 +35,7 @@ def rungs(names: tuple[str, ...], net_name: str) -> None:
 
     chosen = [find(name) for name in names]
     if is_net_file(net_name):
-        from ..netfile import load_net
+        from ..nets.file import load_net
 
         net, config = load_net(net_name, (1, 28, 28)), TrainConfig()
     else:

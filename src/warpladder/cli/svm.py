@@ -15,8 +15,8 @@ from .options import chosen_data, console, percent, place_options
 from .record import shown, stoppable
 
 if TYPE_CHECKING:
-    from ..results.svm import SvmResults
-    from ..svm import Part
+    from ..appendix.svm import Part
+    from ..appendix.svm.results import SvmResults
 
 FILES = ("results.json", "confusion.svg", "confusion.png")
 
@@ -90,7 +90,7 @@ def svm(
       warpladder svm --checkpoint cnn.safetensors --layer 4 --data digits
       warpladder svm train.npy test.npy --C 1 --gamma 0.001
     """
-    from ..svm import SvmSettings, classify
+    from ..appendix.svm import SvmSettings, classify
 
     settings = SvmSettings(
         C=cost, gamma=_gamma(gamma), scaling=options["scaling"], method=options["method"], device=options["device"], precision=options["precision"],
@@ -113,9 +113,9 @@ def svm(
 
 def _parts(ctx: click.Context, train: Path | None, test: Path | None, options: dict[str, Any], stack: ExitStack) -> tuple[Part, Part]:
     """Training and test features, from files or from a checkpoint."""
+    from ..appendix.features import extract, open_features
+    from ..appendix.svm import of_extraction, of_file
     from ..checkpoint import load
-    from ..features import extract, open_features
-    from ..svm import of_extraction, of_file
     from ..train.hidden import layer_shape
 
     given = {f"--{name.removesuffix('_name')}": options[name] for name in ("checkpoint", "layer", "data_name")}

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..config import TrainConfig
+from ..config.spelling import OWN
 from ..errors import RungError
 from ..nets import Net, with_hidden
-from ..spelling import OWN
 from .options import chosen_config, chosen_data, fitted
 
 if TYPE_CHECKING:

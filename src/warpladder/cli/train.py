@@ -109,7 +109,7 @@ def train(
       warpladder train mlp --data mnist --optimizer adam --schedule cosine
     """
     from ..checkpoint import load
-    from ..ops.compiling import compiling
+    from ..ops.jit.compile_time import compiling
     from ..train import train as run_training
     from ..train.kept_epochs import epoch_path
 

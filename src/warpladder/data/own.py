@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ..errors import DataError
-from ..pyfile import call, run_file
+from ..files.python import call, run_file
 from .dataset import Dataset
 from .source import Request, Source
 

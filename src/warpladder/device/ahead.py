@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 from ..errors import KernelError
-from ..machine import cores
+from ..machine.facts import cores
 from .base import Device
 
 #: Compilers that work at the same time, at most: each holds some memory.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import LaunchError, OutOfMemoryError
-from ..peaks import Capability
+from ..machine.peaks import Capability
 from .array import Array
 from .kernel import Call, Kernel
 from .limits import Limits

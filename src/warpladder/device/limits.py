@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from ..errors import LaunchError
-from ..peaks import Peaks
+from ..machine.peaks import Peaks
 
 Dim3 = tuple[int, int, int]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from ..errors import KernelError
 
 #: Where the shared device code stands.
-HEADERS = Path(__file__).resolve().parent.parent / "cu"
+HEADERS = Path(__file__).resolve().parent / "include"
 
 #: Architectures that a file is compiled for where it does not say: one of each generation, from Turing to Blackwell.
 ARCHS = ("sm_75", "sm_80", "sm_90", "sm_100")

@@ -14,7 +14,7 @@ from .array import Array
 ROW = 128
 #: Rows of a tile, at most; and what addresses and the distance of a matrix's rows are multiples of, in bytes.
 MOST_ROWS, ALIGNED = 256, 16
-#: 64-bit words of a tensor map, as a kernel takes it by value: `const __grid_constant__ TensorMap` of cu/bulk.cuh.
+#: 64-bit words of a tensor map, as a kernel takes it by value: `const __grid_constant__ TensorMap` of device/include/bulk.cuh.
 WORDS = 16
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar
 
-from ..arguments import ByName
 from ..errors import ConfigError
+from ..errors.arguments import ByName
 
 if TYPE_CHECKING:
     import numpy as np

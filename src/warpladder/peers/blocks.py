@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..config import TrainConfig
-from ..order import Order
+from ..data.order import Order
 from ..trainers.base import StepLog
 
 #: Each length is as many times the next smaller one.

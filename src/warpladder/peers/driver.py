@@ -6,7 +6,7 @@ import ctypes
 import sys
 from functools import cache
 
-from ..peaks import Peaks
+from ..machine.peaks import Peaks
 
 #: Attributes of a device, by the numbers of cuda.h.
 CLOCK_KHZ, MULTIPROCESSORS, MAJOR, MINOR = 13, 16, 75, 76

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 from ..config import TrainConfig
-from ..machine import cores
+from ..machine.facts import cores
 from ..nets import Net
 from ..rungs.base import Rung
 from ..rungs.options import THREADS, OneOf, Options, PrecisionOf, option
@@ -61,7 +61,7 @@ def unsupported(net: Net, config: TrainConfig, options: JaxOptions = JaxOptions(
 
 def _layers(net: Net) -> str | None:
     """Why a layer that no table lists cannot be trained, or None."""
-    from ..ops.forms import missing, others
+    from ..ops.engine.layer_files import missing, others
 
     trained = [
         type(layer).__name__

@@ -19,7 +19,7 @@ from jax import lax
 
 from ..config import TrainConfig
 from ..nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Upsample2d
-from ..ops.forms import form
+from ..ops.engine.layer_files import form
 from ..optimizers import NUMBERS, Optimizer
 from .jax_order import shuffled
 from .layout import pooled_first, spatial

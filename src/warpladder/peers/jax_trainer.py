@@ -17,11 +17,11 @@ import numpy as np
 from jax.sharding import SingleDeviceSharding
 
 from ..config import TrainConfig
+from ..data.order import ORDER_WORDS, Order
 from ..errors import DataError, RungError
+from ..machine.precision import named
 from ..nets import Conv2d, CrossEntropyLoss, Linear, Net
-from ..order import ORDER_WORDS, Order
-from ..params import places, views
-from ..precision import named
+from ..nets.params import places, views
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range, in_a_row
 from . import driver, jax_order
 from .blocks import Blocks, powers

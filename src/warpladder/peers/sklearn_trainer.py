@@ -14,12 +14,12 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from ..config import TrainConfig
 from ..data.dataset import pixels
+from ..data.order import Order
 from ..errors import DataError, RungError
-from ..machine import cores
+from ..machine.facts import cores
 from ..nets import Net
+from ..nets.params import places, views
 from ..optimizers import Adam
-from ..order import Order
-from ..params import places, views
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
 
 if TYPE_CHECKING:

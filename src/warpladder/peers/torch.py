@@ -9,9 +9,9 @@ from importlib import metadata
 from importlib.util import find_spec
 
 from ..config import TrainConfig
+from ..machine.precision import PRECISIONS, named
 from ..nets import Conv2d, Net
 from ..optimizers import SGD, Adam, AdamW
-from ..precision import PRECISIONS, named
 from ..rungs.base import Rung
 from ..rungs.options import THREADS, OneOf, Options, PrecisionOf, Whole, YesNo, option, too_few_cores
 from ..trainers.base import State, Trainer
@@ -141,7 +141,7 @@ def _optimizer(config: TrainConfig, options: TorchOptions) -> str | None:
 
 def _layers(net: Net) -> str | None:
     """Which layer that no table lists PyTorch does not have either, or None; torch is loaded only for a net that has some."""
-    from ..ops.forms import others
+    from ..ops.engine.layer_files import others
 
     found = others(net)
     if not found:

@@ -16,11 +16,11 @@ from torch.nn import functional
 
 from ..config import TrainConfig
 from ..data.dataset import pixels
+from ..data.order import Order
 from ..errors import DataError
+from ..machine.precision import named
 from ..nets import CrossEntropyLoss, Net
-from ..order import Order
-from ..params import views
-from ..precision import named
+from ..nets.params import views
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range, in_a_row
 from . import driver
 from .blocks import Blocks, powers, with_losses

@@ -10,10 +10,10 @@ import torch
 from torch.utils.data import DataLoader, Sampler, TensorDataset
 
 from ..config import TrainConfig
+from ..data.order import Order
 from ..errors import DataError
-from ..machine import cores
+from ..machine.facts import cores
 from ..nets import Net
-from ..order import Order
 from ..trainers.base import State, StepLog, check_fit, check_range
 from .torch_trainer import TorchTrainer
 

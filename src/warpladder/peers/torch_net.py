@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from ..errors import RungError
 from ..nets import Conv2d, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape, Upsample2d
-from ..params import places
+from ..nets.params import places
 from .layout import pooled_first
 
 

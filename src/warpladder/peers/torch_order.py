@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from ..order import ORDER_WORDS, ROUNDS, Order
+from ..data.order import ORDER_WORDS, ROUNDS, Order
 from .torch_capture import capture, warm
 
 #: Samples in an order at most: the network spans up to four times as many values, of which each takes some sixty bytes meanwhile.

@@ -14,12 +14,12 @@ from torch.nn import functional
 
 from ..config import TrainConfig
 from ..data.dataset import pixels
+from ..data.order import Order
 from ..errors import DataError, RungError
-from ..machine import cores
+from ..machine.facts import cores
+from ..machine.precision import named
 from ..nets import CrossEntropyLoss, Net
-from ..order import Order
-from ..params import views
-from ..precision import named
+from ..nets.params import views
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
 from . import driver
 from .torch_net import arithmetic, sequential

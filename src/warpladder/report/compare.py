@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 
 from ..results import Results, RungResult
-from . import words
+from ..results.text import words
 from .figures import ladder
 from .html import note, plot, rung_name, table
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from html import escape
 
 from ..results import Results, RungResult
-from . import words
+from ..results.text import words
 from .figures.svg import Canvas, NoPictures, picture
 
 SCORES = {"CrossEntropyLoss": "test accuracy", "MSELoss": "test MSE"}

@@ -6,15 +6,16 @@ import os
 from collections.abc import Sequence
 from html import escape
 
+from ..files.whole import write_whole
 from ..results import Results
-from ..results.files import write_whole
 from ..results.profiled import Profile
 from ..results.sweep import Sweep
-from . import code, sections, words
+from ..results.text import words
+from ..results.text.sweep import rows, score_name
+from . import code, sections
 from .compare import comparison
 from .html import table
 from .style import STYLE
-from .sweep import rows, score_name
 
 
 def write_page(

@@ -7,7 +7,7 @@ from html import escape
 
 from ..results import Gpu, Results
 from ..results.profiled import Profile
-from . import words
+from ..results.text import words
 from .figures import bars, curves, ladder, roofline
 from .html import SCORES, kind, note, pairs, plot, rung_name, table
 

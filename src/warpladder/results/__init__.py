@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from ..errors import ResultsError
-from ..precision import ALSO
-from .files import write_whole
+from ..files.whole import write_whole
+from ..machine.precision import ALSO
 from .machine import Gpu as Gpu
 from .machine import Machine as Machine
 from .reader import LATER as _LATER
@@ -219,7 +219,7 @@ class Results:
 
     def table(self) -> str:
         """The table of the command line as text, as wide as the terminal: a row for each rung, remarks, and which is fastest."""
-        from ..report.plain import as_plain
+        from .text.plain import as_plain
 
         return as_plain(self)
 
@@ -227,7 +227,7 @@ class Results:
         return self.table()
 
     def _repr_html_(self) -> str:
-        from ..report.plain import as_cell
+        from .text.plain import as_cell
 
         return as_cell(self)
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..errors import ResultsError
-from .files import write_whole
+from ..files.whole import write_whole
 from .reader import read, read_json, short
 
 #: Grows whenever a field is removed or changes its meaning, and when one is added that has no default for older files.

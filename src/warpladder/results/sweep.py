@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..errors import ResultsError
+from ..files.whole import write_whole
 from . import SCHEMA, Results, check_schema, from_tree, read_file
-from .files import write_whole
 from .reader import read_json
 
 
@@ -44,7 +44,7 @@ class Sweep:
 
     def table(self) -> str:
         """The tables of the command line as text: one for each task below its heading, and one of all times."""
-        from ..report.sweep import as_plain
+        from .text.sweep import as_plain
 
         return as_plain(self)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from ..config import TrainConfig
 from ..errors import RungError
+from ..machine.precision import ALSO
 from ..nets import Net
-from ..precision import ALSO
 from ..trainers.base import Trainer
 from .options import Options
 

@@ -12,7 +12,7 @@ from .reasons import of_layers
 def build(net: Net, config: TrainConfig, state: State) -> Trainer:
     import cupy
 
-    from ..ops.array import TABLE
+    from ..ops.tables.array import TABLE
     from ..trainers.layerwise import LayerwiseTrainer
 
     return LayerwiseTrainer(net, config, state, TABLE, xp=cupy)

@@ -11,7 +11,7 @@ from .reasons import of_kernels
 
 
 def build(net: Net, config: TrainConfig, state: State, options: GraphOptions = GraphOptions()) -> Trainer:
-    from ..ops.graphed import TABLE
+    from ..ops.tables.graph import TABLE
     from ..trainers.graphed import GraphedTrainer
     from ..trainers.kernelwise.where import open_device
 

@@ -31,7 +31,7 @@ class LibraryOptions(Options):
 
 
 def build(net: Net, config: TrainConfig, state: State, options: LibraryOptions = LibraryOptions()) -> Trainer:
-    from ..ops.library import table
+    from ..ops.tables.library import table
     from ..trainers.graphed import GraphedTrainer
     from ..trainers.kernelwise.trainer import KernelTrainer
     from ..trainers.kernelwise.where import open_device
@@ -44,7 +44,7 @@ def build(net: Net, config: TrainConfig, state: State, options: LibraryOptions =
 
 def unsupported(net: Net, config: TrainConfig, options: LibraryOptions = LibraryOptions()) -> str | None:
     """It needs a GPU, and the packages through which the libraries are called."""
-    from ..ops import library
+    from ..ops.tables import library
 
     if options.graph and options.feed not in (None, "resident"):
         return f"a graph's steps are all alike, with the samples on the GPU: leave feed={options.feed} out, or graph=yes"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..config import TrainConfig
+from ..machine.precision import named
 from ..nets import Net
-from ..precision import named
 from ..trainers.base import State, Trainer
 from .base import Rung
 from .options import FP64, Options, option
@@ -24,7 +24,7 @@ class LoopsOptions(Options):
 
 
 def build(net: Net, config: TrainConfig, state: State, options: LoopsOptions = LoopsOptions()) -> Trainer:
-    from ..ops.loops import TABLE
+    from ..ops.tables.loops import TABLE
     from ..trainers.layerwise import LayerwiseTrainer
 
     return LayerwiseTrainer(net, config, state, TABLE, dtype=named(options.precision or "fp32").element)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ..config import TrainConfig
+from ..machine.precision import named
 from ..nets import Net
-from ..precision import named
 from ..trainers.base import State, Trainer
 from .base import Rung
 from .options import FP64, SUMS, THREADS, Options, option
@@ -31,7 +31,7 @@ class NumpyOptions(Options):
 
 
 def build(net: Net, config: TrainConfig, state: State, options: NumpyOptions = NumpyOptions()) -> Trainer:
-    from ..ops.array import TABLE
+    from ..ops.tables.array import TABLE
     from ..trainers.layerwise import LayerwiseTrainer
 
     limit: Callable[[], AbstractContextManager] = nullcontext

@@ -12,8 +12,8 @@ from typing import Any
 
 from ..config import TrainConfig
 from ..errors import RungError
+from ..machine.precision import ALSO
 from ..nets import Net
-from ..precision import ALSO
 
 
 class Kind(ABC):
@@ -218,7 +218,7 @@ class ThreadOptions(Options):
 
 def too_few_cores(net: Net, config: TrainConfig, options: Options = Options()) -> str | None:
     """A line where more threads are asked for than there are cores, or None."""
-    from ..machine import cores  # which loads NumPy
+    from ..machine.facts import cores  # which loads NumPy
 
     threads = options.chosen().get("threads", 1)
     if threads <= cores():

@@ -10,10 +10,10 @@ from types import ModuleType
 
 from ..config import TrainConfig
 from ..errors import RungError
+from ..files.python import call, run_file
+from ..machine.peaks import CORES, TENSOR
+from ..machine.precision import PRECISIONS, SUMS
 from ..nets import Net
-from ..peaks import CORES, TENSOR
-from ..precision import PRECISIONS, SUMS
-from ..pyfile import call, run_file
 from ..trainers.base import State, Trainer
 from .base import Rung
 from .options import Options

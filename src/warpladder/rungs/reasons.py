@@ -19,7 +19,7 @@ def of_loops(net: Net, config: TrainConfig, options: Options = Options()) -> str
 
 def of_native(net: Net, config: TrainConfig, options: Options = Options()) -> str | None:
     """For the rung that compiles a whole epoch."""
-    from ..ops.forms import LISTED, others
+    from ..ops.engine.layer_files import LISTED, others
 
     known = ", ".join(kind.__name__ for kind in LISTED)
     told = next((f"it compiles {known}, and has nothing for {kind.__name__}" for kind in others(net)), None)
@@ -35,6 +35,6 @@ def of_kernels(net: Net, config: TrainConfig, options: KernelOptions | GraphOpti
 
 def of_layers(net: Net, file: str) -> str | None:
     """Where a layer that no table lists has no such file beside its class."""
-    from ..ops.forms import missing
+    from ..ops.engine.layer_files import missing
 
     return missing(net, file)

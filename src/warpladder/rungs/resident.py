@@ -11,7 +11,7 @@ from .reasons import of_kernels
 
 
 def build(net: Net, config: TrainConfig, state: State, options: KernelOptions = KernelOptions()) -> Trainer:
-    from ..ops.resident import TABLE
+    from ..ops.tables.resident import TABLE
     from ..trainers.kernelwise.trainer import KernelTrainer
     from ..trainers.kernelwise.where import open_device
 

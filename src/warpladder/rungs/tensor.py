@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..config import TrainConfig
+from ..machine.peaks import TENSOR
 from ..nets import Conv2d, Linear, Net
-from ..peaks import TENSOR
 from ..trainers.base import State, Trainer
 from .base import Rung
 from .options import GraphOptions, PrecisionOf, option
@@ -32,7 +32,7 @@ class TensorOptions(GraphOptions):
 
 
 def build(net: Net, config: TrainConfig, state: State, options: TensorOptions = TensorOptions()) -> Trainer:
-    from ..ops.tensor import TABLE
+    from ..ops.tables.tensor import TABLE
     from ..trainers.graphed import GraphedTrainer
     from ..trainers.kernelwise.where import open_device
 

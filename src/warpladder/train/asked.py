@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import ladder
-from ..arguments import kind_of
 from ..config import RECIPES, TrainConfig
 from ..data import Dataset
 from ..data import load as load_data
 from ..errors import ArgumentError
+from ..errors.arguments import kind_of
 from ..nets import ZOO, Net, named
 from ..rungs.base import Rung
 

@@ -18,9 +18,9 @@ from ..data.dataset import Dataset
 from ..data.foreign import to_numpy
 from ..errors import CheckpointError, ConfigError, RungError
 from ..ladder import find
+from ..machine.precision import named
 from ..nets import Net
-from ..params import initial, places, views
-from ..precision import named
+from ..nets.params import initial, places, views
 from ..rungs.base import Rung
 from ..rungs.options import too_few_cores
 from ..trainers.base import State, Trainer, check_fit, check_settings

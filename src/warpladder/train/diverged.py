@@ -13,10 +13,10 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..data.dataset import Dataset, pixels
+from ..data.order import Order
 from ..nets import CrossEntropyLoss, Flatten, Net
-from ..ops.base import Buffers
-from ..order import Order
-from ..params import places, views
+from ..nets.params import places, views
+from ..ops.engine.base import Buffers
 from ..trainers.base import State, Trainer
 from .scale import advice as scale_advice
 from .scoring import cross_entropies, slices, squared_errors
@@ -108,8 +108,8 @@ def _find(trainer: Trainer, rung: str, state: State, data: Dataset, part: str, r
 
 def _walk(net: Net, state: State, x: np.ndarray, advice: str) -> np.ndarray | Fault:
     """The net's output for x (n, *in_shape) float32, or the first layer that is at fault."""
-    from ..ops.array import TABLE
-    from ..ops.reference import with_references
+    from ..ops.tables.array import TABLE
+    from ..ops.tables.reference import with_references
 
     table = with_references(TABLE, net)
     x = x.astype(state.params.dtype)

@@ -17,11 +17,11 @@ import numpy as np
 from ..checkpoint import Checkpoint, EpochLog, Score, Sums, check_free, check_writable, clean_leftovers, save
 from ..config import TrainConfig
 from ..data.dataset import Dataset
+from ..data.order import Order
 from ..errors import CheckpointError, ConfigError, DivergedError, Stopped, UnsavedError
 from ..nets import CrossEntropyLoss, Net
-from ..ops.compiling import compiling
-from ..order import Order
-from ..params import views
+from ..nets.params import views
+from ..ops.jit.compile_time import compiling
 from ..rungs.base import Rung
 from ..trainers.base import State, StepLog, Trainer
 from .asked import asked_config, asked_data, asked_net, asked_rung

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import wanted
 from ..checkpoint import Checkpoint, DataMark, flat_weights, save
 from ..config import TrainConfig
 from ..data.dataset import Dataset, pixels
@@ -19,8 +18,9 @@ from ..data.foreign import to_numpy
 from ..data.labels import is_text, numbered
 from ..data.standard import Standard
 from ..errors import ArgumentError, DataError
+from ..errors.arguments import wanted
 from ..nets import CrossEntropyLoss, Net
-from ..params import views
+from ..nets.params import views
 from .beginning import restore
 from .hidden import layer_outputs, layer_shape, rows_up_to
 from .optimizer import from_torch, to_torch

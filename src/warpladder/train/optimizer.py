@@ -12,8 +12,8 @@ from ..checkpoint import Checkpoint, flat_weights
 from ..config import TrainConfig
 from ..data.foreign import to_numpy
 from ..errors import CheckpointError, ConfigError
+from ..nets.params import places, views
 from ..optimizers import SGD, Adam, AdamW, Optimizer
-from ..params import places, views
 
 #: PyTorch's names of what both have.
 _SETTINGS: dict[type[Optimizer], dict[str, str]] = {

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from ..checkpoint.plan import NetPlan
 from ..config import TrainConfig
 from ..data.layout import nhwc_hint
+from ..data.order import Order
 from ..errors import ConfigError, DataError, OutOfMemoryError
-from ..machine import memory
+from ..machine.facts import memory
 from ..nets import CrossEntropyLoss, Net
-from ..order import Order
-from ..plan import NetPlan
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset

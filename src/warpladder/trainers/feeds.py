@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..config import TrainConfig
-from ..ops.base import Array, GatherOp, module_of
-from ..order import Order
+from ..data.order import Order
+from ..ops.engine.base import Array, GatherOp, module_of
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..config import TrainConfig
+from ..data.order import Order
 from ..device import Call, Device, Graph
 from ..nets import Net
-from ..ops.segments import KernelTable
-from ..order import Order
+from ..ops.engine.segments import KernelTable
 from .base import State, StepLog, check_range, in_a_row
-from .interleave import Interleaved
 from .kernelwise.chain import Stage
 from .kernelwise.feeds import Feed, ResidentFeed
 from .kernelwise.trainer import KernelTrainer
-from .overlap import USING, Overlapped
-from .tuner import tune
+from .streams.interleave import Interleaved
+from .streams.overlap import USING, Overlapped
+from .tuning.tuner import tune
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset

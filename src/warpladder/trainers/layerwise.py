@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..config import TrainConfig
+from ..data.order import Order
 from ..errors import DataError
 from ..nets import CrossEntropyLoss, Flatten, Net, ReLU
-from ..ops.base import Array, Buffers, LossOp, Op, OpTable, host
-from ..order import Order
-from ..params import views
+from ..nets.params import views
+from ..ops.engine.base import Array, Buffers, LossOp, Op, OpTable, host
 from .base import State, StepLog, Trainer, check_fit, check_range
 from .feeds import ArrayFeed
 
@@ -245,7 +245,7 @@ class LayerwiseTrainer(Trainer):
     def peak(self) -> float | None:
         if self.xp is np:
             return None
-        from ..gpu.facts import peaks
+        from ..device.gpu.facts import peaks
 
         found = peaks()
         return None if found is None else found.of("fp64" if self.dtype == np.float64 else "fp32")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...device import Array, Device
-from ..grids import flat
-from ..kernels import KernelAccumulate, Launches
+from ..engine.grids import flat
+from ..engine.kernels import KernelAccumulate, Launches
 
 NAIVE = Path(__file__).with_name("naive.cu")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...nets import Conv2d, Layer
-from ..base import Array, Buffers, Op, module_of
+from ..engine.base import Array, Buffers, Op, module_of
 from .patches import Patches, block_size, blocks
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from ...device import Array, Device
 from ...nets import Conv2d
-from ..chain import Slice, Subgraph
-from ..grids import by_sample
-from ..kernels import Launches, OnDevice
-from ..segments import Operands, Segment
+from ..engine.chain import Slice, Subgraph
+from ..engine.grids import by_sample
+from ..engine.kernels import Launches, OnDevice
+from ..engine.segments import Operands, Segment
 from ..sums.cuda import ColumnSums, RowSums, SampleSums
 
 NAIVE = Path(__file__).with_name("naive.cu")

@@ -6,10 +6,10 @@ import numpy as np
 
 from ...device import Array, Device
 from ...nets import Conv2d, MaxPool2d, ReLU, Upsample2d
-from ..chain import Slice, Subgraph
-from ..kernels import Launches
-from ..segments import Operands, Segment
-from .few import FewConvolution, FewGradient, WinnersGradient
+from ..engine.chain import Slice, Subgraph
+from ..engine.kernels import Launches
+from ..engine.segments import Operands, Segment
+from .few_inputs.few_inputs import FewConvolution, FewGradient, WinnersGradient
 from .gradients import Gradients, IncomingGradient, WeightGradient
 from .products import Convolution, Geometry, pack
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...device import Array, Device, Launch
-from ..kernels import Launches, OnDevice, ceil_div
-from ..tiles import ALONG, CANDIDATES, Planned, Tile
+from ..cost.tiles import ALONG, CANDIDATES, Planned, Tile
+from ..engine.kernels import Launches, OnDevice, ceil_div
 from ..update.fused import NOTHING
 from .products import Image, turns
 

@@ -6,15 +6,15 @@ import math
 from pathlib import Path
 
 from ...device import Device
-from ...gpu.cudnn import Convolution, Window, cudnn
-from ...gpu.library import Plan
+from ...device.gpu.cudnn import Convolution, Window, cudnn
+from ...device.gpu.library import Plan
 from ...nets import Conv2d
-from ..chain import Slice, Subgraph
-from ..grids import by_sample, flat
-from ..kernels import Launches
-from ..planned import PlannedOp
+from ..engine.chain import Slice, Subgraph
+from ..engine.grids import by_sample, flat
+from ..engine.kernels import Launches
+from ..engine.library_op import PlannedOp
+from ..engine.segments import Operands
 from ..relu.cuda import NAIVE as RELU
-from ..segments import Operands
 from .cuda import BiasGradient
 
 BIAS = Path(__file__).with_name("bias.cu")

@@ -1,5 +1,5 @@
 // A convolution's weights in the order in which the kernels of gemm.cu read them.
-#include "folded.cuh"
+#include "tensor/folded.cuh"
 #include "gemm_patches.cuh"
 
 constexpr int INPUTS = 8, OUTPUTS = 32;  // of a block: a warp has an input, a lane an output

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..base import Array, Bound, module_of, near
+from ..engine.base import Array, Bound, module_of, near
 
 
 class Patches(Bound):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...device import Array, Launch, Limits
-from ..kernels import Launches, OnDevice, ceil_div
-from ..tiles import ACROSS, CANDIDATES, PATCHES, Planned, Shape, Tile
+from ..cost.tiles import ACROSS, CANDIDATES, PATCHES, Planned, Shape, Tile
+from ..engine.kernels import Launches, OnDevice, ceil_div
 
 GEMM = Path(__file__).with_name("gemm.cu")
 PACK = Path(__file__).with_name("pack.cu")

@@ -9,12 +9,12 @@ from ...device import Array, Device, Launch, Resources
 from ...device.occupancy import blocks_per_multiprocessor
 from ...errors import LaunchError
 from ...nets import Conv2d
-from ..busy import cycles, parts
-from ..chain import Slice, Subgraph
-from ..kernels import Launches, OnDevice, ceil_div
-from ..segments import Operands, Segment
+from ..cost.launch import cycles, parts
+from ..engine.chain import Slice, Subgraph
+from ..engine.kernels import Launches, OnDevice, ceil_div
+from ..engine.segments import Operands, Segment
 from ..sums.tiled import PartSums
-from .tiles import cut, pitch
+from .tiled_shapes import cut, pitch
 
 TILED = Path(__file__).with_name("tiled.cu")
 

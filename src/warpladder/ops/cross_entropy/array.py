@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..base import Array, LossOp, module_of
+from ..engine.base import Array, LossOp, module_of
 
 
 class ArrayCrossEntropy(LossOp):

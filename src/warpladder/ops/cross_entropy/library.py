@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...gpu.cudnn import LogSoftmax, cudnn
-from ...gpu.library import LibraryCall
-from ..chain import Slice
-from ..kernels import Launches
+from ...device.gpu.cudnn import LogSoftmax, cudnn
+from ...device.gpu.library import LibraryCall
+from ..engine.chain import Slice
+from ..engine.kernels import Launches
 from .cuda import FusedCrossEntropy
 
 

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ..base import LossOp
-from ..compiled import compiled
+from ..engine.base import LossOp
+from ..jit.cache import compiled
 
 
 @compiled

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..base import Array, GatherOp, module_of, near
+from ..engine.base import Array, GatherOp, module_of, near
 
 
 class ArrayGather(GatherOp):

@@ -9,10 +9,10 @@ import numpy as np
 
 from ...device import Device
 from ...errors import KernelError
-from ..chain import Slice, Subgraph
-from ..grids import by_sample, flat
-from ..kernels import Launches
-from ..segments import GatherSegment, Operands
+from ..engine.chain import Slice, Subgraph
+from ..engine.grids import by_sample, flat
+from ..engine.kernels import Launches
+from ..engine.segments import GatherSegment, Operands
 
 NAIVE = Path(__file__).with_name("naive.cu")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..base import Array, GatherOp
-from ..compiled import compiled
+from ..engine.base import Array, GatherOp
+from ..jit.cache import compiled
 
 
 @compiled

@@ -9,9 +9,9 @@ import numpy as np
 
 from ...device import Device
 from ...errors import KernelError
-from ..chain import Slice, Subgraph
-from ..kernels import Launches, ceil_div
-from ..segments import GatherSegment, Operands
+from ..engine.chain import Slice, Subgraph
+from ..engine.kernels import Launches, ceil_div
+from ..engine.segments import GatherSegment, Operands
 
 WIDE = Path(__file__).with_name("wide.cu")
 

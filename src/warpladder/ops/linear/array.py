@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...nets import Layer
-from ..base import Buffers, Op, module_of
+from ..engine.base import Buffers, Op, module_of
 
 
 class ArrayLinear(Op):

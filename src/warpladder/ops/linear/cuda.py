@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...device import Device
-from ..chain import Slice, Subgraph
-from ..grids import by_sample
-from ..kernels import Launches, ceil_div
-from ..segments import Operands, Segment
+from ..engine.chain import Slice, Subgraph
+from ..engine.grids import by_sample
+from ..engine.kernels import Launches, ceil_div
+from ..engine.segments import Operands, Segment
 from ..sums.cuda import ColumnSums, SampleSums
 
 NAIVE = Path(__file__).with_name("naive.cu")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...device import Device
 from ...nets import ReLU
-from ..base import Buffers
-from ..chain import Slice, Subgraph
-from ..kernels import Launches
-from ..segments import Operands, Segment
+from ..engine.base import Buffers
+from ..engine.chain import Slice, Subgraph
+from ..engine.kernels import Launches
+from ..engine.segments import Operands, Segment
 from . import short
 from .products import BiasGradient, Product
 from .thin import MOST, Thin

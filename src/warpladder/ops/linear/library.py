@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ...device import Device
-from ...gpu.cublas import Product, cublas
-from ...gpu.library import Plan
-from ..chain import Slice, Subgraph
-from ..kernels import Launches
-from ..planned import PlannedOp
-from ..segments import Operands
+from ...device.gpu.cublas import Product, cublas
+from ...device.gpu.library import Plan
+from ..engine.chain import Slice, Subgraph
+from ..engine.kernels import Launches
+from ..engine.library_op import PlannedOp
+from ..engine.segments import Operands
 from ..sums.cuda import ColumnSums
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...nets import Layer
-from ..base import Buffers, Op
-from ..compiled import compiled
+from ..engine.base import Buffers, Op
+from ..jit.cache import compiled
 
 
 @compiled

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...device import Array, Device, Launch
-from ..base import Buffers
-from ..kernels import Launches, OnDevice, ceil_div
-from ..tiles import ACROSS, ALONG, Planned
+from ..cost.tiles import ACROSS, ALONG, Planned
+from ..engine.base import Buffers
+from ..engine.kernels import Launches, OnDevice, ceil_div
 
 GEMM = Path(__file__).with_name("gemm.cu")
 

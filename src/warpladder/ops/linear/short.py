@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from ...device import Array, Device, Launch, Limits
-from ..base import Buffers
-from ..kernels import ceil_div
-from ..segments import Samples
+from ..engine.base import Buffers
+from ..engine.kernels import ceil_div
+from ..engine.segments import Samples
 
 SHORT = Path(__file__).with_name("short.cu")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..base import Buffers
-from ..kernels import Launches, OnDevice, ceil_div
+from ..engine.base import Buffers
+from ..engine.kernels import Launches, OnDevice, ceil_div
 from .products import add_gradients
 
 THIN = Path(__file__).with_name("thin.cu")

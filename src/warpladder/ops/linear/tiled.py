@@ -6,10 +6,10 @@ from pathlib import Path
 
 from ...device import Array, Device
 from ...device.occupancy import blocks_per_multiprocessor
-from ..busy import parts
-from ..chain import Slice, Subgraph
-from ..kernels import Launches, ceil_div
-from ..segments import Operands, Segment
+from ..cost.launch import parts
+from ..engine.chain import Slice, Subgraph
+from ..engine.kernels import Launches, ceil_div
+from ..engine.segments import Operands, Segment
 from ..sums.tiled import PartSums
 
 TILED = Path(__file__).with_name("tiled.cu")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...nets import Layer
-from ..base import Array, Buffers, Op, module_of
+from ..engine.base import Array, Buffers, Op, module_of
 
 
 class ArrayMaxPool2d(Op):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..base import LossOp, module_of
+from ..engine.base import LossOp, module_of
 
 
 class ArrayMSE(LossOp):

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from ...device import Device
-from ..chain import Slice, Subgraph
-from ..grids import flat
-from ..kernels import Launches, ceil_div
-from ..segments import LossSegment, Operands
+from ..engine.chain import Slice, Subgraph
+from ..engine.grids import flat
+from ..engine.kernels import Launches, ceil_div
+from ..engine.segments import LossSegment, Operands
 
 NAIVE = Path(__file__).with_name("naive.cu")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from ...device import Device
-from ..chain import Slice, Subgraph
-from ..kernels import Launches, ceil_div
-from ..segments import LossSegment, Operands
+from ..engine.chain import Slice, Subgraph
+from ..engine.kernels import Launches, ceil_div
+from ..engine.segments import LossSegment, Operands
 
 TILED = Path(__file__).with_name("tiled.cu")
 

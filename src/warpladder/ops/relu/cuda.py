@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...device import Device
-from ..chain import Slice, Subgraph
-from ..grids import flat
-from ..kernels import Launches
-from ..segments import Operands, Segment
+from ..engine.chain import Slice, Subgraph
+from ..engine.grids import flat
+from ..engine.kernels import Launches
+from ..engine.segments import Operands, Segment
 
 NAIVE = Path(__file__).with_name("naive.cu")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..base import Op
-from ..compiled import compiled
+from ..engine.base import Op
+from ..jit.cache import compiled
 
 
 @compiled

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ...device import Array, Device, Kernel, Launch
-from ..grids import by_sample, flat
-from ..kernels import Launches, OnDevice, ceil_div
+from ..engine.grids import by_sample, flat
+from ..engine.kernels import Launches, OnDevice, ceil_div
 
 NAIVE = Path(__file__).with_name("naive.cu")
 

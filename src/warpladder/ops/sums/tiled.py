@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...device import Array, Device, Launch
-from ..kernels import OnDevice, ceil_div
+from ..engine.kernels import OnDevice, ceil_div
 
 TILED = Path(__file__).with_name("tiled.cu")
 

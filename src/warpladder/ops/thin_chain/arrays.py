@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...device import Array
-from ..chain import Slice
-from ..kernels import KernelUpdate, Log, OnDevice
+from ..engine.chain import Slice
+from ..engine.kernels import KernelUpdate, Log, OnDevice
 from ..update.fused import settings
 
 #: Outputs of a layer at most: all of a sample's stay in registers.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..chain import Slice
-from ..kernels import Launches, OnDevice, ceil_div
+from ..engine.chain import Slice
+from ..engine.kernels import Launches, OnDevice, ceil_div
 from .arrays import ChainArrays
 
 FORWARD, GRADIENT = (Path(__file__).with_name(name) for name in ("few_forward.cu", "few_gradient.cu"))

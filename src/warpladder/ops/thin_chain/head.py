@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...device import Device
 from ...nets import Linear
-from ..chain import Slice, Subgraph
-from ..kernels import Launches
-from ..segments import Operands, Segment
+from ..engine.chain import Slice, Subgraph
+from ..engine.kernels import Launches
+from ..engine.segments import Operands, Segment
 from .arrays import MOST, ChainArrays
 from .launches import ChainLaunches
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..chain import Slice
-from ..kernels import Launches, OnDevice
+from ..engine.chain import Slice
+from ..engine.kernels import Launches, OnDevice
 from .arrays import ChainArrays
 from .few import Few
 from .many import Many

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ...device import Array, Call
-from ..kernels import Launches, OnDevice, ceil_div
+from ..engine.kernels import Launches, OnDevice, ceil_div
 from .arrays import ChainArrays
 
 PACK, FORWARD = (Path(__file__).with_name(name) for name in ("pack.cu", "packed_forward.cu"))

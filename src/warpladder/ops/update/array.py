@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...config import TrainConfig
-from ..base import Array, UpdateOp, module_of
+from ..engine.base import Array, UpdateOp, module_of
 
 
 class ArrayUpdate(UpdateOp):

@@ -6,8 +6,8 @@ import math
 
 from ...config import TrainConfig
 from ...device import Array, Device
-from ..grids import flat
-from ..kernels import KernelUpdate, Launches
+from ..engine.grids import flat
+from ..engine.kernels import KernelUpdate, Launches
 
 FILE = "step.cu"
 

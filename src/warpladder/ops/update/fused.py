@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...device import Array
 from ...optimizers import SGD
-from ..chain import Slice, Subgraph
-from ..kernels import KernelUpdate
+from ..engine.chain import Slice, Subgraph
+from ..engine.kernels import KernelUpdate
 from .cuda import limit
 
 #: Arguments of the fused update for a launch that leaves parameters as they are: null arrays, and settings of SGD that the kernel does not read.
@@ -19,7 +19,7 @@ def fuses(subgraph: Subgraph) -> bool:
 
 
 def settings(update: KernelUpdate | None, part: Slice, gradient: Array | None = None) -> tuple[object, ...]:
-    """Gradients, parameters, momentum buffer and the settings of SGD, as `Flat` of cu/parameter.cuh; NOTHING where a slice is not the whole batch.
+    """Gradients, parameters, momentum buffer and the settings of SGD, as `Flat` of device/include/parameter.cuh; NOTHING where a slice is not the whole batch.
 
     gradient : the gradients of one parameter array, where the kernel finishes no others: it then touches nothing else of the three arrays, so that
         kernels that do may run beside it.

@@ -10,8 +10,8 @@ import numpy as np
 
 from ...config import TrainConfig
 from ...optimizers import Optimizer
-from ..base import Array, UpdateOp
-from ..compiled import compiled
+from ..engine.base import Array, UpdateOp
+from ..jit.cache import compiled
 
 
 @compiled

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...config import TrainConfig
 from ...device import Array, Device
-from ..grids import flat
-from ..kernels import Launches
+from ..engine.grids import flat
+from ..engine.kernels import Launches
 from .cuda import FILE, NaiveUpdate
 
 

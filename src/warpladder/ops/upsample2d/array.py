@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..base import Op
+from ..engine.base import Op
 
 
 class ArrayUpsample2d(Op):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from ...device import Device
 from ...nets import Upsample2d
-from ..chain import Slice, Subgraph
-from ..grids import by_sample
-from ..kernels import Launches
-from ..segments import Operands, Segment
+from ..engine.chain import Slice, Subgraph
+from ..engine.grids import by_sample
+from ..engine.kernels import Launches
+from ..engine.segments import Operands, Segment
 
 NAIVE = Path(__file__).with_name("naive.cu")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...results import Results, RungResult
 from ...results.profiled import Profile
-from .. import words
+from ...results.text import words
 from .svg import INK, PAPER, PEER, RUNG, SERIES, SOFT, Canvas, clipped
 
 if TYPE_CHECKING:

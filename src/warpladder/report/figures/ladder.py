@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ...results import Results, RungResult
-from .. import words
+from ...results.text import words
 from .svg import FLOOR, INK, PAPER, PEER, RUNG, SERIES, SOFT, Canvas, clipped
 
 if TYPE_CHECKING:

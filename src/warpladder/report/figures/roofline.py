@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...results import Results
 from ...results.profiled import Profile
-from .. import words
+from ...results.text import words
 from .svg import FLOOR, PAPER, PEER, RUNG, SERIES, SOFT, Canvas, clipped
 
 if TYPE_CHECKING:

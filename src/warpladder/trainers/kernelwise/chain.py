@@ -10,11 +10,11 @@ import numpy as np
 
 from ...device import Array, Device
 from ...nets import CrossEntropyLoss, Net, ReLU
-from ...ops.base import Buffers
-from ...ops.chain import Slice
-from ...ops.kernels import KernelUpdate, Launches, Log
-from ...ops.segments import Cut, Operands, Samples, Segment
-from ...params import places
+from ...nets.params import places
+from ...ops.engine.base import Buffers
+from ...ops.engine.chain import Slice
+from ...ops.engine.kernels import KernelUpdate, Launches, Log
+from ...ops.engine.segments import Cut, Operands, Samples, Segment
 
 
 @dataclass(frozen=True)

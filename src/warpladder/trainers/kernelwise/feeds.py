@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...data.order import ORDER_WORDS, Order
 from ...device import Array, Device, Event, Stream
-from ...ops.base import Buffers
-from ...ops.chain import Slice, gathering
-from ...ops.kernels import Launches, Log
-from ...ops.segments import Operands, Samples, Segment
-from ...order import ORDER_WORDS, Order
+from ...ops.engine.base import Buffers
+from ...ops.engine.chain import Slice, gathering
+from ...ops.engine.kernels import Launches, Log
+from ...ops.engine.segments import Operands, Samples, Segment
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset

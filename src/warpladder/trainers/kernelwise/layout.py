@@ -10,7 +10,7 @@ import numpy as np
 
 from ...device import Array, Device
 from ...nets import Net
-from ...params import places
+from ...nets.params import places
 
 ALIGN = 32  # float32 numbers: 128 bytes, a line of the cache
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...config import TrainConfig
+from ...data.order import Order
 from ...device import Array, Device, Launch
 from ...errors import DataError
 from ...nets import CrossEntropyLoss, Net
-from ...ops.chain import Gather, Slice, chain
-from ...ops.kernels import KernelAccumulate, KernelUpdate, Launches, Log, OnDevice
-from ...ops.segments import KernelTable
+from ...ops.engine.chain import Gather, Slice, chain
+from ...ops.engine.kernels import KernelAccumulate, KernelUpdate, Launches, Log, OnDevice
+from ...ops.engine.segments import KernelTable
 from ...optimizers import NUMBERS
-from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range
 from .chain import Between, Chain, Stage, allocate
 from .feeds import FEEDS, Feed, ResidentFeed, taking_rows

@@ -6,17 +6,17 @@ from functools import cache
 from importlib.util import find_spec
 
 from ...device import Device
-from ...peaks import Peaks
+from ...machine.peaks import Peaks
 
 
 @cache
 def open_device(name: str | None) -> Device:
     """The GPU (None), or the emulator ("emulated"); one for the whole process, so that kernels are loaded once."""
     if name == "emulated":
-        from ...emulator import EmulatedDevice
+        from ...device.emulator import EmulatedDevice
 
         return EmulatedDevice()
-    from ...gpu import GpuDevice
+    from ...device.gpu import GpuDevice
 
     return GpuDevice()
 
@@ -24,10 +24,10 @@ def open_device(name: str | None) -> Device:
 def why_not(name: str | None) -> str | None:
     """A reason why kernels cannot run on the GPU (None) or on the emulator ("emulated"), or None."""
     if name == "emulated":
-        from ... import emulator
+        from ...device import emulator
 
         return emulator.why_not()
-    from ... import gpu
+    from ...device import gpu
 
     return gpu.why_not()
 
@@ -36,7 +36,7 @@ def peaks(name: str | None) -> Peaks | None:
     """What the GPU (None) can do at most, asked for without a context on it; None for the emulator ("emulated")."""
     if name == "emulated":
         return None
-    from ...gpu.facts import peaks as of_gpu
+    from ...device.gpu.facts import peaks as of_gpu
 
     return of_gpu()
 
@@ -45,6 +45,6 @@ def why_not_cupy() -> str | None:
     """A reason why CuPy's arrays cannot be used here, or None."""
     if find_spec("cupy") is None:
         return "CuPy is not installed: pip install 'warpladder[cuda13]'"
-    from ... import gpu
+    from ...device import gpu
 
     return gpu.why_not()

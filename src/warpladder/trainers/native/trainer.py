@@ -14,23 +14,23 @@ import numpy as np
 
 from ... import optimizers
 from ...config import TrainConfig
+from ...data.order import Order
 from ...errors import DataError
-from ...machine import cores
+from ...machine.facts import cores
 from ...nets import Conv2d, CrossEntropyLoss, Net
 from ...optimizers import NUMBERS, Optimizer
-from ...order import Order
 from ..base import State, StepLog, Trainer, check_fit, check_range, in_a_row
-from .ahead import ahead
-from .alone import rows_of
-from .clocks import Clocks
-from .machinecode import Function, address, entry
-from .memory import Memory
-from .pages import Pages, room
-from .plan import Plan
-from .program import GATHERED, SUMMED, WITHOUT_LOSS, Job, Row
-from .tiles import KINDS, UPDATED
-from .vectors import LANES, TOGETHER
-from .workers import MANY, Workers
+from .compiler.ahead import ahead
+from .compiler.clocks import Clocks
+from .compiler.machinecode import Function, address, entry
+from .compiler.vectors import LANES, TOGETHER
+from .kernels.tiles import KINDS, UPDATED
+from .program.alone import rows_of
+from .program.memory import Memory
+from .program.plan import Plan
+from .program.program import GATHERED, SUMMED, WITHOUT_LOSS, Job, Row
+from .threads.pages import Pages, room
+from .threads.workers import MANY, Workers
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
@@ -269,7 +269,7 @@ def _rule_from_elsewhere(optimizer: Optimizer) -> int:
     from numba import types
 
     from ...ops.update.loops import compiled_rule
-    from .calls import RULE, address
+    from .compiler.calls import RULE, address
 
     return address(compiled_rule(type(optimizer)), RULE, types.none)
 

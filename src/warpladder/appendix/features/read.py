@@ -1,0 +1,160 @@
+"""Feature files, opened: sizes and labels at once, the features themselves batch by batch."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import DataError
+from .extraction import PARTS
+from .write import ENDINGS, FORMAT, KEY, NO_SUM, labels_path
+
+#: Numbers of a batch that is read: 64 MB.
+BATCH = 1 << 24
+
+
+@dataclass(frozen=True)
+class FeatureFile:
+    """A file of features: what it holds, without the features.
+
+    parts : of each part, (samples, width) of its features.
+    labels : (samples,) whole numbers, of the parts that have any.
+    document : where the features come from, as `write.described` says it; empty for a .npy file.
+    """
+
+    path: Path
+    parts: dict[str, tuple[int, int]]
+    labels: dict[str, np.ndarray]
+    document: dict[str, Any]
+
+    def batches(self, part: str) -> Iterator[np.ndarray]:
+        """Features of a part in order, (rows, width) float32 each.
+
+        Raises
+        ------
+        DataError
+            The file has changed since it was opened, or its numbers are not those that were written.
+        """
+        samples, width = self.parts[part]
+        rows = max(1, BATCH // width)
+        try:
+            if self.path.suffix == ".npy":
+                values = np.load(self.path, mmap_mode="r", allow_pickle=False)
+                for first in range(0, samples, rows):
+                    yield np.ascontiguousarray(values[first : first + rows], np.float32)
+                return
+            yield from self._slices(f"{part}_features", samples, rows)
+        except OSError as error:
+            raise DataError(f"{self.path}: cannot be read: {error.strerror or error}") from None
+
+    def _slices(self, name: str, samples: int, rows: int) -> Iterator[np.ndarray]:
+        from safetensors import safe_open
+
+        with safe_open(self.path, framework="numpy") as file:
+            values = file.get_slice(name)
+            for first in range(0, samples, rows):
+                yield values[first : min(first + rows, samples)]
+
+    def check(self) -> None:
+        """Raise `DataError` where the bytes are not those that were written; reads all of them."""
+        wanted = self.document.get("crc32")
+        if wanted in (None, NO_SUM):
+            return
+        found = 0
+        with open(self.path, "rb") as file:
+            file.seek(8 + int.from_bytes(file.read(8), "little"))
+            while chunk := file.read(1 << 24):
+                found = zlib.crc32(chunk, found)
+        if f"{found:08x}" != wanted:
+            raise DataError(
+                f"{self.path}: is damaged: its numbers are not those that were written; write it again with warpladder features"
+            )
+
+
+def open_features(path: Path) -> FeatureFile:
+    """Open a file of features, .safetensors as `warpladder features` writes it, or .npy with its labels beside it.
+
+    Raises
+    ------
+    DataError
+        It is missing, damaged or of another kind.
+    """
+    if path.suffix not in (".safetensors", ".npy"):
+        why = "a table is for other programs" if path.suffix == ".csv" else f"features lie in files that end in {', '.join(ENDINGS[:2])}"
+        raise DataError(f"{path}: {why}: give a .safetensors or .npy file of warpladder features")
+    try:
+        if not path.is_file():
+            raise DataError(f"{path}: {'is a folder' if path.is_dir() else 'there is no such file'}: warpladder features writes one")
+        return _npy(path) if path.suffix == ".npy" else _safetensors(path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _safetensors(path: Path) -> FeatureFile:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            text = (file.metadata() or {}).get(KEY)
+            if text is None:
+                raise DataError(f"{path}: is a safetensors file, but none of features: warpladder features makes one of a checkpoint")
+            names = set(file.keys())
+            parts, labels = {}, {}
+            for part in PARTS:
+                if f"{part}_features" in names:
+                    values = file.get_slice(f"{part}_features")
+                    if values.get_dtype() != "F32" or len(values.get_shape()) != 2:
+                        raise DataError(f"{path}: is damaged: its {part} features are no table of float32")
+                    parts[part] = (values.get_shape()[0], values.get_shape()[1])
+                if f"{part}_labels" in names:
+                    labels[part] = file.get_tensor(f"{part}_labels")
+            document = json.loads(text)
+    except DataError:  # which is a ValueError
+        raise
+    except SafetensorError as error:
+        reason = " ".join(str(error).split()).removeprefix("Error while deserializing header: ")
+        raise DataError(f"{path}: is not a whole file of features ({reason:.80}): it is truncated, damaged or something else") from None
+    except ValueError:
+        raise DataError(f"{path}: is damaged: its description cannot be read") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise DataError(f"{path}: is of another version of warpladder: write it again with warpladder features")
+    return _checked(FeatureFile(path, parts, labels, document))
+
+
+def _npy(path: Path) -> FeatureFile:
+    """A matrix, with its labels where there are any, as the part "train"."""
+    values = _array(path)
+    if values.ndim != 2 or values.dtype.kind not in "fiu":
+        raise DataError(f"{path}: features are a table of numbers (samples, width), got {values.shape} {values.dtype}")
+    beside = labels_path(path)
+    labels = {"train": np.asarray(_array(beside))} if beside.is_file() else {}
+    return _checked(FeatureFile(path, {"train": values.shape}, labels, {}))
+
+
+def _array(path: Path) -> np.ndarray:
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:  # EOFError for an empty file
+        raise DataError(
+            f"{path}: is not a whole .npy file ({' '.join(str(error).split())[:80]}): it is truncated, damaged or something else"
+        ) from None
+
+
+def _checked(file: FeatureFile) -> FeatureFile:
+    if not file.parts:
+        raise DataError(f"{file.path}: holds no features")
+    for part, (samples, width) in file.parts.items():
+        if not samples or not width:
+            raise DataError(f"{file.path}: its {part} features are empty: {samples} samples of {width} numbers")
+        labels = file.labels.get(part)
+        if labels is not None and (labels.shape != (samples,) or labels.dtype.kind not in "iu"):
+            raise DataError(
+                f"{file.path}: there are {samples:,} {part} samples, but labels are {labels.shape} {labels.dtype}: one whole number each is wanted"
+            )
+    return file

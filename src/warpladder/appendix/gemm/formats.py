@@ -1,0 +1,44 @@
+"""Factors as tensor cores take them: floats rounded to a format, as numbers and as what lies in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...machine.precision import Precision
+from ...proof.tolerance import rounded
+
+
+def held(x: np.ndarray, precision: Precision, even: bool = False) -> np.ndarray:
+    """The numbers, float32, that a product of this precision multiplies in place of these: rounded as the kernels round.
+
+    bf16 and fp16 round to the nearest, ties to the even one, fp16 to 11 bits in any range, as numbers with a scale are; tf32 as cvt.rna does, ties away from
+    zero, or `even` as the copy engine (TMA) does, ties to the even one; fp32 leaves them.
+    """
+    if precision.name == "bf16":
+        return (bf16(x).astype(np.uint32) << 16).view(np.float32)
+    if precision.name == "tf32":
+        whole = bits(x)
+        half = np.uint32(0xFFF) + (whole >> 13 & np.uint32(1)) if even else np.uint32(0x1000)
+        return ((whole + half) & np.uint32(0xFFFFE000)).view(np.float32)
+    if precision.name == "fp16":
+        return rounded(np.asarray(x, float), precision).astype(np.float32)
+    return x
+
+
+def bits(x: np.ndarray) -> np.ndarray:
+    """Floats as whole numbers of 32 bits."""
+    return np.ascontiguousarray(x, np.float32).view(np.uint32)
+
+
+def bf16(x: np.ndarray) -> np.ndarray:
+    """Finite floats in bf16, as whole numbers of 16 bits: half of what is cut off is added first, less one where that would make an odd number of a tie."""
+    whole = bits(x)
+    return ((whole + np.uint32(0x7FFF) + (whole >> 16 & np.uint32(1))) >> 16).astype(np.uint16)
+
+
+def padded(x: np.ndarray) -> np.ndarray:
+    """A matrix in bf16, whose rows are filled up with zeros to multiples of 8 numbers, 16 bytes."""
+    rows, columns = x.shape
+    out = np.zeros((rows, -(-columns // 8) * 8), np.uint16)
+    out[:, :columns] = bf16(x)
+    return out

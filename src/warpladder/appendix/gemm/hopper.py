@@ -1,0 +1,117 @@
+"""Levels that want Hopper's own ways: tiles by the copy engine (TMA), products of warpgroups (wgmma), and blocks that stay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ...device import Array, Device, Launch
+from ...machine.peaks import HOPPER
+from ...ops.engine.kernels import ceil_div
+from .formats import held
+from .tensor_level import Stored16, TensorLevel, split
+
+#: Rows of a tile of B in 16 bits: the terms of a stage.
+TERMS = 64
+
+
+def _lacks(device: Device, what: str, alone: bool) -> str | None:
+    peaks = device.limits.peaks
+    if peaks is None or peaks.capability == HOPPER or (peaks.capability > HOPPER and not alone):
+        return None
+    has = ".".join(map(str, peaks.capability))
+    return f"wants a GPU of compute capability 9.0{'' if alone else ' or later'}, for {what}, and this one has {has}"
+
+
+@dataclass(frozen=True)
+class ByTiles(Stored16):
+    """A level whose factors, stored in bf16, the copy engine brings tile by tile."""
+
+    def lacks(self, device: Device, n: int, k: int) -> str | None:
+        return _lacks(device, "tiles by TMA", alone=False)
+
+    def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
+        (m, n), k = c.shape, b.shape[0]
+        of_a, of_b = device.tensor_map(a, self.tile[0], columns=k), device.tensor_map(b, TERMS, columns=n)
+        kernel = device.kernel(self.path, "product")
+        return [kernel.bind(self.blocks(device, m, n), self.threads, of_a, of_b, c, m, n, k, shared=self.shared)]
+
+    def blocks(self, device: Device, m: int, n: int) -> tuple[int, int]:
+        """The grid, for C (m, n)."""
+        return self.grid(m, n)
+
+
+@dataclass(frozen=True)
+class ByWarpgroups(ByTiles):
+    """A level that multiplies by wgmma, which reaches the tensor cores' peak."""
+
+    reach: ClassVar[float] = 1.0
+
+    def lacks(self, device: Device, n: int, k: int) -> str | None:
+        return _lacks(device, "wgmma", alone=True)
+
+
+def _staying(level: TensorLevel, device: Device, m: int, n: int) -> int:
+    """Blocks that make one tile of C after the other: one for each multiprocessor, which has room for no second, and no more than there are tiles."""
+    across, down = level.grid(m, n)
+    return min(across * down, device.limits.multiprocessors)
+
+
+@dataclass(frozen=True)
+class Staying(ByWarpgroups):
+    """A level whose blocks stay."""
+
+    def blocks(self, device: Device, m: int, n: int) -> tuple[int, int]:
+        return _staying(self, device, m, n), 1
+
+
+@dataclass(frozen=True)
+class Turned(TensorLevel):
+    """A level in tf32, from floats, whose blocks stay. Launches before it, which belong to its time, write B turned, and A if its rows begin at odd places.
+
+    The copy engine rounds to the nearest, ties to the even number, where `cvt.rna` of the other levels in tf32 rounds them away from zero.
+    """
+
+    reach: ClassVar[float] = 1.0
+
+    def lacks(self, device: Device, n: int, k: int) -> str | None:
+        return _lacks(device, "wgmma", alone=True)
+
+    def held(self, factor: np.ndarray) -> np.ndarray:
+        return held(factor, self.precision, even=True)
+
+    def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
+        (m, n), k = c.shape, b.shape[0]
+        pitch = ceil_div(k, 4) * 4
+        turned = device.empty((n, pitch), what="B turned")
+        launches = [device.kernel(self.path, "turn").bind((ceil_div(n, 32), ceil_div(k, 32)), 256, b, turned, k, n, pitch)]
+        if pitch != k:
+            spread = device.empty((m, pitch), what="A, its rows at multiples of 16 bytes")
+            launches.append(device.kernel(self.path, "spread").bind((ceil_div(k, 256), m), 256, a, spread, k, pitch))
+            a = spread
+        of_a = device.tensor_map(a, self.tile[0], columns=k, to_tf32=True)
+        of_b = device.tensor_map(turned, self.tile[1], columns=k, to_tf32=True)
+        kernel = device.kernel(self.path, "product")
+        return [*launches, kernel.bind(_staying(self, device, m, n), self.threads, of_a, of_b, c, m, n, k, shared=self.shared)]
+
+
+@dataclass(frozen=True)
+class SplitStaying(TensorLevel):
+    """A level in fp32 by halves, whose blocks stay. The launches that split belong to its time."""
+
+    reach: ClassVar[float] = 1.0
+
+    def lacks(self, device: Device, n: int, k: int) -> str | None:
+        return _lacks(device, "wgmma", alone=True)
+
+    def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
+        (m, n), k = c.shape, b.shape[0]
+        launches, (a_high, a_low, a_exponents, b_high, b_low, b_exponents) = split(device, a, b)
+        of_a = [device.tensor_map(half, self.tile[0], columns=k) for half in (a_high, a_low)]
+        of_b = [device.tensor_map(half, TERMS, columns=n) for half in (b_high, b_low)]
+        product = device.kernel(self.path, "product").bind(
+            _staying(self, device, m, n), self.threads, *of_a, a_exponents, *of_b, b_exponents, c, m, n, k, shared=self.shared
+        )
+        return [*launches, product]

@@ -1,0 +1,132 @@
+"""The proof of a level: its product against float64, on factors that each show another fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ...device import Device
+from ...errors import WarpladderError
+from ...proof.tolerance import bound
+from .tensor import AnyLevel
+
+CHECKED = 64  # rows that are compared: all of them where there are no more
+DEPTH = 16  # products that a step of a tensor core adds
+
+Scale = tuple[np.ndarray | float, np.ndarray | float]
+
+
+def _apart(rng: np.random.Generator, m: int, n: int) -> Scale:
+    return np.exp2(rng.integers(-30, 31, (m, 1))), np.exp2(rng.integers(-30, 31, (1, n)))
+
+
+#: Factors, by name: the numbers of A and B and what A's rows and B's columns are multiplied by. Where all are positive nothing averages out, so that
+#: sums of a short format stop growing and cut-off errors add up. Numbers beyond the ends of half show a scale that is missing or not undone.
+KINDS: dict[str, tuple[str, Callable[[np.random.Generator, int, int], Scale]]] = {
+    "normal": ("normal", lambda rng, m, n: (1.0, 1.0)),
+    "positive": ("positive", lambda rng, m, n: (1.0, 1.0)),
+    "huge": ("normal", lambda rng, m, n: (2.0**100, 2.0**10)),
+    "tiny": ("normal", lambda rng, m, n: (2.0**-100, 2.0**-10)),
+    "far apart": ("normal", _apart),
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    """A product to be computed, and what is known of it.
+
+    a, b : (m, k) and (k, n) float32.
+    rows : which rows of C are compared.
+    truth : those rows, float64.
+    size : of the same shape, |A| |B|: what an error in each number is measured by.
+    """
+
+    a: np.ndarray
+    b: np.ndarray
+    rows: np.ndarray
+    truth: np.ndarray
+    size: np.ndarray
+
+
+@lru_cache(maxsize=16)  # those of the proof's own sizes, and those of a few that are timed
+def question(kind: str, m: int, n: int, k: int, seed: int) -> Question:
+    """Factors of a kind, drawn from a seed."""
+    rng = np.random.default_rng(seed)
+    numbers, scaled = KINDS[kind]
+    draw = rng.standard_normal if numbers == "normal" else lambda shape, dtype: rng.random(shape, dtype) + dtype(0.5)
+    scale_a, scale_b = scaled(rng, m, n)
+    a = (draw((m, k), np.float32) * scale_a).astype(np.float32)
+    b = (draw((k, n), np.float32) * scale_b).astype(np.float32)
+    rows = np.arange(m) if m <= CHECKED else np.sort(rng.choice(m, CHECKED, replace=False))
+    return Question(a, b, rows, _product(a[rows], b), _product(abs(a[rows]), abs(b)))
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a.astype(np.float64) @ b.astype(np.float64)
+
+
+def prove(device: Device, level: AnyLevel, m: int, n: int, k: int, seed: int = 0, kind: str = "normal") -> float:
+    """The error of a level at a size.
+
+    Parameters
+    ----------
+    device : Device
+    level : Level or TensorLevel
+    m, n, k : int
+        C is (m, n), and its sums have k terms.
+    seed : int
+        Factors are drawn from it.
+    kind : str
+        Which factors, one of `KINDS`.
+
+    Returns
+    -------
+    float
+        The root of the mean square of the errors against float64, each relative to its number of |A| |B|.
+
+    Raises
+    ------
+    WarpladderError
+        Some number was never written; or the error is above the bound of the level's precision, or that of a single number is above four times that; or
+        a level that rounds its factors adds less well than tensor cores do.
+    """
+    asked = question(kind, m, n, k, seed)
+    got = multiplied(device, level, asked)
+    where = f"level {level.name} is wrong at ({m}, {n}, {k}) with {kind} factors"
+    if not np.isfinite(got).all():
+        raise WarpladderError(f"{where}: some numbers were never written, or are not finite")
+    name = level.precision.name
+    error = judged(got[asked.rows], asked.truth, asked.size, bound(name, k), bound(name, 16 * k, products=16), where)
+    if level.precision.coarse:  # the sums alone, of the very numbers that were multiplied
+        truth = _product(level.held(asked.a[asked.rows]), level.held(asked.b))
+        cuts = -(-k // DEPTH)
+        sums = (
+            f"{where}, against the product of factors rounded to {name}, so that they are rounded otherwise or their sums not kept in fp32"
+        )
+        judged(got[asked.rows], truth, asked.size, bound("fp32", k, cuts=cuts), bound("fp32", 16 * k, cuts=4 * cuts), sums)
+    return error
+
+
+def multiplied(device: Device, level: AnyLevel, asked: Question) -> np.ndarray:
+    """C by a level, into memory full of NaN."""
+    on_a, on_b = (device.array(level.stored(factor)) for factor in (asked.a, asked.b))
+    c = device.empty((len(asked.a), asked.b.shape[1]))
+    device.fill(c, 0xFF)
+    for launch in level.bind(device, on_a, on_b, c):
+        launch.send()
+    return c.download()
+
+
+def judged(got: np.ndarray, truth: np.ndarray, size: np.ndarray, limit: float, most: float, where: str) -> float:
+    """The error over all numbers; `WarpladderError` where it is above a limit, or that of the worst number above another."""
+    apart = abs(got - truth) / size
+    error, worst = float(np.sqrt(np.mean(apart**2))), float(apart.max())
+    if not error <= limit:
+        raise WarpladderError(f"{where}: error {error:.2g}, at most {limit:.2g} is rounding")
+    if not worst <= most:
+        column = apart.argmax() % apart.shape[1]
+        raise WarpladderError(f"{where}: one number, in column {column}, is off by {worst:.2g}, at most {most:.2g} is rounding")
+    return error

@@ -1,0 +1,69 @@
+"""The levels on tensor cores, in the order of the ladder, and with them every level that there is."""
+
+from __future__ import annotations
+
+from ...machine.precision import named
+from .hopper import ByTiles, ByWarpgroups, SplitStaying, Staying, Turned
+from .levels import LEVELS, Level
+from .tensor_level import ByWidth, Split, Stored16, TensorLevel
+
+
+def _stage(itemsize: int, terms: int, rows: int, columns: int) -> int:
+    """Bytes of a stage in shared memory: a tile of A, rows x terms numbers, and one of B, terms x columns.
+
+    Rows are longer than their numbers by as much as brings them to different banks: by 16 bytes, those of floats of B by 32.
+    """
+    return itemsize * (rows * terms + terms * columns) + 16 * rows + (32 if itemsize == 4 else 16) * terms
+
+
+def _ring(stages: int, rows: int, columns: int) -> int:
+    """Bytes of a ring that the copy engine fills: tiles whose rows have 128 bytes, from a multiple of 1,024 bytes on."""
+    return stages * 128 * (rows + columns) + 1024
+
+
+#: In the order in which each adds an idea to the one before.
+TENSOR_LEVELS: tuple[TensorLevel, ...] = (
+    TensorLevel(
+        "fragments", "tensor cores: a warp multiplies 16 x 16 by 16 x 8 at once", named("bf16"),
+        tile=(128, 128), warp=(64, 32), copied=4, read=2, threads=256,
+    ),
+    Stored16(
+        "ring", "factors stored in bf16: stages copied ahead, ldmatrix", named("bf16"),
+        tile=(128, 256), warp=(64, 64), copied=2, read=2, threads=256, shared=3 * _stage(2, 64, 128, 256),
+    ),
+    ByTiles(
+        "tma", "the copy engine brings tiles, a barrier counts their bytes", named("bf16"),
+        tile=(128, 256), warp=(64, 64), copied=2, read=2, threads=256, shared=_ring(4, 128, 256),
+    ),
+    ByWarpgroups(
+        "wgmma", "four warps multiply 64 x 256, from shared memory", named("bf16"),
+        tile=(128, 256), warp=(64, 256), copied=2, read=2, threads=256, shared=_ring(4, 128, 256),
+    ),
+    Staying(
+        "specialised", "some warps ask for tiles, others multiply; blocks stay", named("bf16"),
+        tile=(128, 256), warp=(64, 256), copied=2, read=2, threads=384, shared=_ring(4, 128, 256),
+    ),
+    ByWidth(
+        "ring_tf32", "the same in tf32, from floats as they lie in memory", named("tf32"),
+        tile=(128, 256), warp=(64, 64), copied=4, read=4, threads=256, shared=3 * _stage(4, 32, 128, 256),
+    ),
+    Turned(
+        "specialised_tf32", "B turned first, rounded by the copy engine", named("tf32"),
+        tile=(128, 256), warp=(64, 256), copied=4, read=4, threads=384, shared=_ring(4, 128, 256),
+    ),
+    Split(
+        "split", "two halves for a float, three products, sums in registers", named("fp32"),
+        tile=(128, 128), warp=(64, 32), copied=4, read=4, threads=256, shared=3 * 2 * _stage(2, 32, 128, 128),
+    ),
+    SplitStaying(
+        "split_specialised", "three products from shared memory, sums of 64 terms", named("fp32"),
+        tile=(128, 128), warp=(64, 128), copied=4, read=6, threads=384, shared=_ring(3, 2 * 128, 2 * 128),
+    ),
+)  # fmt: skip
+
+AnyLevel = Level | TensorLevel
+
+EVERY_LEVEL: tuple[AnyLevel, ...] = (*LEVELS, *TENSOR_LEVELS)
+
+#: Every level, grouped by precision.
+BY_PRECISION = {name: tuple(level for level in EVERY_LEVEL if level.precision.name == name) for name in ("fp32", "tf32", "bf16")}

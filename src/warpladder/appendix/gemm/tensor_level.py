@@ -1,0 +1,156 @@
+"""What a level on tensor cores is: a kernel, how it is launched, and the share of the peak that it can reach. `tensor.py` lists them.
+
+Three things bound them, all counted for a multiprocessor of compute capability 9.0, an H100's or H200's:
+
+- Its shared memory gives 128 bytes in a cycle. A warp that makes p x q numbers of C reads p + q numbers of fragments for the 2 p q FLOPs of a term.
+- The second-level cache gives it 64 bytes in a cycle. A block that makes p x q numbers of C copies p + q numbers for the 2 p q FLOPs of a term.
+- mma.sync, the instruction of a single warp, reaches 63 % of the peak there; the rest is kept for wgmma, that of four warps together
+  (Luo et al., "Benchmarking and dissecting the Nvidia Hopper GPU architecture", arXiv:2402.13499). On Ampere it reaches all of it.
+  What a warp is above is then the whole warpgroup, for which B is read once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from ...device import Array, Device, Launch
+from ...machine.peaks import RATES, SPLIT, TENSOR
+from ...machine.precision import Precision
+from ...ops.engine.kernels import ceil_div
+from .formats import held, padded
+from .levels import HERE
+
+#: Of the peak that mma.sync reaches on Hopper.
+OF_WARPS = 0.63
+#: Bytes that a multiprocessor gets in a cycle, from its shared memory and from the second-level cache.
+SHARED_BYTES, CACHE_BYTES = 128, 64
+
+
+@dataclass(frozen=True)
+class TensorLevel:
+    """A kernel of the ladder that multiplies on tensor cores.
+
+    name : also of its .cu file.
+    idea : what it adds.
+    precision : what it is held to, and compared with cuBLAS in.
+    tile, warp : rows and columns of C that a block makes, and a warp, or a warpgroup.
+    copied, read : bytes of a factor's number where a block copies it from, and where a warp reads it; low halves are among them.
+    threads : of a block.
+    shared : bytes of dynamic shared memory.
+    """
+
+    name: str
+    idea: str
+    precision: Precision
+    tile: tuple[int, int]
+    warp: tuple[int, int]
+    copied: int
+    read: int
+    threads: int
+    shared: int = 0
+
+    #: The share of the peak that its instruction reaches on Hopper.
+    reach: ClassVar[float] = OF_WARPS
+
+    @property
+    def unit(self) -> str:
+        return TENSOR
+
+    @property
+    def path(self) -> Path:
+        return HERE / f"{self.name}.cu"
+
+    @property
+    def predicted(self) -> float:
+        """The share of the tensor cores' peak that it can reach on Hopper, 0 to 1."""
+        rates = RATES[9, 0][TENSOR]
+        rate = rates["fp16"] / SPLIT if self.precision.name == "fp32" else rates[self.precision.name]
+
+        def fed(part: tuple[int, int], itemsize: int, gives: int) -> float:
+            """The cycles that a term of so many rows and columns takes to multiply, for each that it takes to be brought."""
+            rows, columns = part
+            return 2 * rows * columns / rate / (itemsize * (rows + columns) / gives)
+
+        return min(self.reach, fed(self.warp, self.read, SHARED_BYTES), fed(self.tile, self.copied, CACHE_BYTES))
+
+    def grid(self, m: int, n: int) -> tuple[int, int]:
+        """Blocks along the columns and the rows of C."""
+        return ceil_div(n, self.tile[1]), ceil_div(m, self.tile[0])
+
+    def lacks(self, device: Device, n: int, k: int) -> str | None:
+        """A line that says why the level cannot run on a device, or None."""
+        peaks = device.limits.peaks
+        return None if peaks is None else peaks.lacks("bf16")  # who has it has the shapes of the others too
+
+    def stored(self, factor: np.ndarray) -> np.ndarray:
+        """A factor, float32, as the level wants it to lie in memory."""
+        return factor
+
+    def held(self, factor: np.ndarray) -> np.ndarray:
+        """The numbers, float32, that the level multiplies in place of these."""
+        return held(factor, self.precision)
+
+    def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
+        """C = A B on a device, for arrays (m, k), (k, n) and (m, n), A and B as they are `stored`."""
+        (m, n), k = c.shape, b.shape[0]
+        return [device.kernel(self.path, self.kernel(n, k)).bind(self.grid(m, n), self.threads, a, b, c, m, n, k, shared=self.shared)]
+
+    def kernel(self, n: int, k: int) -> str:
+        """Which of the file's kernels makes C, for so many columns and terms."""
+        return "product"
+
+
+@dataclass(frozen=True)
+class Stored16(TensorLevel):
+    """A level whose factors lie in memory in bf16."""
+
+    def stored(self, factor: np.ndarray) -> np.ndarray:
+        return padded(factor)
+
+    def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
+        (m, n), k = c.shape, b.shape[0]
+        pitches = a.shape[1], b.shape[1]
+        return [device.kernel(self.path, "product").bind(self.grid(m, n), self.threads, a, b, c, m, n, k, *pitches, shared=self.shared)]
+
+
+@dataclass(frozen=True)
+class ByWidth(TensorLevel):
+    """A level that copies four floats at a time where rows begin at multiples of 16 bytes, and else one."""
+
+    def kernel(self, n: int, k: int) -> str:
+        return f"product<{1 if n % 4 or k % 4 else 4}>"
+
+
+@dataclass(frozen=True)
+class Split(TensorLevel):
+    """A level whose factors are split into two halves by launches of their own, which belong to its time."""
+
+    def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
+        (m, n), k = c.shape, b.shape[0]
+        splits, halves = split(device, a, b)
+        pitches = halves[0].shape[1], halves[3].shape[1]
+        product = device.kernel(self.path, "product").bind(self.grid(m, n), self.threads, *halves, c, m, n, k, *pitches, shared=self.shared)
+        return [*splits, product]
+
+
+def split(device: Device, a: Array, b: Array) -> tuple[list[Launch], list[Array]]:
+    """Launches that split the factors A (m, k) and B (k, n) into halves, and the arrays that they fill.
+
+    Those are, in the order in which kernels take them: A's high and low halves, (m, pitch) uint16, and the exponents of its rows, (m,) int32; B's halves,
+    (k, pitch), and the exponents of its columns, (n,). A pitch is a multiple of 8, and nobody fills what is beyond the matrix.
+    """
+    (m, k), n = a.shape, b.shape[1]
+    pitches = ceil_div(k, 8) * 8, ceil_div(n, 8) * 8
+    of_a = [device.empty((m, pitches[0]), np.uint16, "halves of A") for _ in range(2)]
+    of_b = [device.empty((k, pitches[1]), np.uint16, "halves of B") for _ in range(2)]
+    exponents_a, exponents_b = device.empty((m,), np.int32, "exponents"), device.empty((n,), np.int32, "exponents")
+    rows, columns = (device.kernel(HERE / "split.cu", name) for name in ("split_rows", "split_columns"))
+    launches = [
+        rows.bind(m, 256, a, *of_a, exponents_a, k, pitches[0]),
+        columns.bind(ceil_div(n, 32), 1024, b, *of_b, exponents_b, k, n, pitches[1]),
+    ]
+    return launches, [*of_a, exponents_a, *of_b, exponents_b]

@@ -1,0 +1,165 @@
+"""Experiments that climb: rungs proven, timed in turns, trained for their accuracy and weighed, on one task or on one for each value of a setting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ...errors import WarpladderError
+from ...ladder import find
+from ...nets import with_hidden
+from ...proof import verify
+from ...results import SCHEMA, Checked, Results, RungResult
+from ...results.sweep import Sweep, load
+from ...rungs.base import Rung
+from ...timing import climb
+from ...timing.contender import finite
+from .climbed import BY_EPOCH, COUNTED, MEASURES, Climbed, is_counted
+from .experiments import Bench, Task, canonical, file_of, no_measure, optional
+
+#: A rung that came so far is not measured again: its time is whole, and its bits and its training are behind it.
+_WHOLE = "failed", "refused", "unjudged"
+
+
+@dataclass(frozen=True)
+class Climb(Task):
+    """A climb.
+
+    repeats, budget : as for `climb`.
+    sweep : a setting, limit, or hidden, the width of hidden layers, and its values: one climb for each.
+    emulated : rungs among `rungs` that are proven on the emulator where there is no GPU.
+    """
+
+    kind: ClassVar[str] = "climbs"
+    repeats: int = optional(3)
+    budget: float = optional(2.0)
+    sweep: dict[str, tuple[int, ...]] = optional({})
+    emulated: tuple[str, ...] = optional(())
+
+    @property
+    def headings(self) -> list[str]:
+        """What each climb is trained with, as "batch_size=32"; one empty text where nothing is swept."""
+        return [f"{key}={value}" for key, values in self.sweep.items() for value in values] or [""]
+
+    def measure(self, name: str, bench: Bench) -> None:
+        before = self._stored(name, bench.folder)
+        headings = self.headings
+        tasks: dict[str, Results] = dict(before.items()) if before else {}
+        for at, heading in enumerate(headings):
+
+            def keep(results: Results, news: RungResult | None = None, heading: str = heading) -> None:
+                tasks[heading] = merged(tasks.get(heading), results, [canonical(rung) for rung in self.rungs])
+                # a sweep's climbs stand in its order: those before were made before
+                Sweep(SCHEMA, tuple(headings), tuple(tasks[each] for each in headings if each in tasks)).save(file_of(name, bench.folder))
+                if news is not None:
+                    bench.watcher.news(news)
+                bench.written()
+
+            self._climb(heading, tasks.get(heading), bench, keep, at)
+
+    def _climb(self, heading: str, before: Results | None, bench: Bench, keep: Any, at: int) -> None:
+        task = self._task(heading)
+        have = done(before)
+        rungs = [find(rung) for rung in task.rungs if canonical(rung) not in have]
+        if not rungs:
+            return
+        data = task.dataset(bench)
+        net = bench.net(self.net, data)
+        if heading.startswith("hidden="):
+            net = with_hidden(net, int(heading.removeprefix("hidden=")))
+        if before is not None and not before.stopped and all(rung.unsupported(net, task.config) for rung in rungs):
+            return  # nothing has come since
+        results = climb(
+            net, data, task.config, rungs, repeats=self.repeats, budget=self.budget, progress=bench.watcher.progress, found=keep, command=""
+        )
+        emulated = {canonical(each) for each in self.emulated}
+        if emulated and at == 0:
+            results = replace(
+                results,
+                rungs=tuple(
+                    on_emulator(rung, net, task, data, bench) if rung.name in emulated and rung.status == "unsupported" else rung
+                    for rung in results.rungs
+                ),
+            )
+        keep(results)
+
+    def _task(self, heading: str) -> Task:
+        key, _, value = heading.partition("=")
+        if key == "limit":
+            return replace(self, limit=int(value))
+        if key == "hidden":
+            return self
+        return replace(self, settings={**self.settings, key: int(value)}) if key else self
+
+    def found(self, name: str, folder: Path) -> Climbed | None:
+        sweep = self._stored(name, folder)
+        return None if sweep is None else Climbed(sweep, tuple(canonical(rung) for rung in self.rungs), self.full)
+
+    def check_measure(self, measure: str) -> None:
+        known = (*MEASURES, *(f"curve:{curve}" for curve in (*BY_EPOCH, *(MEASURES if self.sweep else ()))))
+        kind, _, rest = measure.partition(":")
+        if kind == "from" and rest.partition(":")[0] in MEASURES and canonical(rest.partition(":")[2]) in map(canonical, self.rungs):
+            return
+        if measure not in known and not is_counted(measure) and not self._is_pair(measure):
+            raise no_measure(measure, (*known, *COUNTED))
+
+    def _is_pair(self, measure: str) -> bool:
+        """Whether this asks for one measure against another, over what is swept: "curve:test_accuracy against train_seconds"."""
+        return bool(self.sweep) and {*measure.removeprefix("curve:").split(" against ")} <= MEASURES.keys()
+
+    def _stored(self, name: str, folder: Path) -> Sweep | None:
+        return load(file_of(name, folder)) if file_of(name, folder).exists() else None
+
+
+def done(results: Results | None) -> set[str]:
+    """Names of the rungs that need not be measured again. What was not here may have come: an installed package, a GPU."""
+    if results is None:
+        return set()
+    return {
+        rung.name
+        for rung in results.rungs
+        if rung.same_bits is not None or rung.status in _WHOLE or (rung.status == "timed" and not results.stopped)
+    }
+
+
+def merged(before: Results | None, now: Results, order: list[str]) -> Results:
+    """A climb with the rungs that an earlier one of the same task has measured, in order."""
+    if before is None:
+        return now
+    here = {rung.name for rung in now.rungs}
+    kept = done(before)
+    rungs = [*now.rungs, *(rung for rung in before.rungs if rung.name in kept and rung.name not in here)]
+    rungs.sort(key=lambda rung: order.index(rung.name) if rung.name in order else len(order))
+    return replace(now, rungs=tuple(rungs), sources={**before.sources, **now.sources})
+
+
+def on_emulator(rung: RungResult, net: Any, task: Task, data: Any, bench: Bench) -> RungResult:
+    """A rung that needs a GPU, with the verdict of its proof on the emulator; as it is where it cannot be emulated."""
+    found: Rung = find(rung.name)
+    if not found.has("device"):
+        return rung
+    found = found.but(device="emulated")
+    config = task.config.but(batch_size=min(task.config.batch(len(data.train_x)), EMULATED))
+    bench.say(f"proving {rung.name} on the emulator", 0, 1)
+    try:
+        if found.unsupported(net, config):
+            return rung
+        verdict = verify(found.build, net, config, dataset=data, precision=found.precision, sums=found.sums, transforms=found.transforms)
+    except WarpladderError as error:
+        return replace(rung, reason=f"{rung.reason}; on the emulator: {error}")
+    words = "proven on the emulator" if verdict.passed else "not proven on the emulator"
+    checked = Checked(
+        verdict.passed,
+        finite(verdict.error),
+        finite(verdict.bound),
+        f"{words}, in batches of {config.batch_size}: {verdict.reason}",
+        verdict.seconds,
+    )
+    made = replace(rung, check=checked, reason=f"{words}, which has no clock of a GPU")
+    bench.watcher.news(f"{rung.name}: {words}, in {verdict.seconds:.2g} s")
+    return made
+
+
+#: Samples in a batch of a proof on the emulator, at most.
+EMULATED = 7

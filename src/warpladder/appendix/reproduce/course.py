@@ -1,0 +1,150 @@
+"""The course of a reproduction: experiment after experiment, each written as it comes, and taken up again where it was left."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+from ...device.gpu.support import found_gpu
+from ...errors import ConfigError, DataError, ResultsError, WarpladderError
+from ...machine import facts as machine
+from ...results import Machine
+from .definition import Definition
+from .experiments import NOT_QUICK, Bench, Lacking, Watcher
+from .resolve import Measured, sections
+from .results import REPRODUCTION_SCHEMA, Reproduction, load_reproduction
+
+#: The folder of what was measured, in the folder of a reproduction; and the file that says all of it.
+MEASURED, RESULTS = "measured", "results.json"
+
+
+@dataclass
+class Course:
+    """A report that is reproduced in a folder.
+
+    command : makes it again. begun : whether the folder was taken up, so that there are results to tell of.
+    """
+
+    report: Definition
+    folder: Path
+    quick: bool
+    data_dir: Path | None
+    watcher: Watcher
+    command: str = ""
+    begun: bool = field(default=False, init=False)
+    failed: dict[str, str] = field(default_factory=dict, init=False)
+
+    def run(self, only: tuple[str, ...] = ()) -> Reproduction:
+        """Make every experiment that is not whole; or those of these names.
+
+        One that cannot be made, because its data set is not to be had, say, is told in a line, and the others are made. The next run tries it again.
+
+        Raises
+        ------
+        ResultsError
+            The folder holds a reproduction of another report, of another length, or of another machine.
+        ConfigError
+            There is no experiment of a name.
+        """
+        if unknown := [name for name in only if name not in self.report.experiments]:
+            raise ConfigError(f"{self.report.name} has no experiment {unknown[0]!r:.40}; it has {', '.join(self.report.experiments)}")
+        self._begin()
+        names = [name for name in self.report.experiments if not only or name in only]
+
+        def written() -> None:
+            self.watcher.written(self.write())
+
+        bench = Bench(self.folder / MEASURED, self.data_dir, self.report.nets, self.watcher, written)
+        try:
+            for at, name in enumerate(names, 1):
+                experiment = self.report.experiments[name]
+                found = experiment.found(name, bench.folder)
+                if found is not None and found.whole:
+                    continue
+                self.watcher.begin(name, at, len(names))
+                try:
+                    experiment.measure(name, bench)
+                except WarpladderError as error:
+                    self.failed[name] = str(error)
+                    if isinstance(error, DataError) and len(self.failed) == len(names):  # nothing at all can be made
+                        raise
+                    bench.watcher.news(f"{name} cannot be made: {error}")
+                written()
+        finally:
+            whole = self.write()
+        return whole
+
+    def _begin(self) -> None:
+        """Take up what the folder holds, or begin anew."""
+        (self.folder / MEASURED).mkdir(parents=True, exist_ok=True)
+        self.began, self.before = perf_counter(), 0.0
+        self.machine = Machine(**machine.facts(), gpu=found_gpu())
+        stored = self.folder / RESULTS
+        if stored.exists():
+            self._check(load_reproduction(stored))
+        self.begun = True
+
+    def _check(self, before: Reproduction) -> None:
+        """Raise `ResultsError` where the folder holds something else; and take over how long was measured before."""
+        if (before.report, before.quick) != (self.report.name, self.quick):
+            length = "a first look at " if before.quick else ""
+            raise ResultsError(
+                f"{self.folder} holds {length}{before.report}: name another folder with --out, or replace it with --overwrite"
+            )
+        was, now = _place(before.machine), _place(self.machine)
+        if was != now:
+            raise ResultsError(
+                f"{self.folder} was begun on {was}, and this is {now}: name another folder with --out, and compare both with 'warpladder report'"
+            )
+        self.before = before.seconds
+
+    def measured(self) -> Measured:
+        """What there is of each experiment; or why there is nothing."""
+        found: Measured = {name: Lacking(NOT_QUICK) for name in self.report.skipped}
+        for name, experiment in self.report.experiments.items():
+            found[name] = experiment.found(name, self.folder / MEASURED)
+            if found[name] is None and name in self.failed:
+                found[name] = Lacking(self.failed[name])
+        return found
+
+    def results(self) -> Reproduction:
+        """The report's tables and pictures, with what is known."""
+        found = self.measured()
+        whole = [name for name, each in found.items() if each is not None and each.whole]
+        missing = [name for name in self.report.experiments if name not in whole]
+        return Reproduction(
+            schema=REPRODUCTION_SCHEMA,
+            report=self.report.name,
+            title=self.report.title,
+            about=self.report.about,
+            created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            quick=self.quick,
+            command=self.command,
+            machine=self.machine,
+            sections=sections(self.report, found),
+            measured=tuple(whole),
+            missing=tuple(missing),
+            seconds=self.before + perf_counter() - self.began,
+            headline=self.report.headline,
+            notes=tuple(f"{', '.join(names)}: {reason}" for reason, names in self._reasons().items()),
+        )
+
+    def _reasons(self) -> dict[str, list[str]]:
+        """Why experiments cannot be made, each reason with their names."""
+        found: dict[str, list[str]] = {}
+        for name, reason in self.failed.items():
+            found.setdefault(reason, []).append(name)
+        return found
+
+    def write(self) -> Reproduction:
+        """Write the results file, and return what stands in it."""
+        found = self.results()
+        found.save(self.folder / RESULTS)
+        return found
+
+
+def _place(found: Machine) -> str:
+    """What tells machines apart: the processor, its cores, and the GPU."""
+    return f"{found.cpu} with {found.cores} cores" + (f" and {found.gpu.name}" if found.gpu else "")

@@ -1,0 +1,292 @@
+"""What an experiment of a report is: data that says what to measure, a way to measure it, and what is to be known of it then."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar, cast
+
+from ...config import RECIPES, TrainConfig
+from ...config.spelling import configured
+from ...data import load as load_data
+from ...data.dataset import Dataset
+from ...errors import ConfigError, DataError, RungError
+from ...files.whole import write_whole
+from ...ladder import find
+from ...nets import Net, Shape, named
+from ...nets.file import net_of
+from ...results import RungResult, read_file
+from ...results.reader import LATER, read_json
+from ...results.reader import read as read_record
+from ...timing.again import WHOLE
+from .results import Classified, Photo, Reproduction, Value
+
+Kept = TypeVar("Kept")
+
+
+def optional(default: Any = None) -> Any:
+    """A field that its table in a report's file may leave out."""
+    return field(default_factory=lambda: default, metadata=LATER)
+
+
+#: Why a row has no figures, where its experiment knows no better.
+NOT_HERE, NOT_YET, NOT_QUICK = "not measured here", "not measured yet", "not measured in a first look"
+
+
+def file_of(name: str, folder: Path, rung: str = "") -> Path:
+    """The file that an experiment of this name keeps what it measured in: all of it, or a rung's part."""
+    part = f".{rung.replace(':', '-').replace('/', '-')}" if rung else ""
+    return folder / f"{name}{part}.json"
+
+
+def keep(tree: object, name: str, folder: Path) -> None:
+    """Write what an experiment measured, as JSON: an old file stays whole until the new one is on the disk."""
+    write_whole(file_of(name, folder), json.dumps(tree, indent=1) + "\n")
+
+
+def kept(kind: type[Kept], name: str, folder: Path) -> Kept | None:
+    """What `keep` wrote, as a dataclass; None where there is no file. `ResultsError` names the file and what is wrong in it."""
+    path = file_of(name, folder)
+    return read_file(path, lambda raw: cast(Kept, read_record(kind, read_json(raw), ""))) if path.exists() else None
+
+
+@dataclass
+class Watcher:
+    """What is told while a report is reproduced. Each may be left as it is, and then nothing is told.
+
+    begin : called with the name of an experiment, its number from 1, and how many there are.
+    progress : called with what is being done, how many parts of the experiment are done, how many there are, and about how many seconds are left.
+    news : called with a rung that was timed or lost its chance of it, or with a line of text.
+    written : called with all that is known, when there is something new on the disk.
+    """
+
+    begin: Callable[[str, int, int], None] = lambda name, at, of: None
+    progress: Callable[[str, int, int, float], None] | None = None
+    news: Callable[[RungResult | str], None] = lambda news: None
+    written: Callable[[Reproduction], None] = lambda found: None
+
+
+@dataclass
+class Bench:
+    """Where experiments are made: their folder, where data sets are, and who watches.
+
+    nets : the report's own nets, by name, as tables of a net's file.
+    written : called when there is something new on the disk.
+    """
+
+    folder: Path
+    data_dir: Path | None
+    nets: dict[str, dict[str, Any]]
+    watcher: Watcher
+    written: Callable[[], None] = lambda: None
+    loaded: dict[tuple[Any, ...], Dataset] = field(default_factory=dict)
+    lacking: dict[str, DataError] = field(default_factory=dict)
+
+    def say(self, doing: str, done: int = 0, of: int = 1, left: float = 0.0) -> None:
+        """Tell the watcher what is being done, how many parts are done, how many there are, and about how many seconds are left."""
+        if self.watcher.progress:
+            self.watcher.progress(doing, done, of, left)
+
+    def data(self, name: str, limit: int | None = None, validation: int = 0, standardize: bool = False) -> Dataset:
+        """A data set, which stays loaded. One that cannot be had is not looked for a second time."""
+        key = name, limit, validation, standardize
+        if name in self.lacking:
+            raise self.lacking[name]
+        if key not in self.loaded:
+            here = self.data_dir
+            if here is not None and (here / name).is_dir():
+                here = here / name
+            place = None if name == "digits" else here
+            try:
+                self.loaded[key] = load_data(name, limit=limit, validation=validation, standardize=standardize, data_dir=place)
+            except DataError as error:
+                self.lacking[name] = error
+                raise
+        return self.loaded[key]
+
+    def net(self, name: str, data: Dataset) -> Net:
+        """A net of the report's own, or of the zoo."""
+        return self.net_for(name, data.in_shape, data.classes or 10)
+
+    def net_for(self, name: str, in_shape: Shape, classes: int) -> Net:
+        """A net of the report's own, or of the zoo, for samples of this shape."""
+        return net_of(self.nets[name], name, in_shape) if name in self.nets else named(name, in_shape, classes)
+
+
+@dataclass(frozen=True)
+class Experiment(ABC):
+    """One experiment of a report. Its fields are the keys of its table in the report's file.
+
+    Kinds of experiments are derived classes; `kind` is the name of the table that holds those of a kind, as in `[climbs.mnist]`.
+    """
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def measure(self, name: str, bench: Bench) -> None:
+        """Measure what of it is missing, and write it to `bench.folder` as it comes, under this name."""
+
+    @abstractmethod
+    def found(self, name: str, folder: Path) -> Found | None:
+        """What is there of it on the disk; None where nothing is."""
+
+    def told(self) -> str:
+        """What is measured, in a line."""
+        return self.kind
+
+    @abstractmethod
+    def check(self, rung: str, measure: str) -> None:
+        """Raise `ConfigError` where it measures no such rung, or no such figure; "curve:loss" asks for a curve."""
+
+
+class Found(ABC):
+    """What is known of an experiment.
+
+    whole : whether all of it was measured, as for experiments that measure everything at once.
+    """
+
+    whole: bool = True
+
+    @abstractmethod
+    def value(self, rung: str, measure: str) -> Value | None:
+        """A figure of a rung, by the name of what is measured, in base units; None where it was not measured.
+
+        Raises
+        ------
+        ConfigError
+            There is no measure of this name.
+        """
+
+    def curve(self, rung: str, measure: str) -> tuple[list[float], list[float]] | None:
+        """Points (x, y) of a rung, by the name of what is measured; None where there are none."""
+        raise ConfigError(f"there is no curve {measure!r} of such an experiment")
+
+    def marks(self, rung: str, measure: str) -> tuple[str, ...]:
+        """What is written beside each point of a curve; nothing where its axes say all."""
+        return ()
+
+    def photo(self, which: str) -> Photo | None:
+        """A picture, by what the experiment calls it; None where there is none."""
+        raise ConfigError(f"there is no picture {which!r} of such an experiment")
+
+    def classified(self, which: str) -> Classified | None:
+        """Scores of each class, by what the experiment calls them; None where there are none."""
+        raise ConfigError(f"there are no scores {which!r} of such an experiment")
+
+    def reason(self, rung: str) -> str:
+        """Why a rung was not measured, or what must be known of its figures."""
+        return ""
+
+    def without(self, rung: str, measure: str) -> str:
+        """Why this figure of a rung is not there; empty where nothing is known of that."""
+        return self.reason(rung)
+
+    def name_of(self, rung: str) -> str:
+        """The full name of a rung, as tables show it."""
+        return rung
+
+
+@dataclass(frozen=True)
+class Lacking(Found):
+    """An experiment of which there is nothing, and why.
+
+    why : for the rows that it would have measured.
+    """
+
+    why: str
+    whole: bool = False
+
+    def value(self, rung: str, measure: str) -> Value | None:
+        """No figure."""
+        return None
+
+    def curve(self, rung: str, measure: str) -> tuple[list[float], list[float]] | None:
+        """No curve."""
+        return None
+
+    def photo(self, which: str) -> Photo | None:
+        """No picture."""
+        return None
+
+    def classified(self, which: str) -> Classified | None:
+        """No scores."""
+        return None
+
+    def reason(self, rung: str) -> str:
+        return self.why
+
+
+def no_measure(measure: str, known: Any) -> ConfigError:
+    """The error of a report's file that asks for what is not measured."""
+    return ConfigError(f"there is no measure {measure!r}; there are {', '.join(known)}")
+
+
+@dataclass(frozen=True)
+class Task(Experiment):
+    """An experiment that trains: the net, the data, the rungs and the settings of it.
+
+    net : of the zoo, or of the report's own nets. data : name of a data set.
+    rungs : names of rungs and peers, with options.
+    settings : of `TrainConfig`, in place of those of the net's recipe; batch_size may be "full", optimizer and schedule are texts as for the command line.
+    limit, validation, scale : as for `data.load`. tests : test samples, the first so many; all where it is left out.
+    full : epochs and samples of the whole experiment, where this is a first look at it; its times are scaled up to them.
+    """
+
+    net: str
+    data: str
+    rungs: tuple[str, ...]
+    settings: dict[str, bool | int | float | str] = optional({})
+    limit: int | None = optional()
+    validation: int = optional(0)
+    scale: bool = optional(False)
+    tests: int | None = optional()
+    full: dict[str, int] = optional({})
+
+    def dataset(self, bench: Bench) -> Dataset:
+        """The data set, its subset chosen by seed 0."""
+        return with_tests(bench.data(self.data, self.limit, self.validation, self.scale), self.tests)
+
+    @cached_property
+    def config(self) -> TrainConfig:
+        """The settings."""
+        return configured(RECIPES.get(self.net, TrainConfig()), self.settings)
+
+    def check(self, rung: str, measure: str) -> None:
+        name = rung.partition("@")[0]
+        if canonical(name) not in map(canonical, self.rungs):
+            raise ConfigError(f"there is no rung {name!r} among {', '.join(self.rungs)}")
+        self.check_measure(measure)
+
+    @abstractmethod
+    def check_measure(self, measure: str) -> None:
+        """Raise `ConfigError` where it has no such figure or curve."""
+
+    @property
+    def size(self) -> dict[str, int]:
+        """Epochs, and samples of an epoch, where the data set is one whose size is known."""
+        rows = WHOLE.get(self.data)
+        samples = self.limit or (rows and rows - self.validation)
+        return {"epochs": self.config.epochs} | ({"samples": samples} if samples else {})
+
+    def told(self) -> str:
+        part = f", {self.limit:,} samples" if self.limit else ""
+        return f"{self.kind}: {self.net} on {self.data}{part}, {', '.join(self.rungs)}"
+
+
+def with_tests(data: Dataset, tests: int | None) -> Dataset:
+    """A data set with the first so many of its test samples; with all of them for None."""
+    if tests is None:
+        return data
+    return data.but(test_x=data.test_x[:tests], test_y=None if data.test_y is None else data.test_y[:tests])
+
+
+def canonical(name: str) -> str:
+    """A rung's name as results have it, its options in order; the name itself where there is no such rung."""
+    try:
+        return find(name).name
+    except RungError:
+        return name

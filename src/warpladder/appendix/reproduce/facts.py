@@ -1,0 +1,240 @@
+"""Experiments without a clock: what a step of a net on a batch computes, holds and moves, and which launches a rung of kernels makes of it.
+
+Nothing is trained, and no GPU is needed: rungs of kernels are bound to a device that only notes what it is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...config import RECIPES, TrainConfig
+from ...data import arrays
+from ...device import Launch
+from ...device.idle import IdleStream
+from ...device.limits import Limits
+from ...device.scout import Scout
+from ...errors import ConfigError
+from ...machine.peaks import Peaks
+from ...nets import Net, Shape
+from ...timing.profile import floor, transfers
+from ...trainers.base import State
+from ...trainers.kernelwise.trainer import KernelTrainer
+from .experiments import Bench, Experiment, Found, keep, kept, no_measure, optional
+from .results import Value
+
+#: Rungs whose launches are counted: they choose nothing by measuring, so that their launches are the same on every GPU.
+RUNGS = ("naive", "tiled")
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU as its data sheet has it. capability : major and minor. clock_mhz : at most."""
+
+    capability: tuple[int, int]
+    multiprocessors: int
+    clock_mhz: float
+
+
+@dataclass(frozen=True)
+class Facts(Experiment):
+    """What a step is, counted.
+
+    net : of the zoo, or of the report's own nets. in_shape, classes : of its samples.
+    batch : samples in a step.
+    rungs : of `RUNGS`, whose launches are counted.
+    gpus : by name, whose peaks are asked for.
+    """
+
+    kind: ClassVar[str] = "facts"
+    net: str
+    batch: int
+    in_shape: tuple[int, ...] = optional((1, 28, 28))
+    classes: int = optional(10)
+    rungs: tuple[str, ...] = optional(())
+    gpus: dict[str, Gpu] = optional({})
+
+    def measure(self, name: str, bench: Bench) -> None:
+        net = bench.net_for(self.net, self.in_shape, self.classes)
+        config = RECIPES.get(self.net, TrainConfig()).but(batch_size=self.batch)
+        counted = Counted(
+            flops={key: each.flops for key, each in floors(net, config, self.batch).items()},
+            least={key: each.bytes for key, each in floors(net, config, self.batch).items()},
+            tensors=tensors(net, self.batch),
+            peaks={f"{gpu}:{kind}": peak for gpu, told in self.gpus.items() for kind, peak in _peaks(told).items()},
+            rungs={rung: bound(rung, net, config, self.batch) for rung in self.rungs},
+        )
+        keep(asdict(counted), name, bench.folder)
+
+    def found(self, name: str, folder: Path) -> FactsFound | None:
+        counted = kept(Counted, name, folder)
+        return None if counted is None else FactsFound(counted)
+
+    def check(self, rung: str, measure: str) -> None:
+        what = measure.partition(":")[0]
+        if what not in MEASURES:
+            raise no_measure(measure, MEASURES)
+        if (what in LAUNCHED) != bool(rung) or (rung and rung not in self.rungs):
+            raise ConfigError(
+                f"{measure} of {rung or 'no rung'}: launches are counted of {', '.join(self.rungs) or 'none'}, all else of no rung"
+            )
+
+
+@dataclass(frozen=True)
+class Launched:
+    """One launch: what it is for, as "forward 1", its kernel, its blocks in all, and the threads of each."""
+
+    part: str
+    kernel: str
+    blocks: int
+    block: int
+
+
+@dataclass(frozen=True)
+class Rung:
+    """What a rung of kernels holds and sends. memory, transfers : bytes by name, as `Trainer.memory` and profiles have them."""
+
+    launches: tuple[Launched, ...]
+    memory: dict[str, int]
+    transfers: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Everything that was counted of a step.
+
+    flops, least : FLOPs, and bytes that must be moved at least, by part: "feed", "forward 1", "loss", "backward 1", "update".
+    tensors : bytes as float32, by name: "input", "1" for what layer 1 gives, "1.weight", "labels".
+    peaks : FLOP/s by GPU and precision.
+    """
+
+    flops: dict[str, int]
+    least: dict[str, int]
+    tensors: dict[str, int]
+    peaks: dict[str, float]
+    rungs: dict[str, Rung]
+
+
+def floors(net: Net, config: TrainConfig, batch: int) -> dict[str, floor.Floor]:
+    """The least that each part of a step must do, layer by layer."""
+    computing = [i for i in range(len(net.layers)) if type(net.layers[i]).__name__ != "Flatten"]
+    return (
+        {"feed": floor.feed(net, batch, 1)}
+        | {f"forward {i}": floor.forward(net, range(i, i + 1), batch) for i in computing}
+        | {"loss": floor.loss(net, batch)}
+        | {f"backward {i}": floor.backward(net, range(i, i + 1), batch) for i in reversed(computing) if i >= net.first_trained}
+        | {"update": floor.update(net, config)}
+    )
+
+
+def tensors(net: Net, batch: int) -> dict[str, int]:
+    """Bytes of each tensor of a step as float32."""
+    number = floor.FLOAT
+    out = {"input": number * batch * math.prod(net.in_shape), "labels": floor.LABEL * batch, "loss": number}
+    for i, layer in enumerate(net.layers):
+        out[str(i)] = number * batch * math.prod(net.shapes[i + 1])
+        out |= {f"{i}.{name}": number * math.prod(shape) for name, shape in layer.param_shapes(net.shapes[i]).items()}
+    return out | {"parameters": number * net.param_count}
+
+
+class Noting(Scout):
+    """A device that is none: it has the limits of a usual GPU, and notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.name, self.limits, self.hardware = "no GPU", Limits("no GPU"), None
+        self.stream = IdleStream()
+        self.held, self.asked = {}, {}
+
+    def free_memory(self) -> int:
+        return 1 << 50
+
+
+def bound(name: str, net: Net, config: TrainConfig, batch: int) -> Rung:
+    """The launches of a rung's full step, what it holds, and what goes between host and device."""
+    from ...ops.tables import naive, tiled
+
+    tables = {"naive": (naive.TABLE, "sync"), "tiled": (tiled.TABLE, "resident")}
+    if name not in tables:
+        raise ConfigError(f"launches are counted of {', '.join(RUNGS)}, not of {name!r:.40}")
+    table, feed = tables[name]
+    data = _samples(net.in_shape, batch, net.out_shape)
+    with KernelTrainer(net, config, State(np.zeros(net.param_count, np.float32)), Noting(), table, feed) as trainer:
+        trainer.load(data)
+        launches = [
+            Launched(f"{stage.phase} {','.join(map(str, stage.layers))}".strip(), call.name, math.prod(call.grid), math.prod(call.block))
+            for stage in trainer.stages(trainer.parts()[0])
+            for call in stage.launches
+            if isinstance(call, Launch)
+        ]
+        return Rung(tuple(launches), trainer.memory(), transfers(trainer, net, data, batch))
+
+
+def _samples(shape: Shape, count: int, out: Shape) -> Any:
+    x = np.zeros((count, *shape), np.uint8)
+    return arrays(x, np.arange(count, dtype=np.int32) % out[0], x[:1], np.zeros(1, np.int32))
+
+
+def _peaks(told: Gpu) -> dict[str, float]:
+    peaks = Peaks(told.capability, told.multiprocessors, 1e6 * told.clock_mhz)
+    return {kind: peaks.of(kind) for kind in ("fp32", "tf32", "fp16") if peaks.lacks(kind) is None}
+
+
+#: What is counted: of a step, and of a rung's launches.
+LAUNCHED = ("threads", "blocks", "block", "launches", "memory", "transfers")
+MEASURES = ("flops", "least", "bytes", "floats", "peak", "least_seconds", *LAUNCHED)
+
+
+@dataclass(frozen=True)
+class FactsFound(Found):
+    """What was counted of a step."""
+
+    counted: Counted
+
+    def value(self, rung: str, measure: str) -> Value | None:
+        """A figure; names with + between them are added up.
+
+        "flops:forward 1", or "flops" for all but the feed; "least:PART" bytes; "bytes:TENSOR"; "floats:16x16" bytes of so many float32;
+        "peak:GPU:PRECISION", and "least_seconds:GPU:PRECISION" of a step at that peak. Of a rung: "threads:PART" and "blocks:PART" of its largest
+        launch, "block:PART" the threads of one block there, "launches", "memory:COMPONENT", "transfers:WHAT".
+        """
+        what, _, rest = measure.partition(":")
+        names = [name for name in rest.split("+") if name]
+        counted = self.counted
+        if what in LAUNCHED:
+            found = counted.rungs.get(rung)
+            return None if found is None else _of_rung(found, what, names)
+        if what == "floats":
+            return Value(here=float(floor.FLOAT * math.prod(map(int, rest.split("x")))))
+        if what in ("peak", "least_seconds"):
+            peak = counted.peaks.get(rest)
+            return None if peak is None else Value(here=peak if what == "peak" else _all(counted.flops, []) / peak)
+        known = {"flops": counted.flops, "least": counted.least, "bytes": counted.tensors}.get(what)
+        if known is None:
+            raise no_measure(measure, MEASURES)
+        return Value(here=_all(known, names))
+
+    def name_of(self, rung: str) -> str:
+        return ""
+
+
+def _of_rung(found: Rung, what: str, names: list[str]) -> Value | None:
+    if what in ("memory", "transfers"):
+        return Value(here=_all(getattr(found, what), names)) if getattr(found, what) else None
+    chosen = [each for each in found.launches if not names or each.part in names or each.kernel in names]
+    if what == "launches":
+        return Value(here=float(len(chosen)))
+    if not chosen:
+        raise ConfigError(f"there is no launch for {'+'.join(names)!r}; there are {', '.join(each.part for each in found.launches)}")
+    largest = max(chosen, key=lambda each: each.blocks * each.block)
+    return Value(here=float({"threads": largest.blocks * largest.block, "blocks": largest.blocks, "block": largest.block}[what]))
+
+
+def _all(known: dict[str, int], names: list[str]) -> float:
+    """The sum of what is named, or of all but the feed."""
+    if missing := [name for name in names if name not in known]:
+        raise ConfigError(f"nothing is called {missing[0]!r:.40}; there are {', '.join(known)}")
+    return float(sum(known[name] for name in names) if names else sum(size for name, size in known.items() if name != "feed"))

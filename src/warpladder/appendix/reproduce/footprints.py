@@ -1,0 +1,204 @@
+"""Experiments that weigh what is not the program's own: the memory of interpreter, libraries and GPU context, each rung in a fresh process.
+
+The process stops after each stage; meanwhile the GPU's driver is asked how much of its memory is free. A child process is needed because libraries
+and contexts that are loaded once stay.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...checkpoint import net_from_json, net_to_json
+from ...config import TrainConfig
+from ...errors import ResultsError
+from ...ladder import find
+from .experiments import Bench, Found, Task, canonical, keep, kept, no_measure
+from .results import Value
+
+#: What a process is made of, from the interpreter on: each stage contains those before.
+STAGES = ("interpreter", "built", "trained")
+
+
+@dataclass(frozen=True)
+class Footprints(Task):
+    """Memory of a process that trains, and of the GPU, for each of several rungs."""
+
+    kind: ClassVar[str] = "footprints"
+
+    def measure(self, name: str, bench: Bench) -> None:
+        data = self.dataset(bench)
+        net = bench.net(self.net, data)
+        weights: dict[str, Weight] = {}
+        reasons: dict[str, str] = {}
+        for at, rung in enumerate(map(find, self.rungs)):
+            bench.say(f"weighing {rung.name}", at, len(self.rungs))
+            if reason := rung.unsupported(net, self.config):
+                reasons[rung.name] = reason
+                bench.watcher.news(f"{rung.name}: not here: {reason}")
+                continue
+            order = {"rung": rung.name, "net": net_to_json(net), "config": self.config.as_dict(), "shape": list(data.train_x.shape)}
+            try:
+                weights[rung.name] = weigh(order, _gpu_memory())
+            except ResultsError as error:
+                reasons[rung.name] = str(error)
+                bench.watcher.news(f"{rung.name}: {error}")
+                continue
+            found = Weighed({rung.name: weights[rung.name]}, {})
+            told = ", ".join(
+                f"{what} {each.here / 1e6:.4g} MB" for what in MEASURES[:4] if (each := found.value(rung.name, what)) and each.here
+            )
+            bench.watcher.news(f"{rung.name}: {told}")
+        content = {"weights": {each: asdict(weight) for each, weight in weights.items()}, "reasons": reasons}
+        keep(content, name, bench.folder)
+
+    def check_measure(self, measure: str) -> None:
+        if measure not in MEASURES and not measure.startswith("held:"):
+            raise no_measure(measure, (*MEASURES, "held:COMPONENT"))
+
+    def found(self, name: str, folder: Path) -> Weighed | None:
+        return kept(Weighed, name, folder)
+
+
+def _gpu_memory() -> Callable[[], int] | None:
+    """Tells how many bytes of the GPU's memory are free, whoever holds the others; None without a GPU."""
+    from ...trainers.kernelwise.where import open_device, why_not
+
+    return None if why_not(None) else open_device(None).free_memory
+
+
+@dataclass(frozen=True)
+class Weight:
+    """What one process took, by stage.
+
+    host : resident bytes. gpu : bytes of the GPU's memory that it made the driver give away; None where there is no GPU.
+    held : what the trainer says it holds after a step, by component. before : what it held before it was given samples, in all.
+    """
+
+    host: dict[str, int]
+    gpu: dict[str, int] | None
+    held: dict[str, int]
+    before: int
+
+
+def weigh(order: dict[str, Any], free: Callable[[], int] | None) -> Weight:
+    """Train a step in a process of its own, and weigh it at each of `STAGES`.
+
+    order : the rung's name, net, settings, and the shape of the training set. free : bytes of the GPU's memory that are free.
+
+    Raises
+    ------
+    ResultsError
+        The process did not come to its end; its last words.
+    """
+    package = str(Path(__file__).parents[3])
+    # before anything is imported the process weighs itself: this is the interpreter alone
+    begin = f"import sys; sys.path.insert(0, {package!r}); r = [l for l in open('/proc/self/status') if l.startswith('VmRSS')]"
+    command = [
+        sys.executable,
+        "-c",
+        f"{begin}; from warpladder.appendix.reproduce.footprints import child; child(int(r[0].split()[1]) * 1024)",
+    ]
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    host: dict[str, int] = {}
+    gpu: dict[str, int] = {}
+    told: dict[str, Any] = {}
+    before = free() if free else 0
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(order) + "\n")
+            process.stdin.flush()
+            for line in process.stdout:
+                told |= json.loads(line)
+                host[told["stage"]] = told["host"]
+                gpu[told["stage"]] = before - free() if free else 0
+                process.stdin.write("go on\n")
+                process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            pass  # it ended too early: its error says why
+        finally:
+            _, words = process.communicate()
+    if tuple(host) != STAGES:
+        raise ResultsError((words.strip().splitlines() or [f"the process ended with {process.returncode}"])[-1][:200])
+    return Weight(host, gpu if free else None, told["held"], told["before"])
+
+
+def child(interpreter: int) -> None:
+    """Train a step as a line of standard input says, and wait for another line at each stage."""
+    from ...data import arrays
+    from ...data.order import Order
+    from ...nets import CrossEntropyLoss
+    from ...nets.params import initial
+    from ...timing.profile import resident
+    from ...trainers.base import State
+
+    order = json.loads(sys.stdin.readline())
+    net, config = net_from_json(order["net"]), TrainConfig.from_dict(order["config"])
+    shape = order["shape"]
+    x = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    y = np.zeros(len(x), np.int32) if isinstance(net.loss, CrossEntropyLoss) else None
+    data = arrays(x, y, x[:1], None if y is None else y[:1])
+    own = x.nbytes + (0 if y is None else y.nbytes)
+
+    def stage(name: str, host: int, **told: Any) -> None:
+        print(json.dumps({"stage": name, "host": host, **told}), flush=True)
+        sys.stdin.readline()
+
+    stage("interpreter", interpreter)
+    with find(order["rung"]).build(net, config, State(initial(net, config.seed))) as trainer:
+        stage("built", resident() - own, before=sum(trainer.memory().values()))
+        trainer.load(data)
+        for epoch in (0, 1):
+            trainer.run(Order(config.seed, epoch, len(x), config.shuffle), 0, 1)
+        stage("trained", resident(), held=trainer.memory())
+
+
+#: Bytes: of the host's memory without what the trainer holds, in all, and of the GPU's; and what the trainer holds.
+MEASURES = ("host_framework", "host_bytes", "gpu_framework", "gpu_bytes", "host_interpreter", "held")
+
+
+@dataclass(frozen=True)
+class Weighed(Found):
+    """Weights of processes by the name of their rung, and why a rung has none."""
+
+    weights: dict[str, Weight]
+    reasons: dict[str, str]
+
+    def value(self, rung: str, measure: str) -> Value | None:
+        """Bytes.
+
+        "host_interpreter" before anything is imported; "host_framework" of interpreter and libraries, when a trainer is built and has no samples yet,
+        without what it holds; "host_bytes" after two steps, in all. "gpu_framework" is what the GPU's driver gave away beyond what the trainer says
+        it holds there: context, code and libraries; "gpu_bytes" is all of it. "held", "held:COMPONENT" are what the trainer says.
+        """
+        if measure not in MEASURES and not measure.startswith("held:"):
+            raise no_measure(measure, (*MEASURES, "held:COMPONENT"))
+        found = self.weights.get(canonical(rung))
+        if found is None:
+            return None
+        on_gpu = found.gpu is not None and found.gpu["built"] > 0
+        held = sum(found.held.values())
+        figures: dict[str, int | None] = {
+            "host_interpreter": found.host["interpreter"],
+            "host_framework": found.host["built"] - (0 if on_gpu else found.before),
+            "host_bytes": found.host["trained"],
+            "gpu_framework": found.gpu["trained"] - held if found.gpu is not None and on_gpu else None,
+            "gpu_bytes": found.gpu["trained"] if found.gpu is not None and on_gpu else None,
+            "held": held,
+        }
+        figure = found.held.get(measure.removeprefix("held:")) if measure.startswith("held:") else figures[measure]
+        return None if figure is None else Value(here=float(figure))
+
+    def reason(self, rung: str) -> str:
+        return self.reasons.get(canonical(rung), "")
+
+    def name_of(self, rung: str) -> str:
+        return canonical(rung)

@@ -1,0 +1,43 @@
+"""The weights that a training keeps, for the experiments that begin with them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ...errors import ResultsError
+from .experiments import canonical, file_of
+from .trained import load_trainings
+from .trainings import checkpoint_of
+
+
+def kept_by(training: str, folder: Path) -> Path | str:
+    """The file of the weights that a training keeps of a rung's first seed; or why there is none, where that will not change here.
+
+    Parameters
+    ----------
+    training : str
+        "TRAINING/RUNG".
+    folder : Path
+        Where experiments are kept.
+
+    Raises
+    ------
+    ResultsError
+        The training has not come so far: it may still.
+    """
+    name, _, rung = training.partition("/")
+    rung, stored = canonical(rung), file_of(name, folder)
+    if stored.exists():
+        trainings = load_trainings(stored)
+        runs = trainings.find(rung)
+        if runs and (place := checkpoint_of(folder, name, rung, runs[0].seed)).exists():
+            return place
+        if not runs and rung in trainings.reasons:
+            return f"{name} has no weights of {rung}: {trainings.reasons[rung]}"
+    raise ResultsError(f"there are no weights of {rung} yet: the experiment {name!r} makes them")
+
+
+def absent(path: Path) -> str | None:
+    """The reason that a file keeps of why an experiment cannot be made; None where there is no such file."""
+    return str(json.loads(path.read_bytes())["absent"]) if path.exists() else None

@@ -1,0 +1,138 @@
+"""Experiments that look at launches: the grid, block, registers, shared memory and occupancy of each kernel of a training step. Nothing is timed.
+
+Where there is no GPU, the kernels are compiled for one all the same, and what the compiler says of them is shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from ...data.dataset import Dataset
+from ...device import Device
+from ...device.gpu import why_not
+from ...errors import WarpladderError
+from ...ladder import find
+from ...nets import Net
+from ...nets.params import initial
+from ...rungs.base import Rung
+from ...timing.profile.kernels import shape
+from ...trainers.base import State
+from ...trainers.kernelwise.trainer import KernelTrainer
+from .experiments import NOT_QUICK, NOT_YET, Bench, Found, Task, canonical, file_of, no_measure, optional
+from .launched import LAUNCHED_SCHEMA, Launched, Launches, load_launches
+from .results import Column, Row, Table, Value
+
+
+@dataclass(frozen=True)
+class Launching(Task):
+    """The launches of a step on each of several rungs."""
+
+    kind: ClassVar[str] = "launches"
+
+    def measure(self, name: str, bench: Bench) -> None:
+        path, here = file_of(name, bench.folder), why_not() is None
+        data = self.dataset(bench)
+        net = bench.net(self.net, data)
+        found = Launches(LAUNCHED_SCHEMA, "", here, {}, {})
+        for at, rung in enumerate(map(find, self.rungs)):
+            bench.say(f"looking at the launches of {rung.name}", at, len(self.rungs))
+            try:
+                called, calls = self._calls(rung, net, data, here)
+                found = replace(found, device=called, rungs={**found.rungs, rung.name: calls})
+                bench.watcher.news(f"{rung.name}: {len(calls)} calls a step, on {called}")
+            except WarpladderError as error:
+                found = replace(found, reasons={**found.reasons, rung.name: str(error)})
+                bench.watcher.news(f"{rung.name}: not here: {error}")
+        found.save(path)
+
+    def _calls(self, rung: Rung, net: Net, data: Dataset, here: bool) -> tuple[str, tuple[Launched, ...]]:
+        """The device's name, and the calls of a step of a full batch."""
+        if not here:
+            if not rung.has("device"):
+                raise WarpladderError(rung.unsupported(net, self.config) or f"{rung.name} needs a GPU")
+            rung = rung.but(device="emulated")  # where it is built; what is asked is its twin
+        if reason := rung.unsupported(net, self.config):
+            raise WarpladderError(reason)
+        with rung.build(net, self.config, State(initial(net, self.config.seed))) as built:
+            if not isinstance(built, KernelTrainer):
+                raise WarpladderError(f"{rung.name} has no launches to look at")
+            with built if here else built.twin(_offline()) as trainer:
+                trainer.load(data)
+                stages = trainer.stages(trainer.parts()[0])
+                calls = [Launched(stage.phase, call.name, shape(trainer.device, call)) for stage in stages for call in stage.launches]
+                return trainer.device.limits.device.replace(" (offline)", ", which is not here"), tuple(calls)
+
+    def check_measure(self, measure: str) -> None:
+        if measure != "launches":
+            raise no_measure(measure, ("launches",))
+
+    def found(self, name: str, folder: Path) -> Looked | None:
+        path = file_of(name, folder)
+        return Looked(load_launches(path)) if path.exists() else None
+
+
+def _offline() -> Device:
+    """A GPU of the data centre that is not here."""
+    try:
+        from ...device.gpu import OfflineDevice
+
+        return OfflineDevice("sm_90")
+    except ImportError:
+        raise WarpladderError("cuda-core, which compiles kernels, is not installed: pip install 'warpladder[cuda13]'") from None
+
+
+@dataclass(frozen=True)
+class Looked(Found):
+    """Launches by the name of their rung."""
+
+    launches: Launches
+
+    def value(self, rung: str, measure: str) -> Value | None:
+        raise no_measure(measure, ())
+
+    def reason(self, rung: str) -> str:
+        return self.launches.reasons.get(canonical(rung), "")
+
+
+@dataclass(frozen=True)
+class LaunchesOf:
+    """A table of launches in a report's file. here : "EXPERIMENT/RUNG", an experiment of kind `launches`."""
+
+    title: str
+    here: str
+    text: str = optional("")
+
+
+#: Columns of a table of launches.
+COLUMNS = (Column("registers"), Column("shared memory", "kB"), Column("occupancy", "%"))
+
+_NOTHING = (Value(),) * len(COLUMNS)
+
+
+def launch_table(told: LaunchesOf, found: dict[str, Found | None]) -> Table:
+    """A row for each call of a step; or one with the reason why nothing is known."""
+    name, _, rung = told.here.partition("/")
+    looked, called = found.get(name), canonical(rung)
+    heads = ("kernel", "grid", "block")
+    calls = looked.launches.rungs.get(called, ()) if isinstance(looked, Looked) else ()
+    if not isinstance(looked, Looked) or not calls:
+        why = looked.reason(rung) if looked is not None else NOT_YET if name in found else NOT_QUICK
+        return Table(told.title, heads, COLUMNS, (Row(("every kernel", "", ""), _NOTHING, called, why),), told.text)
+    where = "" if looked.launches.here else f"Compiled for {looked.launches.device}: nothing ran."
+    return Table(told.title, heads, COLUMNS, tuple(map(_row, calls)), " ".join(filter(None, (told.text, where))))
+
+
+def _row(call: Launched) -> Row:
+    made = call.shape
+    if made is None:
+        return Row((call.kernel, "-", "-"), _NOTHING, remark="a library's call, which does not tell")
+    values = Value(here=float(made.registers)), Value(here=float(made.shared + made.static_shared)), Value(here=made.occupancy)
+    return Row((call.kernel, _axes(made.grid), _axes(made.block)), values)
+
+
+def _axes(size: tuple[int, int, int]) -> str:
+    """A grid's or block's sizes without the axes of one at its end: "8 x 32"."""
+    used = max((at for at, each in enumerate(size) if each > 1), default=0)
+    return " x ".join(map(str, size[: used + 1]))

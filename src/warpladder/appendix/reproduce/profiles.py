@@ -1,0 +1,162 @@
+"""Experiments that profile: where a training step's time and memory go, on each of several rungs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from ...ladder import find
+from ...results.profiled import KernelTime, Part, Profile, load_profile, save
+from ...timing.profile import profile
+from .experiments import Bench, Found, Task, canonical, file_of, keep, no_measure
+from .results import Value
+
+
+@dataclass(frozen=True)
+class Profiling(Task):
+    """Profiles of one task, one for each rung."""
+
+    kind: ClassVar[str] = "profiles"
+
+    def measure(self, name: str, bench: Bench) -> None:
+        data = self.dataset(bench)
+        net = bench.net(self.net, data)
+        reasons: dict[str, str] = {}
+        for at, rung in enumerate(map(find, self.rungs)):
+            path = file_of(name, bench.folder, rung.name)
+            if path.exists():
+                continue
+            if reason := rung.unsupported(net, self.config):
+                reasons[rung.name] = reason
+                bench.watcher.news(f"{rung.name}: not here: {reason}")
+                continue
+            bench.say(f"profiling {rung.name}", at, len(self.rungs))
+            found = profile(rung, net, data, self.config)
+            save(found, path)
+            bench.watcher.news(
+                f"{rung.name}: a step takes {found.step_seconds * 1e3:.3g} ms, its {len(found.parts)} parts {found.parts_seconds * 1e3:.3g} ms"
+            )
+            bench.written()
+        keep({"absent": reasons}, name, bench.folder)
+
+    def check_measure(self, measure: str) -> None:
+        shared = measure.startswith("share:")
+        for kind, _ in _asked(measure.removeprefix("share:")):
+            if kind not in (_SHARED if shared else _KNOWN):
+                raise no_measure(
+                    measure, (*_KNOWN, "memory:COMPONENT", "transfers:WHAT", "phase:P", "layer:L:P", "kernel:NAME", "share:...")
+                )
+
+    def found(self, name: str, folder: Path) -> Profiled | None:
+        profiles = {each: load_profile(path) for each in map(canonical, self.rungs) if (path := file_of(name, folder, each)).exists()}
+        ended = file_of(name, folder)
+        reasons = json.loads(ended.read_bytes())["absent"] if ended.exists() else {}
+        return Profiled(profiles, reasons, ended.exists()) if profiles or reasons else None
+
+
+_KNOWN = (
+    "step_seconds", "parts_seconds", "rest_seconds", "rest_share", "achieved", "host_bytes", "flops", "launches", "memory", "transfers", "phase", "layer",
+    "kernel", "intensity", "floor_share",
+)  # fmt: skip
+
+#: What may be asked for as a share of all parts' time.
+_SHARED = ("phase", "layer", "kernel")
+
+
+def _asked(measure: str) -> list[tuple[str, str]]:
+    """The kinds and names that a measure adds up: "phase:forward+loss" are both phases, "layer:ReLU+phase:loss" a layer's parts and a phase."""
+    out: list[tuple[str, str]] = []
+    for each in measure.split("+"):
+        kind, colon, rest = each.partition(":")
+        out.append((kind, rest) if colon or kind in _KNOWN or not out else (out[-1][0], each))
+    return out
+
+
+@dataclass(frozen=True)
+class Profiled(Found):
+    """Profiles by the name of their rung.
+
+    reasons : why a rung has none, by its name. whole : whether every rung was profiled that could be.
+    """
+
+    profiles: dict[str, Profile]
+    reasons: dict[str, str]
+    whole: bool
+
+    def value(self, rung: str, measure: str) -> Value | None:
+        """A figure of a step, or with + between them the sum of several that there are.
+
+        "step_seconds", "parts_seconds", "host_bytes", "flops", "achieved" FLOP/s, "launches", "memory", "transfers"; "rest_seconds" and "rest_share" for what a
+        step takes beyond its parts: copies, starting and waiting; "memory:COMPONENT" and "transfers:WHAT" for one of them; "phase:forward" for the
+        parts of a phase; "layer:Linear" or "layer:Linear:backward" for those with a layer of a kind; "kernel:sgd_step" for a kernel, wherever it is
+        launched and with whatever template arguments; "share:" before any of the last three for their share of the time of all parts, or of all
+        kernels. "intensity" is FLOPs for each byte that the parts must move at least, "floor_share" the least time that the parts could take, as a
+        share of the step's.
+        """
+        if measure.startswith("share:"):
+            return self._share(rung, measure.removeprefix("share:"))
+        found = self.profiles.get(canonical(rung))
+        figures = []
+        for kind, rest in _asked(measure):
+            if kind not in _KNOWN:
+                raise no_measure(measure, _KNOWN)
+            figures.append(None if found is None else _figure(found, kind, rest))
+        there = [figure for figure in figures if figure is not None]
+        return Value(here=sum(there)) if there else None
+
+    def _share(self, rung: str, measure: str) -> Value | None:
+        """A time of parts or kernels as a share of that of all of them."""
+        if measure.partition(":")[0] not in _SHARED:
+            raise no_measure(f"share:{measure}", [f"share:{each}" for each in _SHARED])
+        own, found = self.value(rung, measure), self.profiles.get(canonical(rung))
+        if own is None or own.here is None or found is None:
+            return None
+        every = sum(kernel.seconds for kernel in _kernels(found)) if measure.startswith("kernel:") else found.parts_seconds
+        return Value(here=own.here / every)
+
+    def reason(self, rung: str) -> str:
+        return self.reasons.get(canonical(rung), "")
+
+    def name_of(self, rung: str) -> str:
+        return canonical(rung)
+
+
+def _figure(found: Profile, what: str, rest: str) -> float | None:
+    """One figure of a profile."""
+    kernels = _kernels(found)
+    if what in ("memory", "transfers"):
+        wanted = [size for name, size in getattr(found, what).items() if rest in ("", name)]
+        return float(sum(wanted)) if wanted else None
+    if what == "launches":
+        return float(sum(kernel.launches for kernel in kernels))
+    if what == "kernel":
+        chosen = [kernel.seconds for kernel in kernels if rest in (kernel.name, kernel.name.partition("<")[0])]
+        return sum(chosen) if chosen else None
+    if what in ("phase", "layer"):
+        seconds = [part.seconds for part in found.parts if _is(part, what, rest)]
+        return sum(seconds) if seconds else None
+    if what == "intensity":
+        moved = sum(part.floor.bytes for part in found.parts)
+        return sum(part.floor.flops for part in found.parts) / moved if moved else None
+    if what == "floor_share":
+        least = sum(part.floor.seconds(found.flops_per_second, found.bytes_per_second) for part in found.parts)
+        return least / found.step_seconds if least > 0 else None  # peaks that are not known make NaN
+    if what == "achieved":
+        return found.flops / found.step_seconds
+    if what.startswith("rest_"):
+        rest_seconds = found.step_seconds - found.parts_seconds
+        return rest_seconds / found.step_seconds if what == "rest_share" else rest_seconds
+    return float(getattr(found, what))
+
+
+def _kernels(found: Profile) -> list[KernelTime]:
+    return [kernel for part in found.parts for kernel in part.kernels]
+
+
+def _is(part: Part, what: str, rest: str) -> bool:
+    if what == "phase":
+        return part.phase == rest
+    layer, _, phase = rest.partition(":")
+    return layer in part.name.replace(",", " ").split() and phase in ("", part.phase)

@@ -1,0 +1,51 @@
+"""Figures of a reproduced report as text, in the units of their columns."""
+
+from __future__ import annotations
+
+from ..results import UNITS, Column, Value
+
+
+def shown(value: float | None, unit: str) -> str:
+    """A figure in base units as text in the unit of its column, without the unit; nothing for None."""
+    if value is None:
+        return ""
+    scaled = value / UNITS[unit]
+    if unit == "%":
+        return f"{scaled:z.2f}"
+    if scaled and abs(scaled) < 0.001:
+        return f"{scaled:.2g}"
+    if float(scaled).is_integer() and abs(scaled) < 1e15:
+        return f"{scaled:,.0f}"
+    if abs(scaled) >= 100:
+        return f"{scaled:,.0f}"
+    return f"{scaled:.3g}"
+
+
+def stated(value: float | None, unit: str) -> str:
+    """A figure of a report as `shown` gives it, with as many digits as the report has."""
+    if value is None or unit == "%":
+        return shown(value, unit)
+    return max(shown(value, unit), f"{value / UNITS[unit]:,.10g}", key=len)
+
+
+def measured(value: Value, unit: str) -> str:
+    """What was measured, with a star where a part of the work was scaled up."""
+    return shown(value.here, unit) + "*" * (value.scaled and value.here is not None)
+
+
+def spread(value: Value, unit: str) -> str:
+    """The range of what was measured, where there is one that can be seen."""
+    if value.least is None or value.most is None:
+        return ""
+    low, high = shown(value.least, unit), shown(value.most, unit)
+    return f"{low} to {high}" if low != high else ""
+
+
+def head(column: Column) -> str:
+    """A column's head with its unit."""
+    return f"{column.head}, {column.unit}" if column.unit not in ("", "x") else column.head
+
+
+def ratio(value: Value) -> float | None:
+    """How many times as large what was measured is as what the report says."""
+    return value.here / value.reported if value.here is not None and value.reported else None

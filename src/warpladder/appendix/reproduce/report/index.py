@@ -1,0 +1,97 @@
+"""The page of all reports that a folder holds: a row for each, with how much of it is measured and one figure of it beside ours."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from ....files.whole import write_whole
+from ....report.html import note
+from ....report.html import table as drawn
+from ....report.page import document
+from ....results.text.words import seconds
+from ..results import Column, Reproduction, Value
+from .figures import measured, ratio, shown
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One report of a folder.
+
+    name, title : what it is. link : its page. found : what was measured, None where nothing was yet; then reason says why.
+    """
+
+    name: str
+    title: str
+    link: str
+    found: Reproduction | None = None
+    reason: str = "not begun yet"
+
+
+def write_index(entries: Sequence[Entry], path: str | os.PathLike[str]) -> None:
+    """Write the page; an old one stays whole until the new one is on the disk."""
+    write_whole(path, index(entries))
+
+
+def index(entries: Sequence[Entry]) -> str:
+    """The page's text."""
+    heads = ("report", "measured", "a figure of it", "reported", "here")
+    table = drawn("Reports", heads, map(_row, entries), text=(0, 1, 2))
+    quick = any(each.found is not None and each.found.quick for each in entries)
+    warning = (
+        '<p class="warning">First looks are on parts of the data, with fewer epochs: their accuracies are those of so little training.</p>'
+    )
+    star = " A star marks what was measured on a part of the work and scaled up." if "*</b>" in table else ""
+    about = (
+        "What student reports ran, run again, and set beside what they say. Each has a page of its own, with all its tables and figures."
+    )
+    content = note(about + star) + warning * quick + table
+    return document("Reports, reproduced", "warpladder, reports reproduced", [("start", "", content)])
+
+
+def _row(entry: Entry) -> tuple[str, list[str]]:
+    found = entry.found
+    title = f'<span class="options">{escape(entry.title)}</span>'
+    if found is None:
+        return "none", [escape(entry.name.upper()) + title, escape(entry.reason), "", "", ""]
+    cells = [f'<a href="{escape(entry.link)}">{escape(entry.name.upper())}</a>{title}', _extent(found)]
+    figure = headline(found)
+    if figure is None:
+        return "rung", [*cells, "none of it beside ours yet", "", ""]
+    label, column, value = figure
+    here = f"<b>{escape(measured(value, column.unit))}</b>" if value.here is not None else ""
+    return "rung", [*cells, escape(label), _with(escape(shown(value.reported, column.unit)), column), _with(here, column)]
+
+
+def _with(figure: str, column: Column) -> str:
+    """A figure with its unit."""
+    return f"{figure} {escape(column.unit)}" if figure and column.unit not in ("", "x") else figure
+
+
+def _extent(found: Reproduction) -> str:
+    """How much of a report is measured, and on what."""
+    whole, every = len(found.measured), len(found.measured) + len(found.missing)
+    values = [value for section in found.sections for table in section.tables for row in table.rows for value in row.values]
+    figures = sum(value.here is not None for value in values)
+    beside = sum(ratio(value) is not None for value in values)
+    made = f"{whole} of {every} experiments{', a first look' if found.quick else ''}"
+    where = f"{found.machine.gpu.name}, " if found.machine.gpu else ""
+    told = f"{figures:,} figures, {beside:,} beside one of the report, in {seconds(found.seconds)}", f"{where}{found.machine.cpu}"
+    return escape(made) + "".join(f'<span class="options">{escape(text)}</span>' for text in told)
+
+
+def headline(found: Reproduction) -> tuple[str, Column, Value] | None:
+    """The figure that stands for a report: the one that it names, or where that was not measured, the first one that is beside one of the report."""
+    first = None
+    for section in found.sections:
+        for table in section.tables:
+            for row in table.rows:
+                for column, value in zip(table.columns, row.values, strict=True):
+                    told = f"{column.head}: {', '.join(row.label)}", column, value
+                    if (table.title, row.label[0], column.head) == found.headline and value.here is not None:
+                        return told
+                    if first is None and ratio(value) is not None:
+                        first = told
+    return first

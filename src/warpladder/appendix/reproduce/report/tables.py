@@ -1,0 +1,74 @@
+"""The tables of a reproduced report as HTML; several reproductions of it, of several machines, stand in columns beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from html import escape
+
+from ....report.html import note
+from ....report.html import table as drawn
+from ..results import Row, Table, Value
+from .figures import head, measured, spread, stated
+
+#: What a figure may come from, besides having been measured, and how that is called in the head of its column.
+STATED = (("reported", "reported"), ("theirs", "their program, H200"))
+
+
+def table(tables: Sequence[Table], labels: Sequence[str]) -> str:
+    """One table of a report, as each of several reproductions has it, each under its label."""
+    first = tables[0]
+    text = tuple(range(len(first.heads)))
+    sources = [[(name, called) for name, called in STATED if _any(first, at, name)] for at in range(len(first.columns))]
+    here = [
+        any(_any(each, at, "here") for each in tables) or not any(_any(first, at, name) for name, _ in STATED)
+        for at in range(len(first.columns))
+    ]
+    heads = [escape(told) for told in first.heads]
+    for at, column in enumerate(first.columns):
+        names = [called for _, called in sources[at]] + [label or "here" for label in labels] * here[at]
+        heads += [f'{escape(head(column))}<span class="options">{escape(called)}</span>' for called in names]
+    rows = []
+    common = shared([row.reason for row in first.rows]) if len(tables) == 1 else ()
+    for number, row in enumerate(first.rows):
+        same = [each.rows[number] for each in tables]
+        cells = [escape(told) for told in row.label]
+        cells[-1] += _remarks([replace(each, reason="") if each.reason in common else each for each in same], labels)
+        for at, column in enumerate(first.columns):
+            cells += [escape(stated(getattr(row.values[at], name), column.unit)) for name, _ in sources[at]]
+            cells += [_cell(each.values[at], column.unit) for each in same] if here[at] else []
+        rows.append(("rung" if any(value.here is not None for each in same for value in each.values) else "none", cells))
+    return drawn(first.title, heads, rows, text) + "".join(note(f"Rows without a figure: {reason}.") for reason in common)
+
+
+def shared(reasons: Sequence[str]) -> tuple[str, ...]:
+    """Reasons that stand in so many rows that they are told once, below the table."""
+    return tuple(reason for reason in dict.fromkeys(reasons) if reason and reasons.count(reason) >= MANY)
+
+
+#: Rows with one reason, from which on it is told once.
+MANY = 3
+
+
+def _any(told: Table, at: int, name: str) -> bool:
+    return any(getattr(row.values[at], name) is not None for row in told.rows)
+
+
+def _cell(value: Value, unit: str) -> str:
+    """What was measured, and its range below."""
+    found = f"<b>{escape(measured(value, unit))}</b>" if value.here is not None else ""
+    between = spread(value, unit)
+    return found + (f'<span class="options">{escape(between)}</span>' if between else "")
+
+
+def _remarks(rows: Sequence[Row], labels: Sequence[str]) -> str:
+    """What must be known of a row: its rung, a remark, and why a figure is missing; and where, if not everywhere."""
+    everywhere = len({row.reason for row in rows}) == 1
+    told = [
+        *dict.fromkeys(row.rung for row in rows if row.rung),
+        *dict.fromkeys(row.remark for row in rows if row.remark),
+        *dict.fromkeys(
+            row.reason if everywhere else f"{label}: {row.reason}" for row, label in zip(rows, labels, strict=True) if row.reason
+        ),
+    ]
+    return "".join(f'<span class="options">{escape(text)}</span>' for text in told)

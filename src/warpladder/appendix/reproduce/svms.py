@@ -1,0 +1,123 @@
+"""Experiments that classify: a support vector machine on what a layer of a trained net gives."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from ...checkpoint import load
+from ...errors import DeviceError
+from ...files.whole import write_whole
+from ..features import extract
+from ..svm import SvmSettings, classify, of_extraction
+from ..svm.kernel import gpu_library
+from ..svm.results import SvmResults, load_svm
+from .experiments import Bench, Experiment, Found, file_of, no_measure, optional, with_tests
+from .kept import absent, kept_by
+from .results import Classified, Value
+
+#: What rows of a report's file call the machine: "EXPERIMENT/svm".
+NAME = "svm"
+
+
+@dataclass(frozen=True)
+class Svm(Experiment):
+    """A support vector machine with an RBF kernel on features.
+
+    checkpoint : "TRAINING/RUNG", whose weights of its first seed are kept.
+    layer : whose outputs are the features.
+    data : name of a data set. limit, tests : training samples, chosen by seed 0, and test samples, the first so many; all where they are left out.
+    C : what a sample on the wrong side costs. scaling : what is done to the features first, one of `svm.settings.SCALINGS`.
+    """
+
+    kind: ClassVar[str] = "svms"
+    checkpoint: str
+    layer: int
+    data: str
+    limit: int | None = optional()
+    tests: int | None = optional()
+    C: float = optional(10.0)
+    scaling: str = optional("standard")
+
+    def measure(self, name: str, bench: Bench) -> None:
+        place = kept_by(self.checkpoint, bench.folder)
+        if isinstance(place, str):
+            write_whole(file_of(f"{name}.absent", bench.folder), json.dumps({"absent": place}) + "\n")
+            bench.watcher.news(f"no features to classify: {place}")
+            return
+        data = with_tests(bench.data(self.data, self.limit), self.tests)
+        settings = SvmSettings(C=self.C, scaling=self.scaling, device=_device())
+        with extract(load(place), self.layer, data) as source:
+            parts = of_extraction(source, "train"), of_extraction(source, "test")
+            found = classify(*parts, settings, progress=bench.watcher.progress)
+        found.save(file_of(name, bench.folder))
+        file_of(f"{name}.absent", bench.folder).unlink(missing_ok=True)
+        bench.watcher.news(
+            f"{found.train_samples:,} samples of {found.width:,} features classified in {found.total_seconds:.3g} s: "
+            f"{found.train_accuracy:.2%} of them right, and {found.test_accuracy:.2%} of {found.test_samples:,} others"
+        )
+
+    def found(self, name: str, folder: Path) -> Machined | None:
+        if file_of(name, folder).exists():
+            return Machined(load_svm(file_of(name, folder)), "")
+        reason = absent(file_of(f"{name}.absent", folder))
+        return None if reason is None else Machined(None, reason)
+
+    def told(self) -> str:
+        part = f", {self.limit:,} samples" if self.limit else ""
+        scaled = "" if self.scaling == "standard" else ", features as they are"
+        return f"{self.kind}: on layer {self.layer} of {self.checkpoint}, {self.data}{part}{scaled}"
+
+    def check(self, rung: str, measure: str) -> None:
+        if rung != NAME:
+            raise no_measure(f"{rung}/{measure}", (f"{NAME}/MEASURE",))
+        _check(measure)
+
+
+def _device() -> str:
+    """ "cuda" where a GPU and a library for it are here, else "cpu"."""
+    try:
+        gpu_library()
+    except DeviceError:
+        return "cpu"
+    return "cuda"
+
+
+@dataclass(frozen=True)
+class Machined(Found):
+    """A support vector machine's figures; or none, and the reason."""
+
+    results: SvmResults | None
+    why: str
+
+    def value(self, rung: str, measure: str) -> Value | None:
+        """A field of `SvmResults`, "stage:fit" for the seconds of a stage, "stage:gram+fit" for several, or "recall:CAT" for the share of a class that is found."""
+        _check(measure)
+        if self.results is None:
+            return None
+        what, _, rest = measure.partition(":")
+        if what == "stage":
+            taken = [seconds for stage, seconds in self.results.seconds.items() if stage in rest.split("+")]
+            return Value(here=sum(taken)) if taken else None
+        if what == "recall":
+            scores = self.results.scores
+            return Value(here=scores.recall[scores.names.index(rest)]) if rest in scores.names else None
+        return Value(here=float(getattr(self.results, what)))
+
+    def classified(self, which: str) -> Classified | None:
+        """Scores of each class, and the confusion matrix."""
+        return None if self.results is None else Classified("", self.results.scores)
+
+    def reason(self, rung: str) -> str:
+        return self.why
+
+
+_FIELDS = ("train_accuracy", "test_accuracy", "total_seconds", "support_vectors", "width", "train_samples", "test_samples", "peak_bytes")
+
+
+def _check(measure: str) -> None:
+    what, _, rest = measure.partition(":")
+    if not (measure in _FIELDS or (what in ("stage", "recall") and rest)):
+        raise no_measure(measure, (*_FIELDS, "stage:NAME", "recall:CLASS"))

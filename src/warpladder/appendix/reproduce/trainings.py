@@ -1,0 +1,251 @@
+"""Experiments that train to the end, once for each seed: for accuracies and their spread, and curves."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from glob import escape
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ...errors import WarpladderError
+from ...ladder import find, is_peer
+from ...nets import Net
+from ...results import DataFacts, History, NetFacts
+from ...train import EpochLog, Run, train
+from .climbed import points_of, scaled
+from .experiments import Bench, Found, Task, canonical, file_of, no_measure, optional
+from .results import Value
+from .trained import TRAINED_SCHEMA, Trained, Trainings, load_trainings
+
+
+@dataclass(frozen=True)
+class Train(Task):
+    """Training runs, one for each rung and seed.
+
+    seeds : of initial weights and order.
+    first : whether one rung is enough: the first that can train here.
+    keep : whether the weights stay on the disk, for experiments that take them from there; a training that was stopped goes on from them.
+    keep_every_epoch : whether those of every epoch do as well.
+    """
+
+    kind: ClassVar[str] = "trainings"
+    seeds: tuple[int, ...] = optional((0,))
+    first: bool = optional(False)
+    keep: bool = optional(False)
+    keep_every_epoch: bool = optional(False)
+
+    def measure(self, name: str, bench: Bench) -> None:
+        data = self.dataset(bench)
+        net = bench.net(self.net, data)
+        path = file_of(name, bench.folder)
+        found = load_trainings(path) if path.exists() else self._none(net, data)
+        have = {(run.rung, run.seed) for run in found.runs}
+        rungs = [canonical(rung) for rung in self.rungs]
+        if self.first:
+            rungs = [next((rung for rung in rungs if not find(rung).unsupported(net, self.config)), rungs[0])]
+        wanted = [(rung, seed) for seed in self.seeds for rung in rungs if (rung, seed) not in have]
+        for at, (name_of, seed) in enumerate(wanted):
+            rung = find(name_of)
+            config = self.config.but(seed=seed)
+            if reason := rung.unsupported(net, config):
+                if name_of not in found.reasons:
+                    found = replace(found, reasons={**found.reasons, name_of: reason})
+                    bench.watcher.news(f"{name_of}: not here: {reason}")
+                continue
+            watch = _Watch(bench, f"training with {name_of}, seed {seed}", config.epochs, at, len(wanted))
+            place = checkpoint_of(bench.folder, name, name_of, seed) if self.keep or self.keep_every_epoch else None
+            try:
+                run = train(net, data, config, rung=rung, progress=False, each_epoch=watch, **self._kept(place))
+            except Exception as error:  # one that diverges is a result as well, and a peer may break in any way
+                if not isinstance(error, WarpladderError) and (isinstance(error, OSError) or not is_peer(rung)):
+                    raise
+                kind = "" if isinstance(error, WarpladderError) else f"{type(error).__name__}: "
+                why = f"seed {seed}: {kind}{' '.join(str(error).split())}"
+                found = replace(found, reasons={**found.reasons, name_of: why})
+                bench.watcher.news(f"{name_of}, {why}")
+                continue
+            found = replace(found, runs=(*found.runs, trained(run, seed, rung.precision)))
+            found.save(path)
+            bench.watcher.news(_line(found.runs[-1]))
+            bench.written()
+        replace(found, whole=True).save(path)
+
+    def _kept(self, place: Path | None) -> dict[str, Any]:
+        """How `train` keeps the weights: it goes on where it was stopped."""
+        if place is None:
+            return {}
+        return {
+            "checkpoint": place,
+            "checkpoint_seconds": None if self.keep_every_epoch else BETWEEN,
+            "keep_epochs": self.keep_every_epoch,
+            "overwrite": True,
+            "resume": place if place.exists() else None,
+        }
+
+    def check_measure(self, measure: str) -> None:
+        known = (*_MEASURES, *KEPT, *(f"curve:{curve}" for curve in ("loss", "accuracy", "seconds", "valid_loss", "valid_accuracy")))
+        if measure not in known:
+            raise no_measure(measure, known)
+
+    def _none(self, net: Net, data: Any) -> Trainings:
+        facts = NetFacts(net.name, net.in_shape, tuple(map(repr, net.layers)), type(net.loss).__name__, net.param_count, net.train_flops)
+        about = DataFacts(data.name, len(data.train_x), len(data.test_x), data.in_shape, str(data.train_x.dtype), data.classes)
+        created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        return Trainings(TRAINED_SCHEMA, created, facts, about, self.config.as_dict(), self.config.epochs, (), False, {})
+
+    def found(self, name: str, folder: Path) -> TrainedRuns | None:
+        path = file_of(name, folder)
+        return TrainedRuns(load_trainings(path), folder, name, self.full) if path.exists() else None
+
+
+@dataclass
+class _Watch:
+    """Tells a watcher of each epoch: how far the training is, and about how long it still takes."""
+
+    bench: Bench
+    doing: str
+    epochs: int
+    at: int
+    wanted: int
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._say("", 0.0)
+
+    def __call__(self, log: EpochLog) -> None:
+        self.seconds += log.seconds
+        self._say(f", epoch {log.epoch} of {self.epochs}", self.seconds / log.epoch * (self.epochs - log.epoch))
+
+    def _say(self, more: str, left: float) -> None:
+        self.bench.say(self.doing + more, self.at, self.wanted, left)
+
+
+#: Seconds between two checkpoints of a training whose weights are kept.
+BETWEEN = 30.0
+
+
+def checkpoint_of(folder: Path, name: str, rung: str, seed: int) -> Path:
+    """The weights that a training of this name keeps of a rung and seed."""
+    return file_of(name, folder, f"{rung}.{seed}").with_suffix(".safetensors")
+
+
+def trained(run: Run, seed: int, precision: str) -> Trained:
+    """What is stored of a run."""
+    logs = run.history
+    scored = any(log.valid_loss is not None for log in logs)
+    rated = any(log.train_accuracy is not None for log in logs)
+    history = History(
+        tuple(log.train_loss for log in logs),
+        tuple(log.train_accuracy for log in logs) if rated else None,
+        tuple(log.seconds for log in logs),
+    )
+    return Trained(
+        run.rung,
+        seed,
+        precision,
+        history,
+        tuple(log.valid_loss for log in logs) if scored else None,
+        tuple(log.valid_accuracy for log in logs) if scored and rated else None,
+        run.test_loss,
+        run.test_accuracy,
+    )
+
+
+def _line(run: Trained) -> str:
+    score = (
+        f"test accuracy {run.test_accuracy:.2%}"
+        if run.test_accuracy is not None
+        else f"test loss {run.test_loss:.4g}"
+        if run.test_loss is not None
+        else ""
+    )
+    return f"{run.rung}, seed {run.seed}: trained in {run.seconds:.3g} s, {score}"
+
+
+@dataclass(frozen=True)
+class TrainedRuns(Found):
+    """Training runs; rungs that cannot train here have none.
+
+    folder, name : where its weights are, if they are kept.
+    full : epochs and samples that times are scaled up to, as `Task.full` has them.
+    """
+
+    trainings: Trainings
+    folder: Path
+    name: str
+    full: dict[str, int]
+
+    @property
+    def whole(self) -> bool:  # type: ignore[override]
+        """Whether every run was made that could be."""
+        return self.trainings.whole
+
+    def value(self, rung: str, measure: str) -> Value | None:
+        """The mean over the seeds, with the least and the most of them."""
+        if measure not in _MEASURES and measure not in KEPT:
+            raise no_measure(measure, (*_MEASURES, *KEPT))
+        if measure in KEPT:
+            return self._of_files(canonical(rung), measure)
+        found = [value for run in self.trainings.find(canonical(rung)) if (value := _MEASURES[measure](run)) is not None]
+        if not found:
+            return None
+        value = Value(here=sum(found) / len(found), least=min(found), most=max(found))
+        factor = self._factor(measure)
+        return value if factor == 1 else scaled(value, factor)
+
+    def _factor(self, measure: str) -> float:
+        """How many times as long the whole experiment takes as this first look at it; 1 for what is no time."""
+        if not self.full or measure not in ("epoch_seconds", "train_seconds", "seconds"):
+            return 1.0
+        rows = self.full.get("samples", self.trainings.data.train) / self.trainings.data.train
+        return rows * (self.full["epochs"] / max(1, self.trainings.epochs) if measure == "train_seconds" else 1.0)
+
+    def _of_files(self, rung: str, measure: str) -> Value | None:
+        """How many files of weights there are of a rung's first seed, single epochs' among them, or their bytes."""
+        runs = self.trainings.find(rung)
+        last = checkpoint_of(self.folder, self.name, rung, runs[0].seed) if runs else None
+        if last is None or not last.exists():
+            return None
+        files = [last, *last.parent.glob(f"{escape(last.stem)}-epoch-*.safetensors")]
+        return Value(here=float(len(files) if measure == "kept_files" else sum(each.stat().st_size for each in files)))
+
+    def curve(self, rung: str, measure: str) -> tuple[list[float], list[float]] | None:
+        """Of the first seed, by epochs: "loss", "accuracy", "seconds", "valid_loss", "valid_accuracy"."""
+        runs = self.trainings.find(canonical(rung))
+        if not runs:
+            return None
+        if measure.startswith("valid_"):
+            there = [(float(at), value) for at, value in enumerate(getattr(runs[0], measure) or (), 1) if value is not None]
+            return ([x for x, _ in there], [y for _, y in there]) if there else None
+        points = points_of(runs[0].history, measure, self.trainings.epochs)
+        return points and (points[0], [y * self._factor(measure) for y in points[1]])
+
+    def reason(self, rung: str) -> str:
+        return self.trainings.reasons.get(canonical(rung), "")
+
+    def name_of(self, rung: str) -> str:
+        return canonical(rung)
+
+
+def _last(name: str, at: int = -1) -> Any:
+    def value(run: Trained) -> float | None:
+        points = points_of(run.history, name, len(run.history.seconds))
+        return points[1][at] if points else None
+
+    return value
+
+
+#: Measures of the files of weights that a training keeps.
+KEPT = ("kept_files", "kept_bytes")
+
+_MEASURES: dict[str, Any] = {
+    "test_accuracy": lambda run: run.test_accuracy,
+    "test_loss": lambda run: run.test_loss,
+    "train_seconds": lambda run: run.seconds,
+    "epoch_seconds": lambda run: run.seconds / len(run.history.seconds) if run.history.seconds else None,
+    "first_loss": _last("loss", 0),
+    "last_loss": _last("loss"),
+    "last_accuracy": _last("accuracy"),
+    "last_valid_accuracy": lambda run: run.valid_accuracy and run.valid_accuracy[-1],
+}

@@ -1,0 +1,127 @@
+"""What a classifier is given: labels, and features in batches, from a file, from a net's layer, or from arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...data import label_names
+from ...data.foreign import to_numpy
+from ...data.labels import names_in, numbered
+from ...errors import DataError
+from ..features import Extraction, FeatureFile
+
+#: Rows of a batch that is taken from an array.
+ROWS = 4096
+
+
+@dataclass(frozen=True)
+class Part:
+    """The training or test part of what a classifier is given.
+
+    what : what messages call it.
+    width : numbers of a sample.
+    labels : (samples,) whole numbers.
+    batches : gives the features in order, (rows, width) each.
+    class_names : what label 0, 1, ... is called; empty where labels are numbers.
+    mark : tells features of other weights or layers from these; empty where it is not known.
+    """
+
+    what: str
+    width: int
+    labels: np.ndarray
+    batches: Callable[[], Iterator[np.ndarray]]
+    class_names: tuple[str, ...] = ()
+    mark: str = ""
+
+
+def of_file(file: FeatureFile, part: str) -> Part:
+    """The part "train" or "test" of a file of features; its bytes are checked first.
+
+    Raises
+    ------
+    DataError
+        It has no such part, or no labels of it, or is damaged.
+    """
+    if part not in file.parts:
+        raise DataError(
+            f"{file.path}: holds no {part} features: write them with warpladder features --split both, or name a file of them too"
+        )
+    labels = file.labels.get(part)
+    if labels is None:
+        where = "NAME.labels.npy beside it" if file.path.suffix == ".npy" else "the data set that they were made of"
+        raise DataError(f"{file.path}: has no {part} labels, which a classifier needs: they come from {where}")
+    file.check()
+    names = tuple(map(str, file.document.get("class_names", ())))
+    return Part(
+        f"{file.path}, {part}", file.parts[part][1], labels, lambda: file.batches(part), names, str(file.document.get("weights", ""))
+    )
+
+
+def of_extraction(source: Extraction, part: str) -> Part:
+    """The features of a net's layer for the part "train" or "test" of a data set, computed where they are read.
+
+    Raises
+    ------
+    DataError
+        The data set has no such samples, or no labels of them.
+    """
+    labels = source.labels(part)
+    if labels is None or not source.samples(part):
+        lacks = "labels" if source.samples(part) else "samples"
+        raise DataError(f"{source.data.name}: has no {part} {lacks}, which a classifier needs")
+    return Part(f"{source.data.name}, {part}", source.width, labels, lambda: source.batches(part), label_names(source.data), source.mark)
+
+
+def of_arrays(x: Any, y: Any, what: str, class_names: tuple[str, ...] | None = None) -> Part:
+    """Features and labels in memory.
+
+    Parameters
+    ----------
+    x : array_like
+        (samples, width) numbers; they are computed with as float32.
+    y : array_like
+        (samples,) whole numbers from 0, or names.
+    what : str
+        What messages call them.
+    class_names : tuple of str, optional
+        Names of the classes, where y holds some; those that are in y if not given.
+
+    Raises
+    ------
+    DataError
+        Shapes or types do not fit.
+    """
+    features, labels = to_numpy(x, f"{what} features"), to_numpy(y, f"{what} labels")
+    if features.ndim != 2 or features.dtype.kind not in "fiub" or not features.size:
+        raise DataError(f"{what} features are a table of numbers (samples, width), got {features.shape} {features.dtype}")
+    names = names_in(labels) if class_names is None else class_names
+    numbers = numbered(labels, names, f"{what} labels")
+    if numbers.shape != (len(features),) or numbers.dtype.kind not in "iu":
+        raise DataError(f"{what}: {len(features):,} samples want as many whole numbers as labels, got {numbers.shape} {numbers.dtype}")
+
+    def batches() -> Iterator[np.ndarray]:
+        for first in range(0, len(features), ROWS):
+            yield features[first : first + ROWS]
+
+    return Part(what, features.shape[1], numbers, batches, names)
+
+
+def check_pair(train: Part, test: Part) -> None:
+    """Raise `DataError` where training and test features do not go together, or there is one class alone."""
+    if train.width != test.width:
+        raise DataError(
+            f"{train.what} has {train.width:,} features a sample, {test.what} has {test.width:,}: take both from one layer of one net"
+        )
+    if train.mark and test.mark and train.mark != test.mark:
+        raise DataError(f"{train.what} and {test.what} come from other weights or layers: make both with one checkpoint and layer")
+    for part in (train, test):
+        if len(part.labels) and int(part.labels.min()) < 0:
+            raise DataError(f"{part.what}: label {int(part.labels.min())} is below 0")
+        if part.class_names and int(part.labels.max()) >= len(part.class_names):
+            raise DataError(f"{part.what}: label {int(part.labels.max())} has no name, there are {len(part.class_names)}")
+    if len(np.unique(train.labels)) < 2:
+        raise DataError(f"{train.what}: every sample has the label {train.labels[0]}, and a classifier needs at least two classes")

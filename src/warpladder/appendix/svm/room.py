@@ -1,0 +1,109 @@
+"""How much memory a machine takes, predicted before anything is allocated, and how many pairs of classes fit at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...errors import OutOfMemoryError
+from ...machine.facts import free_memory
+from .fitted import OWN, TESTS
+from .kernel import GPU_TILE, CpuRbf
+from .pairs import LEAST_CACHE, pair_bytes
+
+#: What batches that are read, and pieces that are scaled, take besides.
+WORKING = 512 << 20
+
+#: Training samples times all samples times features, up to which scikit-learn's SVC as it is takes no more than a second or two.
+SMALL = 1e9
+
+
+def chosen_method(method: str, device: str, samples: int, tests: int, width: int) -> str:
+    """The method, where "auto" was asked for: "sklearn" for small sets on the CPU, "blocks" for others."""
+    if method != "auto":
+        return method
+    return "sklearn" if device == "cpu" and samples * (samples + tests) * width <= SMALL else "blocks"
+
+
+@dataclass(frozen=True)
+class Room:
+    """The memory that fitting by blocks of classes needs.
+
+    held : bytes that all the time are there.
+    worker : bytes of one pair of classes that is fitted.
+    workers : pairs at a time.
+    """
+
+    held: int
+    worker: int
+    workers: int
+
+    @property
+    def total(self) -> int:
+        """Bytes in all."""
+        return self.held + self.workers * self.worker
+
+
+def gram_bytes(counts: Sequence[int]) -> int:
+    """Bytes of the blocks of `Gram`: each pair of classes once."""
+    return 2 * (sum(counts) ** 2 + sum(count**2 for count in counts))
+
+
+def gpu_bytes(samples: int, width: int) -> int:
+    """Bytes of a GPU that products take: the training features, some test features, and a tile with its factors in float64."""
+    return 4 * width * (samples + TESTS) + 8 * (width * sum(GPU_TILE) + 4 * math.prod(GPU_TILE))
+
+
+def room(counts: Sequence[int], tests: int, width: int, method: str, threads: int, memory: int | None) -> Room:
+    """The memory of a machine.
+
+    Parameters
+    ----------
+    counts : sequence of int
+        Training samples of each class.
+    tests : int
+        Test samples.
+    width : int
+        Features of a sample.
+    method : str
+        "sklearn" or "blocks".
+    threads : int
+        Pairs at a time at most.
+    memory : int or None
+        Bytes there are; None for what the machine has free.
+
+    Raises
+    ------
+    OutOfMemoryError
+        It is not enough for one pair at a time.
+    """
+    samples = sum(counts)
+    held = 4 * width * (samples + tests) + WORKING
+    if method == "sklearn":  # SVC's copies in float64: of the training samples, of its support vectors, of the samples that it predicts
+        held += 8 * width * (2 * samples + max(samples, tests)) + (LEAST_CACHE << 20)
+        found = Room(held, 0, 1)
+    else:
+        first, second = sorted(counts)[-2:]
+        tiles = 8 * threads * (width * sum(CpuRbf.tile) + math.prod(CpuRbf.tile))
+        held += gram_bytes(counts) + 8 * samples * (len(counts) - 1)
+        held += max(12 * OWN * second * threads, tiles + TESTS * (4 * samples + 8 * second))
+        found = Room(held, pair_bytes(first + second), 1)
+    there = free_memory() if memory is None else memory
+    if there is None:
+        return Room(found.held, found.worker, threads if found.worker else 1)
+    if found.total > there:
+        whose = "is free" if memory is None else "is allowed"
+        raise OutOfMemoryError(
+            f"{samples:,} training samples of {width:,} features take {found.total / 1e9:.3g} GB, and {there / 1e9:.3g} GB {whose}: "
+            f"take fewer samples with --limit{_limit(found.total, there, samples)}"
+        )
+    if not found.worker:
+        return found
+    return Room(found.held, found.worker, max(1, min(threads, (there - found.held) // found.worker)))
+
+
+def _limit(needed: int, there: int, samples: int) -> str:
+    """A limit that fits: memory grows with the square of the samples at most."""
+    fits = int(samples * there / needed * 0.9) // 100 * 100
+    return f" {fits}" if fits >= 100 and there > 2 * WORKING else ""

@@ -1,0 +1,227 @@
+"""Fit and score: read, scale, compute the kernel's matrix, fit the pairs of classes, predict."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ...data.subset import permutation
+from ...device.gpu.support import found_gpu
+from ...errors import ArgumentError, DataError, OutOfMemoryError
+from ...machine.facts import cores, facts, resident_peak
+from ...results import Machine
+from ...results.classes import class_scores
+from .fitted import OWN, TESTS, Fitted, slices
+from .gram import Gram
+from .inputs import Part, check_pair
+from .kernel import Rbf, gpu_free, gpu_library, rbf
+from .pairs import fit_pairs
+from .results import SVM_SCHEMA, SvmResults
+from .room import chosen_method, gpu_bytes, room
+from .scaling import fit_scaler, gamma_of, read_rows, scale
+from .settings import SvmSettings
+
+#: Called with what is being done, how many parts are done and how many there are, and about how many seconds are left of them.
+Progress = Callable[[str, int, int, float], None]
+
+
+@dataclass
+class Stages:
+    """Seconds by stage, and what is told of them."""
+
+    progress: Progress | None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str, what: str) -> Iterator[Callable[[int, int], None]]:
+        """Count the time of a block; gives a function to be called with the parts that are done, and how many there are."""
+        start = time.perf_counter()
+
+        def report(done: int, total: int) -> None:
+            if self.progress is not None:
+                self.progress(what, done, total, (time.perf_counter() - start) / done * (total - done) if done else 0.0)
+
+        report(0, 1)
+        try:
+            yield report
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def classify(
+    train: Part,
+    test: Part,
+    settings: SvmSettings = SvmSettings(),
+    *,
+    limit: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    command: str = "",
+) -> SvmResults:
+    """Fit a support vector machine on training features, and score it on them and on test features.
+
+    Parameters
+    ----------
+    train, test : Part
+        Of `of_arrays`, `of_file` or `of_extraction`.
+    settings : SvmSettings
+    limit : int or None
+        Training samples to take, chosen by the seed as `data.load` chooses them; None for all.
+    seed : int
+    progress : callable or None
+        Called with what is being done, how many parts are done and how many there are, and about how many seconds are left of them.
+    command : str
+        What repeats it, as the results keep it.
+
+    Returns
+    -------
+    SvmResults
+
+    Raises
+    ------
+    DataError
+        Features do not go together, are not finite, or are all of one class.
+    ConfigError, DeviceError, OutOfMemoryError
+        A setting makes no sense; there is no GPU; memory is too small for it.
+    """
+    if not (isinstance(train, Part) and isinstance(test, Part)):
+        raise ArgumentError("classify wants two Parts: svm.of_arrays(features, labels, 'train') makes one")
+    check_pair(train, test)
+    rows = _rows(train, limit, seed)
+    classes, labels = np.unique(train.labels[rows], return_inverse=True)
+    if len(classes) < 2:
+        raise DataError(
+            f"{train.what}: the samples that are taken have the label {classes[0]} alone, and a classifier needs at least two classes"
+        )
+    counts = np.bincount(labels).tolist()
+    method = chosen_method(settings.method, settings.device, len(rows), len(test.labels), train.width)
+    threads = settings.threads or cores()
+    library = "numpy" if settings.device == "cpu" else gpu_library()
+    needed = room(counts, len(test.labels), train.width, method, threads, settings.memory)
+    if library != "numpy":
+        _check_gpu(library, gpu_bytes(len(rows), train.width))
+    machine = Machine(**facts(threads))
+
+    place = np.full(len(train.labels), -1)
+    place[rows[np.argsort(labels, kind="stable")]] = np.arange(len(rows))
+    stages = Stages(progress)
+    with _one_blas_thread():
+        with stages.stage("read", "training features") as report:
+            x = read_rows(train, place, len(rows), report)
+        with stages.stage("read", "test features") as report:
+            tests = read_rows(test, np.arange(len(test.labels)), len(test.labels), report)
+        with stages.stage("scale", "scaling") as report:
+            if settings.scaling == "standard":
+                scaler = fit_scaler(x)
+                scale(x, scaler)
+                scale(tests, scaler)
+            gamma = gamma_of(x) if settings.gamma == "scale" else float(settings.gamma)
+        truth = np.repeat(np.arange(len(classes)), counts)
+        if method == "sklearn":
+            own, predicted, vectors = _plain(x, truth, tests, settings.C, gamma, stages)
+            where = "cpu"
+        else:
+            with closing(rbf(x, gamma, library, settings.precision, threads)) as kernel:
+                own, predicted, vectors = _blocks(kernel, tests, counts, settings.C, needed.workers, threads, stages)
+                where = kernel.device
+    if library != "numpy":
+        machine = replace(machine, gpu=found_gpu())
+    names = train.class_names or test.class_names
+    scores = class_scores(test.labels, classes[predicted], names, int(classes[-1]) + 1)
+    return SvmResults(
+        SVM_SCHEMA, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), command, machine, train.what, test.what, len(rows), len(test.labels),
+        train.width, len(classes), float(settings.C), gamma, str(settings.gamma), method, settings.precision, where, threads, needed.workers, vectors,
+        float((own == truth).mean()), scores.accuracy, scores, stages.seconds, needed.total, resident_peak(),
+        settings.scaling,
+    )  # fmt: skip
+
+
+def _rows(train: Part, limit: int | None, seed: int) -> np.ndarray:
+    """The training samples that are taken, in order."""
+    samples = len(train.labels)
+    if limit is None:
+        return np.arange(samples)
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 2 <= limit <= samples:
+        raise DataError(f"{train.what}: limit must be 2 to {samples:,} (the training samples), got {limit!r:.40}")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise DataError(f"seed must be 0 to 2^32 - 1, got {seed!r:.40}")
+    return np.sort(permutation(samples, seed)[:limit])
+
+
+def _plain(x: np.ndarray, y: np.ndarray, tests: np.ndarray, C: float, gamma: float, stages: Stages) -> tuple[np.ndarray, np.ndarray, int]:
+    """scikit-learn's SVC as it is: predictions of training and test samples, and the number of support vectors."""
+    from sklearn.svm import SVC
+
+    machine = SVC(C=C, gamma=gamma)
+    with stages.stage("fit", "fitting"):
+        machine.fit(x, y)
+    with stages.stage("predict", "predicting"):
+        return machine.predict(x), machine.predict(tests), len(machine.support_)
+
+
+def _blocks(
+    kernel: Rbf, tests: np.ndarray, counts: list[int], C: float, workers: int, threads: int, stages: Stages
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Fit by blocks of classes; predictions of the training and of the test samples, and the number of support vectors."""
+    gram = Gram(counts)
+    with stages.stage("gram", "kernel, in blocks of classes") as report:
+        gram.compute(kernel, report)
+    with stages.stage("fit", "pairs of classes") as report:
+        fitted = fit_pairs(gram, C, workers, report)
+    with stages.stage("predict", "predicting") as report:
+        own = fitted.votes(train_decisions(fitted, gram, threads))
+        predicted = np.empty(len(tests), np.int64)
+        for rows, decisions in test_decisions(fitted, kernel, tests):
+            predicted[rows] = fitted.votes(decisions)
+            report(rows.stop, len(tests))
+        return own, predicted, fitted.support_vectors
+
+
+def train_decisions(fitted: Fitted, gram: Gram, threads: int) -> np.ndarray:
+    """(samples, pairs) float64: the decisions for the training samples, class after class; above 0 for a pair's first class."""
+    out = np.tile(fitted.intercepts, (gram.ranges[-1].stop, 1))
+
+    def add(c: int, rows: slice) -> None:
+        start = gram.ranges[c].start
+        for i in range(gram.classes):
+            fitted.add(out[start + rows.start : start + rows.stop], gram.block(c, i)[rows], i)
+
+    with ThreadPoolExecutor(threads) as pool:
+        for done in [pool.submit(add, c, rows) for c in range(gram.classes) for rows in slices(gram.count(c), OWN)]:
+            done.result()
+    return out
+
+
+def test_decisions(fitted: Fitted, kernel: Rbf, tests: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """Ranges of test samples with their decisions, (rows, pairs) float64; tests are scaled as the training samples are."""
+    room = np.empty((min(TESTS, len(tests)), fitted.ranges[-1].stop), np.float32)
+    for rows in slices(len(tests), TESTS):
+        values = room[: rows.stop - rows.start]
+        kernel.run(kernel.between(tests[rows], values))
+        decisions = np.tile(fitted.intercepts, (len(values), 1))
+        for i, columns in enumerate(fitted.ranges):
+            fitted.add(decisions, values[:, columns], i)
+        yield rows, decisions
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """Threads of ours compute side by side; BLAS's own would wait for each other in every small product."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
+def _check_gpu(library: str, needed: int) -> None:
+    """Raise `OutOfMemoryError` where the GPU has no room for the training samples and one block."""
+    if needed > (free := gpu_free(library)):
+        raise OutOfMemoryError(
+            f"the GPU has {free / 1e9:.3g} GB free, and the training features and a block of the kernel take {needed / 1e9:.3g} GB: "
+            "take fewer samples with --limit, or leave --device out"
+        )

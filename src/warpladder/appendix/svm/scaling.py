@@ -1,0 +1,85 @@
+"""Features read into one array, class after class, and scaled there by scikit-learn's StandardScaler, a piece at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...errors import DataError
+from .inputs import Part
+
+if TYPE_CHECKING:
+    from sklearn.preprocessing import StandardScaler
+
+#: Numbers of a piece: 32 MB in float64.
+PIECE = 1 << 22
+
+Report = Callable[[int, int], None]
+
+
+def read_rows(part: Part, place: np.ndarray, rows: int, report: Report) -> np.ndarray:
+    """(rows, width) float32: the features of a part, each sample in its place.
+
+    Parameters
+    ----------
+    part : Part
+    place : ndarray
+        (samples,) where a sample goes, -1 for one that is left out.
+    rows : int
+        Samples that are not left out.
+    report : callable
+        Called after each batch with the samples that are done, and their number.
+
+    Raises
+    ------
+    DataError
+        A feature is NaN or infinite as float32, or there are fewer samples than labels.
+    """
+    out, done = np.empty((rows, part.width), np.float32), 0
+    for batch in part.batches():
+        some = place[done : done + len(batch)]
+        with np.errstate(over="ignore"):
+            batch = np.asarray(batch[some >= 0], np.float32)
+        if not np.isfinite(batch).all():
+            row = int(np.argmin(np.isfinite(batch).all(axis=1)))
+            odd, sample = batch[row][~np.isfinite(batch[row])][0], done + int(np.flatnonzero(some >= 0)[row])
+            raise DataError(
+                f"{part.what}: the features of sample {sample} hold {odd}, and a classifier needs finite numbers: clean them first"
+            )
+        out[some[some >= 0]] = batch
+        done += len(some)
+        report(done, len(place))
+    if done != len(place):
+        raise DataError(f"{part.what}: there are {done:,} samples of features, and {len(place):,} labels")
+    return out
+
+
+def fit_scaler(x: np.ndarray) -> StandardScaler:
+    """scikit-learn's scaler for (samples, width) float32: mean 0 and deviation 1 of each feature; one that never changes keeps its unit."""
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler()
+    for piece in pieces(x):
+        scaler.partial_fit(x[piece])
+    return scaler
+
+
+def scale(x: np.ndarray, scaler: StandardScaler) -> None:
+    """Scale (samples, width) float32 in its place, with the rounding of `StandardScaler.transform`."""
+    for piece in pieces(x):
+        x[piece] = scaler.transform(x[piece])
+
+
+def gamma_of(x: np.ndarray) -> float:
+    """1 / (width * variance of all numbers of x), in float64, as SVC's gamma="scale": features that never change make the variance less than 1."""
+    mean = sum(float(x[piece].sum(dtype=np.float64)) for piece in pieces(x)) / x.size
+    variance = sum(float(np.square(x[piece].astype(np.float64) - mean).sum()) for piece in pieces(x)) / x.size
+    return 1 / (x.shape[1] * variance) if variance else 1.0
+
+
+def pieces(x: np.ndarray) -> Iterator[slice]:
+    """Ranges of rows, each of `PIECE` numbers at most, or one row."""
+    rows = max(1, PIECE // x.shape[1])
+    return (slice(first, min(first + rows, len(x))) for first in range(0, len(x), rows))

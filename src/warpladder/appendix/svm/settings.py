@@ -1,0 +1,88 @@
+"""What a support vector machine is fitted with, and how it is computed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...errors import ConfigError
+from ...errors.arguments import ByName
+from ...machine.facts import cores
+
+#: "sklearn" is scikit-learn's SVC as it is; "blocks" makes the kernel's matrix by products and fits pairs of classes; "auto" takes the first for small sets.
+METHODS = ("auto", "sklearn", "blocks")
+
+#: What products are computed in.
+PRECISIONS = ("float64", "float32")
+
+#: Ways to scale features before a machine is fitted: "standard" brings each to mean 0 and deviation 1, as scikit-learn's
+#: StandardScaler; "none" leaves them as they are.
+SCALINGS = ("standard", "none")
+
+#: Where the kernel's matrix is computed.
+DEVICES = ("cpu", "cuda")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SvmSettings(metaclass=ByName):
+    """Settings of a support vector machine with an RBF kernel, exp(-gamma |a - b|^2).
+
+    Parameters
+    ----------
+    C : float
+        What a sample on the wrong side costs.
+    gamma : float or "scale"
+        "scale" is 1 / (width * variance of all training features, after `scaling`), as in scikit-learn.
+    scaling : str
+        One of `SCALINGS`.
+    method : str
+        One of `METHODS`.
+    device : str
+        One of `DEVICES`; only the method "blocks" computes on a GPU.
+    precision : str
+        One of `PRECISIONS`: "float64" ends in scikit-learn's decisions to five digits; "float32" takes half the time on a CPU, and less than a
+        thirtieth on GPUs made for games, and ends elsewhere within the solver's tolerance, so that one prediction in a thousand may differ.
+    threads : int or None
+        CPU threads of products, and pairs of classes that are fitted at a time; None for every core that this process may use.
+    memory : int or None
+        Bytes that all of it may take; None for what the machine has free.
+
+    Raises
+    ------
+    ConfigError
+        A value makes no sense.
+    """
+
+    by_place = ()
+
+    C: float = 10.0
+    gamma: float | str = "scale"
+    scaling: str = "standard"
+    method: str = "auto"
+    device: str = "cpu"
+    precision: str = "float64"
+    threads: int | None = None
+    memory: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("C", self.C), ("gamma", self.gamma)):
+            if name == "gamma" and least == "scale":
+                continue
+            if isinstance(least, (bool, str)) or not isinstance(least, (int, float)) or not (math.isfinite(least) and least > 0):
+                more = " or 'scale'" if name == "gamma" else ""
+                raise ConfigError(f"{name} wants a finite number above 0{more}, got {least!r:.40}")
+        for name, value, choices in (
+            ("scaling", self.scaling, SCALINGS),
+            ("method", self.method, METHODS),
+            ("device", self.device, DEVICES),
+            ("precision", self.precision, PRECISIONS),
+        ):
+            if value not in choices:
+                raise ConfigError(f"{name} wants one of {', '.join(choices)}, got {value!r:.40}")
+        for name, number, most in (("threads", self.threads, cores()), ("memory", self.memory, None)):
+            if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1 or (most and number > most)):
+                raise ConfigError(
+                    f"{name} wants a whole number from 1{f' to {most}, the cores there are' if most else ''}, got {number!r:.40}"
+                )
+        if self.device != "cpu" and self.method == "sklearn":
+            raise ConfigError("scikit-learn's SVC computes on the CPU: leave the device out, or take the method blocks")

@@ -1,0 +1,170 @@
+"""What of a .cu file runs on the host, taken out: a checker of kernels needs no main, no cudaMalloc and no <<< >>>.
+
+At the top level and in namespaces three things go: functions that are neither __global__ nor __device__ nor constexpr; variables that
+the device cannot see, or that are made by such functions; structs that use the CUDA runtime. So do headers that nobody finds. Line
+breaks stay, so that every line keeps its number.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from ..device import Source
+from ..device import source as sources
+from ..device.emulator.text import bare, closing
+from ..device.emulator.toolchain import compiler, why_not
+from ..errors import KernelError
+
+#: What the emulator has of the toolkit's headers.
+EMULATED = Path(__file__).resolve().parents[1] / "device" / "emulator" / "headers" / "cuda"
+#: Headers of the host's side, or of what needs no header here.
+HOST_HEADERS = re.compile(
+    r"device_functions|cuda_profiler_api|cublas\w*|cudnn\w*|cufft\w*|curand|cusparse\w*|cusolver\w*|nvtx?\w*|nvToolsExt|"
+    r"helper_\w+|driver_types|vector_functions|sm_\w+|thrust/.*|opencv\w*(/.*)?|(torch|ATen|c10|pybind11)/.*"
+)
+#: Headers of device code that has no counterpart on a CPU here.
+DEVICE_HEADERS = re.compile(
+    r"cooperative_groups(/.*)?|curand_kernel|mma|cuda/.*|cub/.*|cute/.*|cutlass/.*|nv/.*|cuda_pipeline\w*|cuda_fp8|texture\w*|surface\w*"
+)
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"](?P<name>[^>"\n]+)[>"][^\n]*$', re.MULTILINE)
+#: Names of namespaces that only such headers have.
+_THEIRS = re.compile(r"\b(?:using\s+namespace|namespace\s+\w+\s*=)\s*(?:cooperative_groups|cub|nvcuda|cuda|cute|cutlass)\b[\w:\s]*;")
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?:\([^)]*\))?(?P<body>(?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
+_DIRECTIVE = re.compile(r"(^[ \t]*#(?:[^\n]*\\\n)*[^\n]*)|[^\n]", re.MULTILINE)
+_RUNTIME = re.compile(r"<<<|\bcuda[A-Z]\w*|\bcu(?:blas|dnn|fft|rand|sparse|solver)\w*|\bthrust\s*::")
+_DEVICE = re.compile(r"__global__|__device__|__constant__|__managed__|__shared__|\bconstexpr\b")
+#: Declarations that make no variable.
+_TYPE = re.compile(r"\s*(?:;|(?:typedef|using|struct|class|union|enum|template|static_assert)\b)")
+
+
+def device_code(path: Path) -> Source:
+    """The source in a file without what runs on the host; `KernelError` as `device.source.read` and `without` raise it."""
+    source = sources.read(path)
+    return replace(source, text=without(source.text, path.name))
+
+
+def host_code(path: Path) -> str:
+    """What `device_code` leaves out."""
+    both = zip(sources.read(path).text.splitlines(), device_code(path).text.splitlines(), strict=True)
+    return "\n".join(line for line, left in both if line != left)
+
+
+def without(text: str, file: str) -> str:
+    """The device code of a source.
+
+    Parameters
+    ----------
+    text : str
+        Of the .cu file, its own headers already in it.
+    file : str
+        Its name, for messages.
+
+    Raises
+    ------
+    KernelError
+        Where a header is included that no emulator of ours can stand in for, and nothing else is there. A kernel that needs one does not compile.
+    """
+    missing = bodiless(text, file)
+    if missing and "__global__" not in text:
+        raise KernelError(f"{missing[0]}; put the kernels that do without it into a file of their own")
+    there = _there(frozenset(match["name"] for match in _INCLUDE.finditer(text)))
+    text = _INCLUDE.sub(lambda match: _header(match, there), text)
+    if missing:
+        text = _THEIRS.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    plain = bare(text)
+    marks = [match["name"] for match in _MACRO.finditer(text) if _DEVICE.search(match["body"])]
+    device = re.compile("|".join([_DEVICE.pattern, *(rf"\b{name}\b" for name in marks)]))
+    out = list(text)
+    for first, last in _host_parts(plain, device):
+        out[first:last] = _DIRECTIVE.sub(lambda match: match[1] or " ", text[first:last])
+    return "".join(out)
+
+
+def bodiless(text: str, file: str) -> list[str]:
+    """The headers of a text that have no body here, each with its line."""
+    found = [match for match in _INCLUDE.finditer(text) if DEVICE_HEADERS.fullmatch(_plain(match["name"]))]
+    return [f"{_place(text, match.start(), file)}: <{match['name']}> cannot be emulated" for match in found]
+
+
+def _plain(header: str) -> str:
+    return re.sub(r"\.(h|hpp|cuh|inl)$", "", header)
+
+
+def _header(match: re.Match[str], there: frozenset[str]) -> str:
+    name = _plain(match["name"])
+    host = (HOST_HEADERS.fullmatch(name) and not (EMULATED / match["name"]).is_file()) or DEVICE_HEADERS.fullmatch(name)
+    return "" if host or match["name"] not in there else match[0]
+
+
+@cache
+def _there(headers: frozenset[str]) -> frozenset[str]:
+    """Those of the headers that the compiler finds; all of them where there is no compiler that could be asked."""
+    if not headers or why_not() is not None:
+        return headers
+    asked = "".join(f"#if __has_include(<{header}>)\n@{header}\n#endif\n" for header in sorted(headers))
+    command = [*compiler().command, f"-I{EMULATED}", "-E", "-P", "-x", "c++", "-"]
+    said = subprocess.run(command, input=asked, capture_output=True, text=True).stdout
+    return frozenset(line[1:].strip() for line in said.splitlines() if line.startswith("@"))
+
+
+def _place(text: str, position: int, file: str) -> str:
+    """file:line, by the last #line directive before the position."""
+    line, start = 1, 0
+    for marked in re.finditer(r'^#line (\d+) "([^"\n]+)"\n', text[:position], re.MULTILINE):
+        line, file, start = int(marked[1]), Path(marked[2]).name, marked.end()
+    return f"{file}:{line + text.count(chr(10), start, position)}"
+
+
+def _host_parts(plain: str, device: re.Pattern[str]) -> list[tuple[int, int]]:
+    """Where the host's declarations begin and end. `plain` is the text without comments, strings and directives."""
+    found = list(_declarations(plain))
+    heads = [head for _, _, head in found if head and not device.search(head)]
+    names = {match[1] for head in heads if (match := re.search(r"(\w+)\s*\(", head))}
+    calls = re.compile(rf"\b(?:{'|'.join(sorted(names)) or '$^'})\s*\(")
+
+    def host(declared: str, head: str) -> bool:
+        if device.search(head or declared):
+            return False
+        if head or _RUNTIME.search(declared):
+            return True
+        return not _TYPE.match(declared) and (not re.search(r"\bconst\b", declared) or bool(calls.search(declared)))
+
+    return [(first, last) for first, last, head in found if host(plain[first:last], head)]
+
+
+def _declarations(plain: str) -> Iterator[tuple[int, int, str]]:
+    """Where each declaration at the top level or in a namespace begins and ends; of functions that are defined, what stands before the body."""
+    position = 0
+    while True:
+        begin, mark = re.compile(r"\S").search(plain, position), re.compile(r"[{};]").search(plain, position)
+        if begin is None or mark is None:
+            return
+        first = begin.start()
+        position, head = mark.end(), plain[first : mark.start()]
+        if mark[0] == "}" or (mark[0] == "{" and re.search(r"\bnamespace\b[\w\s:]*$|\bextern\s*$", head)):
+            continue  # a namespace ends or begins
+        if mark[0] == "{" and _is_function(head):
+            position = closing(plain, mark.start())
+            while member := re.compile(r"\s*(?:,[^{};]*)?\{").match(plain, position):  # what stood in the braces was a constructor's member
+                position = closing(plain, member.end() - 1)
+            yield first, position, head
+            continue
+        while mark is not None and mark[0] == "{":  # struct, enum, initialiser: on until the semicolon
+            position = closing(plain, mark.start())
+            mark = re.compile(r"[{};]").search(plain, position)
+        position = mark.end() if mark is not None and mark[0] == ";" else position
+        yield first, position, ""
+
+
+def _is_function(head: str) -> bool:
+    """Whether what stands before a brace is a function's head: it has parameters, and is no struct's, enum's or initialiser's."""
+    without_templates = re.sub(r"\btemplate\s*<[^;{}]*?>(?=\s*[\w:~_])", " ", head)
+    return "(" in head and not re.search(
+        r"\b(?:struct|class|union|enum)\s+(?:\w+\s*\([^()]*\)\s*)?\w*\s*(?::[^()]*)?$|=\s*$", without_templates
+    )

@@ -1,0 +1,245 @@
+"""`TrainConfig`: every setting of a training run, checked when it is made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from ..errors import ConfigError
+from ..errors.arguments import ByName, kind_of
+from ..optimizers import SGD, Optimizer
+from ..optimizers.schedules import Constant, Schedule
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Former settings of `TrainConfig` by name, and what the option of rungs is called that took the place of each.
+MOVED = {"threads": "threads", "device": "device", "feed": "feed", "block_size": "block_size", "library": "operations"}
+
+
+PLAIN, CONSTANT = SGD(), Constant()
+
+#: Settings of the optimizer that `TrainConfig` takes by themselves too, where they change the optimizer that it has.
+SHORT = ("learning_rate", "momentum", "nesterov", "weight_decay", "betas", "eps")
+
+
+@dataclass(frozen=True, init=False)
+class TrainConfig(metaclass=ByName):
+    """The settings of a training run, which say what is trained; the options of a rung say how that is computed.
+
+    Parameters
+    ----------
+    epochs : int
+    batch_size : int or None
+        None trains on the full training set at each step.
+    optimizer : Optimizer
+        `SGD(0.01)` if not given.
+    schedule : Schedule
+        How the learning rate goes from step to step; `Constant()` if not given.
+    clip_value : float or None
+        Clip every gradient element to [-clip_value, clip_value] before the optimizer sees it (S4 uses 5).
+    seed : int
+        Of the initial weights and of the order of the samples.
+    shuffle : bool
+        A new seeded order every epoch; otherwise the stored order.
+    drop_last : bool
+        Leave out a partial last batch; by default it is trained with its own mean.
+    log_every : int or None
+        Steps of an epoch after which the host reads their losses and waits for them: `train` for its progress and to see that they are finite, a
+        climb because that is what it times. They are read at the end of an epoch in any case; where one has no more than half as many steps, several
+        are read together. None is as seldom as that: once an epoch, or less often where epochs are short. `train` reads them at least once a second.
+    loss_every : int
+        Epochs between two whose loss and accuracy on the training batches are computed: of those numbered from 1 the multiples of this, whatever
+        the number of epochs, wherever a run begins. In the others gradients are computed, and the weights go the same way.
+    learning_rate, momentum, nesterov, weight_decay, betas, eps : optional
+        Settings of the optimizer, in place of those that it has: `TrainConfig(learning_rate=0.1)` trains with `SGD(0.1)`.
+    """
+
+    by_place: ClassVar[None] = None
+    short: ClassVar[tuple[str, ...]] = SHORT
+    epochs: int = 5
+    batch_size: int | None = 64
+    optimizer: Optimizer = PLAIN
+    schedule: Schedule = CONSTANT
+    clip_value: float | None = None
+    seed: int = 0
+    shuffle: bool = True
+    drop_last: bool = False
+    log_every: int | None = None
+    loss_every: int = 1
+
+    def __init__(
+        self,
+        epochs: int = 5,
+        batch_size: int | None = 64,
+        optimizer: Optimizer = PLAIN,
+        schedule: Schedule = CONSTANT,
+        clip_value: float | None = None,
+        seed: int = 0,
+        shuffle: bool = True,
+        drop_last: bool = False,
+        log_every: int | None = None,
+        loss_every: int = 1,
+        *,
+        learning_rate: float | None = None,
+        momentum: float | None = None,
+        nesterov: bool | None = None,
+        weight_decay: float | None = None,
+        betas: tuple[float, float] | None = None,
+        eps: float | None = None,
+    ) -> None:
+        short = (learning_rate, momentum, nesterov, weight_decay, betas, eps)
+        changes = {name: value for name, value in zip(SHORT, short, strict=True) if value is not None}
+        values = (epochs, batch_size, changed(optimizer, changes), schedule, clip_value, seed, shuffle, drop_last, log_every, loss_every)
+        for field, value in zip(fields(self), values, strict=True):
+            object.__setattr__(self, field.name, value)
+        self._check()
+
+    def _check(self) -> None:
+        for name, least in (("epochs", 0), ("batch_size", 1), ("seed", 0), ("log_every", 1), ("loss_every", 1)):
+            value = getattr(self, name)
+            if value is None and name in ("batch_size", "log_every"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ConfigError(f"{name} wants a whole number of at least {least}, got {value!r}")
+        value = self.clip_value
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value >= 0)
+        ):
+            raise ConfigError(f"clip_value wants a finite number of at least 0, got {value!r}")
+        for name, kind, form in (("optimizer", Optimizer, "wl.Adam(1e-3)"), ("schedule", Schedule, "wl.Cosine(warmup=1)")):
+            value = getattr(self, name)
+            if not isinstance(value, kind) or type(value) is kind:
+                raise ConfigError(f"{name} wants {'an' if kind is Optimizer else 'a'} {kind.__name__}, as {form}, got {kind_of(value)}")
+        for name in ("shuffle", "drop_last"):
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise ConfigError(f"{name} wants True or False, got {value!r}")
+        if self.clip_value == 0:
+            raise ConfigError("clip_value 0 would stop every update: leave it out for no clipping")
+        if self.seed >= 2**32:
+            raise ConfigError(f"seed must be below 2^32, got {self.seed}")
+        if self.loss_every >= 2**31:
+            raise ConfigError(f"loss_every must be below 2^31, got {self.loss_every}")
+
+    @classmethod
+    def moved(cls, name: str) -> str | None:
+        """Where a former setting has gone, in a sentence; None for what never was one."""
+        if name not in MOVED:
+            return None
+        values = {"threads": 2, "device": "emulated", "feed": "streamed", "block_size": 512, "library": "linear"}
+        rung = {"threads": "native", "library": "library"}.get(name, "naive")
+        option, value = MOVED[name], values[name]
+        return f"{name} is an option of the rung, no setting: write '{rung}:{option}={value}' for the rung, or ladder.find({rung!r}, {option}={value!r})"
+
+    @property
+    def learning_rate(self) -> float:
+        """The optimizer's learning rate, which the schedule varies."""
+        return self.optimizer.learning_rate
+
+    @property
+    def steady(self) -> bool:
+        """Whether every step is made with the same numbers: those of update 0."""
+        return self.optimizer.steady and self.schedule.steady
+
+    def rates(self, first: int, last: int, samples: int) -> np.ndarray:
+        """(last - first,) float64: the learning rates of updates first..last-1, counted over all epochs, on a training set of this many samples."""
+        return self.schedule.rates(self.learning_rate, first, last, self.steps(samples), self.epochs)
+
+    def numbers(self, first: int, last: int, samples: int) -> np.ndarray:
+        """(last - first, NUMBERS) float64: what updates first..last-1 are made with, as `Optimizer.numbers` lays it out."""
+        return self.optimizer.numbers(self.rates(first, last, samples), first)
+
+    def batch(self, samples: int) -> int:
+        """Samples in a full batch of a training set of this many samples."""
+        return samples if self.batch_size is None else min(self.batch_size, samples)
+
+    def steps(self, samples: int) -> int:
+        """Steps in one epoch: ceil(samples / batch), or floor with `drop_last`."""
+        batch = self.batch(samples)
+        return samples // batch if self.drop_last else -(-samples // batch)
+
+    def has_loss(self, epoch: int) -> bool:
+        """Whether loss and accuracy are computed in an epoch; epochs are counted from 0, as `Order.epoch` is."""
+        return (epoch + 1) % self.loss_every == 0
+
+    def but(self, **changes: object) -> TrainConfig:
+        """A copy with these settings changed, those of its optimizer among them."""
+        known = [field.name for field in fields(self)]
+        for name in changes:
+            if told := self.moved(name):
+                raise ConfigError(told)
+            if name not in known and name not in SHORT:
+                raise ConfigError(f"there is no setting {name!r}; the settings are {', '.join(sorted([*known, *SHORT]))}")
+        return TrainConfig(**{name: getattr(self, name) for name in known} | changes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The settings as plain values, for JSON; optimizer and schedule are dictionaries that say their names."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        return plain | {name: {"name": type(plain[name]).__name__} | asdict(plain[name]) for name in ("optimizer", "schedule")}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
+        """The settings that `as_dict` gave; those of older files, whose optimizer is SGD and stands among the rest, are understood.
+
+        Raises
+        ------
+        ConfigError
+            A setting, an optimizer or a schedule that there is not, or one whose value cannot be.
+        """
+        out = dict(values)
+        kinds: tuple[tuple[str, Any], ...] = (("optimizer", Optimizer), ("schedule", Schedule))
+        for name, kind in kinds:
+            given = out.get(name)
+            if isinstance(given, Mapping):
+                out[name] = named(kind, str(given.get("name")), {key: value for key, value in given.items() if key != "name"})
+        if unknown := [name for name in out if name not in {field.name for field in fields(cls)} and name not in SHORT]:
+            raise ConfigError(f"there is no setting {unknown[0]!r:.60}")
+        return cls(**out)
+
+
+def changed(optimizer: Optimizer, changes: Mapping[str, object]) -> Optimizer:
+    """An optimizer with other settings; `ConfigError` where it has no such setting."""
+    if not changes or not isinstance(optimizer, Optimizer):
+        return optimizer
+    check_names(type(optimizer), changes)
+    return replace(optimizer, **changes)  # type: ignore[arg-type]
+
+
+Kind = TypeVar("Kind", Optimizer, Schedule)
+
+
+def named(kind: type[Kind], name: str, settings: Mapping[str, Any]) -> Kind:
+    """An optimizer or a schedule by the name of its class, in small letters or not.
+
+    Raises
+    ------
+    ConfigError
+        There is none of this name, it has no such setting, or a value cannot be.
+    """
+    found = kind.known.get(name.lower())
+    what = kind.__name__.lower()
+    if found is None:
+        raise ConfigError(f"there is no {what} {name!r:.60}; there are {', '.join(sorted(kind.known))}")
+    check_names(found, settings)
+    return found(**settings)
+
+
+def check_names(kind: type[Optimizer] | type[Schedule], names: Iterable[str]) -> None:
+    """Raise `ConfigError` where an optimizer or a schedule has no setting of one of these names."""
+    known = [field.name for field in fields(kind)]
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"{kind.__name__} has no {name if name.isidentifier() else repr(name):.40}; it has {', '.join(known)}")
+
+
+#: How each report trains its net: what `train` and `climb` use where nothing else is asked for.
+RECIPES = {
+    "softmax": TrainConfig(epochs=20, batch_size=128, learning_rate=0.1),
+    "mlp": TrainConfig(epochs=10, batch_size=64, learning_rate=0.01),
+    "mlp10": TrainConfig(epochs=500, batch_size=None, learning_rate=0.1),
+    "cnn": TrainConfig(epochs=5, batch_size=64, learning_rate=0.01),
+    "autoencoder": TrainConfig(epochs=20, batch_size=1, learning_rate=0.001, clip_value=5.0),
+}

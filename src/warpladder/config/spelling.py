@@ -1,0 +1,130 @@
+"""Optimizers and schedules as text, in the grammar of rungs: "adam:betas=0.9+0.99:eps=1e-7", "cosine:warmup=1"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from ..errors import ConfigError
+from ..optimizers import Optimizer
+from ..optimizers.schedules import Schedule
+from . import TrainConfig, check_names, named
+
+Kind = TypeVar("Kind", Optimizer, Schedule)
+
+#: Names that stand for others.
+SHORTER = {"step": "stepdecay"}
+
+#: Settings of optimizers that have an option of the command line of their own.
+OWN = ("learning_rate", "momentum", "nesterov", "weight_decay")
+
+_WORDS = {"yes": True, "no": False, "true": True, "false": False, "none": None}
+
+
+def read(kind: type[Kind], text: str, base: Kind, settings: Mapping[str, Any] | None = None) -> Kind:
+    """The optimizer or schedule that a text names.
+
+    Parameters
+    ----------
+    kind : type
+        `Optimizer` or `Schedule`.
+    text : str
+        The name of its class, in small letters or not, and behind it settings: "sgd:momentum=0.9:nesterov=yes". A pair has a + between its numbers.
+    base : Optimizer or Schedule
+        Where the name is that of this one, settings that are not given are its.
+    settings : mapping, optional
+        Settings that were given elsewhere, as values.
+
+    Raises
+    ------
+    ConfigError
+        There is no such name or setting, a setting is given twice, or a value cannot be.
+
+    Examples
+    --------
+    >>> read(Optimizer, "adam:betas=0.9+0.99", SGD())
+    Adam(learning_rate=0.001, betas=(0.9, 0.99), eps=1e-08, weight_decay=0.0)
+    """
+    name, *told = text.strip().split(":")
+    what = kind.__name__.lower()
+    form = "adam:betas=0.9+0.99:eps=1e-7" if kind is Optimizer else "cosine:warmup=1:least=1e-5"
+    there: Mapping[str, type[Kind]] = kind.known
+    found = there.get(SHORTER.get(name.lower(), name.lower()))
+    if found is None:
+        known = [*there, *(SHORTER if kind is Schedule else ())]
+        near = get_close_matches(name.lower(), known, 2)
+        meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        raise ConfigError(f"there is no {what} {name!r:.60}: {meant}there are {', '.join(sorted(there))}")
+    values = dict(settings or {})
+    for each in told:
+        setting, equals, value = each.partition("=")
+        setting = setting.strip().replace("-", "_")
+        if not equals or not value:
+            raise ConfigError(f"settings of the {what} are written as in '{form}', got {each!r:.40}")
+        if setting in values:
+            raise ConfigError(f"{setting} of the {what} is given twice")
+        values[setting] = _value(value.strip())
+    if type(base) is not found:
+        return named(kind, found.__name__, values)
+    check_names(found, values)
+    return replace(base, **values)
+
+
+def configured(before: TrainConfig, asked: Mapping[str, Any]) -> TrainConfig:
+    """Settings with those that are asked for in place of their own.
+
+    Parameters
+    ----------
+    before : TrainConfig
+    asked : mapping
+        By the names of `TrainConfig` and of `OWN`: batch_size may be "full", optimizer and schedule are texts, as `read` takes them.
+
+    Raises
+    ------
+    ConfigError
+        A setting that there is not, or one whose value cannot be.
+    """
+    changes = dict(asked)
+    if changes.get("batch_size") == "full":
+        changes["batch_size"] = None
+    if "optimizer" in changes:
+        own = {name: changes.pop(name) for name in OWN if name in changes}
+        changes["optimizer"] = read(Optimizer, changes["optimizer"], before.optimizer, own)
+    if "schedule" in changes:
+        changes["schedule"] = read(Schedule, changes["schedule"], before.schedule)
+    return before.but(**changes)
+
+
+def write(thing: Optimizer | Schedule) -> str:
+    """The text that `read` makes this of, whatever else it goes by: settings that are their class's own are left out."""
+    told = [f"{field.name}={_text(getattr(thing, field.name))}" for field in fields(thing) if getattr(thing, field.name) != field.default]
+    return ":".join([type(thing).__name__.lower(), *told])
+
+
+def changes(thing: Optimizer | Schedule, base: Optimizer | Schedule) -> dict[str, str]:
+    """The settings, as text, in which it differs from another one of its class."""
+    names: Iterable[str] = (field.name for field in fields(thing))
+    return {name: _text(getattr(thing, name)) for name in names if getattr(thing, name) != getattr(base, name)}
+
+
+def _value(text: str) -> Any:
+    """A number, a pair of numbers, yes, no or none; the text itself where it is none of these, for the setting's own check to refuse."""
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    parts = text.split("+")
+    try:
+        return tuple(map(float, parts)) if len(parts) > 1 else text
+    except ValueError:
+        return text
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {True: "yes", False: "no", None: "none"}[value]
+    return "+".join(map(repr, value)) if isinstance(value, tuple) else repr(value)

@@ -1,0 +1,214 @@
+"""`EmulatedDevice`: kernels on the CPU, unmodified; fast, or checked access by access."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ...errors import ConfigError, DeviceError, LaunchError, OutOfMemoryError
+from ...machine.facts import cores
+from .. import Array, Event, Launch, Limits, Source, Stream
+from .. import source as sources
+from ..ahead import CompilesAhead
+from ..signature import signature
+from ..tensormap import WORDS, axes
+from . import memory
+from .ahead import ahead
+from .kernel import ORDERS, EmulatedKernel, EmulatedLaunch
+from .memory import Allocation
+from .module import function, runtime_of, unit
+from .reports import Report, read
+from .toolchain import MODES, compiler
+
+#: How often a launch is asked where it is.
+ASKED = 20
+#: The first word of a tensor map for the emulator (headers/interface.h).
+MAP_MARK = 0x70616D5F756D65
+
+
+class EmulatedEvent(Event):
+    """A moment: all work is done as soon as it is queued."""
+
+    def __init__(self) -> None:
+        self.at = perf_counter()
+
+    def synchronize(self) -> None:
+        pass
+
+    def seconds_since(self, earlier: Event) -> float:
+        assert isinstance(earlier, EmulatedEvent)
+        return self.at - earlier.at
+
+
+class EmulatedStream(Stream):
+    """A stream without a queue."""
+
+    def record(self) -> Event:
+        return EmulatedEvent()
+
+    def wait(self, event: Event) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+
+class EmulatedDevice(CompilesAhead):
+    """Runs .cu files on the CPU: one fiber for each thread that waits, blocks spread over the cores.
+
+    Parameters
+    ----------
+    mode : "fast", "check" or "asan"
+        fast looks for nothing but barriers and warp collectives that cannot work. check looks at every access (docs/emulator.md).
+        asan is AddressSanitizer and UBSan; it runs in processes that `emulator.asan` starts.
+    order : "forward", "reverse" or "random"
+        In which threads and blocks start and go on.
+    seed : int
+        Of the random order.
+    threads : int or None
+        OS threads that share the blocks in the fast mode; None takes every core.
+    collect : bool
+        Keep what is found in `reports`, instead of raising `KernelError`.
+    watched : bool
+        `stuck` may be asked where a launch is that runs; in the fast mode shared memory begins as NaN and -1, not as what was left in it.
+    local : "", "zero" or "pattern"
+        What local variables without a value hold: whatever was there before, zeros, or rubbish that is always the same.
+
+    Raises
+    ------
+    DeviceError
+        Where there is no compiler.
+
+    Attributes
+    ----------
+    reports : list of Report
+        What was found since the list was last cleared.
+    """
+
+    def __init__(
+        self, mode: str = "fast", order: str = "forward", seed: int = 0, threads: int | None = None, collect: bool = False,
+        watched: bool = False, local: str = "",
+    ) -> None:  # fmt: skip
+        if mode not in MODES:
+            raise ConfigError(f"the emulator has the modes {', '.join(MODES)}, and not {mode!r}")
+        if order not in ORDERS:
+            raise ConfigError(f"the emulator runs threads in the orders {', '.join(ORDERS)}, and not {order!r}")
+        if threads is not None and threads < 1:
+            raise ConfigError(f"the emulator needs at least one thread, got {threads}")
+        compiler()
+        if mode == "asan" and not hasattr(ctypes.CDLL(None), "__asan_init"):
+            raise DeviceError(
+                "the asan mode needs the sanitizers in the process before Python starts: python -m warpladder.device.emulator.asan SCRIPT"
+            )
+        self.mode, self.order, self.seed, self.collect, self.watched, self.local = mode, order, seed, collect, watched, local
+        self.threads = (threads or cores()) if mode == "fast" else 1
+        self.name = "the emulator"
+        self.limits = Limits(self.name, memory=memory.total())
+        self.stream = EmulatedStream()
+        self.held: dict[str, int] = {}
+        self.reports: list[Report] = []
+        self.adopted: dict[int, tuple[Array, int]] = {}
+        self._kernels: dict[tuple[str, str], EmulatedKernel] = {}
+
+    @cached_property
+    def runtime(self) -> ctypes.CDLL:
+        """The library that allocates memory and runs launches; it is compiled when something of it is first needed, which takes seconds."""
+        return runtime_of(self.mode)
+
+    def kernel(self, path: Path | str | Source, name: str) -> EmulatedKernel:
+        source = path if isinstance(path, Source) else sources.read(path)
+        takes = signature(source, name)
+        key = source.digest, takes.name
+        if key not in self._kernels:
+            if self.expects and not unit(source, takes.name).kept(self.mode, self.local):
+                wanted, say = self.foreseen()
+                ahead(wanted, self.mode, self.local, say)
+            self._kernels[key] = EmulatedKernel(self, source, takes, function(source, takes.name, self.mode, self.local))
+        return self._kernels[key]
+
+    def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
+        sizes, kind = tuple(map(int, shape)), np.dtype(dtype)
+        array = Array(self, 0, sizes, kind)
+        try:
+            if array.nbytes > memory.free():
+                raise MemoryError
+            owner = Allocation(
+                self,
+                array.nbytes,
+                min((kind[f] for f in kind.names), key=lambda d: d.itemsize).itemsize if kind.names else kind.itemsize,
+                what,
+            )
+        except MemoryError:
+            raise OutOfMemoryError(self.out_of_memory({what: array.nbytes}, self.free_memory())) from None
+        return Array(self, owner.address, sizes, kind, owner)
+
+    def pinned(self, shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
+        return np.empty(shape, dtype)
+
+    def fill(self, array: Array, byte: int, stream: Stream | None = None) -> None:
+        self.check_own(array)
+        memory.fill(array.address, byte, array.nbytes)
+        self.runtime.emu_written(array.address, array.nbytes)
+
+    def upload(self, array: Array, host: np.ndarray, stream: Stream | None = None) -> None:
+        self.check_copy(array, host)
+        memory.copy(array.address, host.ctypes.data, array.nbytes)
+        self.runtime.emu_written(array.address, array.nbytes)
+
+    def download(self, host: np.ndarray, array: Array, stream: Stream | None = None) -> None:
+        self.check_copy(array, host)
+        if not host.flags.writeable:
+            raise LaunchError("the host's array is read-only, so nothing can be copied to it")
+        memory.copy(host.ctypes.data, array.address, array.nbytes)
+
+    def copy(self, target: Array, source: Array, stream: Stream | None = None) -> None:
+        self.check_own(target)
+        self.check_own(source)
+        if target.shape != source.shape or target.dtype != source.dtype:
+            raise LaunchError(f"cannot copy {source.dtype} {source.shape} to {target.dtype} {target.shape}: they must be alike")
+        memory.copy(target.address, source.address, target.nbytes)
+        self.runtime.emu_copied(target.address, source.address, target.nbytes)
+
+    def unwritten(self, array: Array, element: int) -> tuple[int, int]:
+        """How many elements of so many bytes nobody has written in an array, and the first of them; only the check mode looks."""
+        first = ctypes.c_size_t(0)
+        count = self.runtime.emu_unwritten(array.address, array.nbytes, element, ctypes.byref(first))
+        return int(count), first.value
+
+    def stuck(self, launch: Launch) -> list[Report]:
+        """What was found in the launch that runs now, with the place where one of its threads is; nothing where none answers.
+
+        Another Python thread asks. It is for processes that end then: the launch itself cannot be ended.
+        """
+        assert isinstance(launch, EmulatedLaunch)
+        found: list[Report] = []
+        for _ in range(ASKED if self.watched else 0):
+            said = self.runtime.emu_stuck()
+            found = read(said.decode("utf-8", "replace"), launch.name, launch.kernel.function.library) if said else []
+            if found and found[0].locations[0][1]:
+                break  # in between it may be where no line is, on the way to the runtime
+        return found
+
+    def _described(self, array: Array, columns: int, tile: tuple[int, ...], to_tf32: bool) -> np.ndarray:
+        """As headers/interface.h has it."""
+        size = array.dtype.itemsize
+        words = np.zeros(WORDS, np.uint64)
+        sizes, pitches = axes(array, columns)
+        words[:5] = MAP_MARK, array.address, size, to_tf32, len(sizes)
+        for first, most, fill, found in ((5, 4, 1, sizes), (9, 3, 0, pitches), (12, 4, 1, tile[::-1])):
+            words[first : first + most] = (*found, *(fill,) * (most - len(found)))
+        return words
+
+    def new_stream(self) -> Stream:
+        return EmulatedStream()
+
+    def synchronize(self) -> None:
+        pass
+
+    def free_memory(self) -> int:
+        return memory.free()

@@ -1,0 +1,195 @@
+"""A .cu file as a library of this process: rewritten, compiled, loaded, its kernels found."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from ...errors import KernelError
+from ..signature import bounds, readable, templates
+from ..source import Source
+from .constants import constants
+from .locals import FLAGS
+from .ptx import without_ptx
+from .refused import callable_part, without_kernels
+from .shared import rewritten
+from .toolchain import kept, library, runtime
+
+#: What the runtime has in place of instructions that multiply on tensor cores: mma and wgmma.
+TENSOR = (b"\0emu_multiply\0", b"\0emu_products\0")
+
+
+class Place(ctypes.Structure):
+    """A __shared__ variable (headers/interface.h)."""
+
+
+Place._fields_ = [
+    ("name", ctypes.c_char_p), ("function", ctypes.c_char_p), ("file", ctypes.c_char_p), ("line", ctypes.c_int),
+    ("bytes", ctypes.c_uint), ("element", ctypes.c_uint), ("alignment", ctypes.c_uint), ("offset", ctypes.c_uint),
+    ("next", ctypes.POINTER(Place)),
+]  # fmt: skip
+
+
+class Layout(ctypes.Structure):
+    _fields_ = (("first", ctypes.POINTER(Place)), ("bytes", ctypes.c_uint))
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel that can be called.
+
+    address : of the function that takes the arguments' addresses.
+    layout : address of the module's shared variables.
+    shared : bytes of the kernel's own static shared memory.
+    bounds : threads in a block, at most.
+    library : the file that it is in.
+    constants : address and bytes of the __constant__ variables in it that have no value of their own.
+    """
+
+    address: int
+    layout: int
+    shared: int
+    bounds: int
+    library: Path
+    constants: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Kernels of a source that are compiled together.
+
+    source : what of it can be called from the host.
+    kernels : names with template arguments.
+    """
+
+    source: Source
+    kernels: tuple[str, ...]
+
+    def library(self, mode: str, local: str = "") -> Path:
+        """The file of the compiled kernels; `KernelError` with the compiler's first error."""
+        return library(_text(self.source, self.kernels), mode, self.source.path.name, _flags(local))
+
+    def kept(self, mode: str, local: str = "") -> bool:
+        """Whether the file is there."""
+        return kept(_text(self.source, self.kernels), mode, self.source.path.name, _flags(local))
+
+
+def unit(source: Source, name: str) -> Unit:
+    """The unit that a kernel is compiled in: all kernels of a source that are no templates, or one instance of a template."""
+    source = callable_part(source)
+    return Unit(source, (name,) if "<" in name else tuple(n for n in readable(source) if n not in templates(source)))
+
+
+def _flags(local: str) -> tuple[str, ...]:
+    return (f"-ftrivial-auto-var-init={local}", *FLAGS) if local else ()
+
+
+def function(source: Source, name: str, mode: str, local: str = "") -> Function:
+    """The kernel of this name, with its template arguments.
+
+    Where it cannot be compiled together with others it is compiled alone: a kernel that cannot be translated keeps none of its neighbours from being.
+    `local` as `EmulatedDevice` has it.
+    """
+    compiled = unit(source, name)
+    try:
+        path = compiled.library(mode, local)
+    except KernelError:
+        plain = name.partition("<")[0]
+        alone = without_kernels(compiled.source, [other for other in readable(compiled.source) if other != plain])
+        if alone.text == compiled.source.text:
+            raise
+        compiled = Unit(alone, (name,))
+        path = compiled.library(mode, local)
+    source, together = compiled.source, compiled.kernels
+    loaded = _load(path, mode)
+    entry = loaded[f"emu_kernel_{together.index(name)}"]
+    layout = ctypes.cast(loaded.emu_layout(), ctypes.POINTER(Layout))
+    shared, bounds = _shared(layout.contents, name), loaded[f"emu_bounds_{together.index(name)}"]()
+    return Function(_address(entry), ctypes.addressof(layout.contents), shared, bounds, path, _constants(loaded, constants(source)))
+
+
+@cache
+def multiplies(source: Source, name: str, mode: str, local: str = "") -> bool:
+    """Whether the machine code of a kernel, compiled without its neighbours, calls what multiplies in place of tensor cores."""
+
+    def calls(text: Source) -> bool:
+        code = function(text, name, mode, local).library.read_bytes()
+        return any(symbol in code for symbol in TENSOR)
+
+    source, plain = callable_part(source), name.partition("<")[0]
+    return calls(source) and calls(without_kernels(source, [other for other in readable(source) if other != plain]))
+
+
+def whole_text(source: Source, kernels: tuple[str, ...]) -> str:
+    """What the compiler gets of a source for these kernels, for questions about it."""
+    return _text(callable_part(source), kernels)
+
+
+def _constants(loaded: ctypes.CDLL, named: Iterable[str]) -> dict[str, tuple[int, int]]:
+    out = {}
+    for number, name in enumerate(named):
+        where = loaded[f"emu_constant_{number}"]
+        where.restype = ctypes.c_void_p
+        out[name] = where(), loaded[f"emu_constant_bytes_{number}"]()
+    return out
+
+
+def _text(source: Source, kernels: tuple[str, ...]) -> str:
+    exports = ""
+    for number, name in enumerate(kernels):
+        scope = name.partition("<")[0].rpartition("::")[0]
+        exports += f"EMU_KERNEL({number}, {name})\n"
+        exports += f"EMU_BOUNDS({number}, {f'using namespace {scope};' if scope else ''}, {bounds(source, name) or 1024})\n"
+    exports += "".join(f"EMU_CONSTANT({number}, {name})\n" for number, name in enumerate(constants(source)))
+    return f'#include "emulator.h"\n{_body(source)}\n#line 1 "the list of kernels"\n{exports}EMU_MODULE\n'
+
+
+@cache
+def _body(source: Source) -> str:
+    """The C++ of a source's text, which every instance of its kernels is compiled from."""
+    return without_ptx(rewritten(source.text, str(source.path)))
+
+
+@cache
+def _load(path: Path, mode: str) -> ctypes.CDLL:
+    runtime_of(mode)  # first, so that the library finds it
+    loaded = ctypes.CDLL(str(path))
+    loaded.emu_layout.restype = ctypes.c_void_p
+    return loaded
+
+
+@cache
+def runtime_of(mode: str) -> ctypes.CDLL:
+    """The runtime, loaded."""
+    loaded = ctypes.CDLL(str(runtime(mode)))
+    loaded.emu_allocate.restype = ctypes.c_void_p
+    loaded.emu_allocate.argtypes = (ctypes.c_size_t, ctypes.c_uint)
+    loaded.emu_free.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    loaded.emu_written.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    loaded.emu_adopt.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint)
+    loaded.emu_unwritten.restype = ctypes.c_size_t
+    loaded.emu_unwritten.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t))
+    loaded.emu_stuck.restype = ctypes.c_char_p
+    loaded.emu_copied.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+    return loaded
+
+
+def _address(entry: object) -> int:
+    address = ctypes.cast(entry, ctypes.c_void_p).value  # type: ignore[arg-type]
+    assert address is not None
+    return address
+
+
+def _shared(layout: Layout, name: str) -> int:
+    """Bytes of the variables that stand in the kernel itself."""
+    plain = re.escape(name.partition("<")[0].rpartition("::")[2].strip())
+    total, place = 0, layout.first
+    while place:
+        if re.search(rf"\b{plain}\(", place.contents.function.decode()):
+            total += place.contents.bytes
+        place = place.contents.next
+    return total

@@ -1,0 +1,134 @@
+"""`Report`: one thing that is wrong with a launch, said so that a person understands it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..source import HEADERS as SHARED
+from .toolchain import HEADERS, RUNTIME
+
+Location = tuple[str, int]
+
+_FOREIGN = (HEADERS, RUNTIME, Path("/usr/include"), Path("/usr/lib"), Path("/usr/local/include"))
+#: Single instructions as functions: what is wrong is the line that calls them.
+_INSTRUCTIONS = tuple(SHARED / name for name in ("async.cuh", "bulk.cuh", "mma.cuh", "wgmma.cuh"))
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the emulator found.
+
+    kind : "race", "unfinished copy", "out of bounds", "uninitialised", "misaligned", "barrier", "warp mask", "deadlock", "cluster", "trap",
+        "phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product" or "out of memory".
+    message : a sentence, with file:line of every place.
+    locations : those places, the one where it was noticed first.
+    array : the kernel's argument, or the __shared__ variable; "" where no array has to do with it.
+    block, thread : who noticed it: (x, y, z), or None.
+    kernel : which was launched.
+    """
+
+    kind: str
+    message: str
+    locations: list[Location] = field(default_factory=list)
+    array: str = ""
+    block: tuple[int, int, int] | None = None
+    thread: tuple[int, int, int] | None = None
+    kernel: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kernel}: {self.message}" if self.kernel else self.message
+
+
+def read(text: str, kernel: str, library: Path) -> list[Report]:
+    """The reports that the runtime wrote: fields and reports end with separators, places are @file:line or +address."""
+    records = [record.split("\x1f") for record in text.split("\x1e") if record]
+    addresses = sorted({place[1:] for *_, places in map(_fields, records) for place in places if place.startswith("+")})
+    lines = dict(zip(addresses, _lines(library, [int(address) - 1 for address in addresses]), strict=True))
+    out = []
+    for record in records:
+        kind, message, array, block, thread, places = _fields(record)
+        locations = [lines[place[1:]] if place.startswith("+") else _named(place[1:])[0] for place in places]
+        if "{array}" in message:
+            array = _indexed(*_named(places[0][1:]))
+            message = message.replace("{array}", array or "an array")
+        shown = [f"{Path(file).name}:{line}" for file, line in locations]
+        for number, place in enumerate(shown):
+            message = message.replace(f"{{{number}}}", place)
+        out.append(Report(kind, message, locations, array, _triple(block), _triple(thread), kernel))
+    return out
+
+
+def _fields(record: list[str]) -> tuple[str, str, str, str, str, list[str]]:
+    kind, message, array, block, thread, *places = record
+    return kind, message, array, block, thread, [place for place in places if place]
+
+
+def _named(place: str) -> tuple[Location, int]:
+    """A place and its column, 0 for none."""
+    file, line, column = place.rsplit(":", 2)
+    return (file, int(line)), int(column)
+
+
+def _indexed(location: Location, column: int) -> str:
+    """The name of the array whose index ends at this column of the source, or ""."""
+    try:
+        line = Path(location[0]).read_text(encoding="utf-8").splitlines()[location[1] - 1][:column]
+    except (OSError, IndexError):
+        return ""
+    while (line := line.rstrip()).endswith("]"):
+        depth = 0
+        for position in range(len(line) - 1, -1, -1):
+            depth += (line[position] == "]") - (line[position] == "[")
+            if depth == 0:
+                break
+        line = line[:position]
+    name = re.search(r"\w+$", line)
+    return name[0] if name else ""
+
+
+def _triple(text: str) -> tuple[int, int, int] | None:
+    if not text:
+        return None
+    x, y, z = (int(part) for part in text.strip("()").split(","))
+    return x, y, z
+
+
+def _lines(library: Path, addresses: list[int]) -> list[Location]:
+    """The lines of a library's addresses; where a function of the emulator's headers was inlined, the line that called it."""
+    if not addresses:
+        return []
+    command = ["addr2line", "-a", "-i", "-e", str(library), *map(hex, addresses)]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return [("?", 0)] * len(addresses)
+    out: list[Location] = []
+    for chain in _chains(said):
+        mine = [place for place in chain if not foreign(place[0])]
+        out.append((mine or chain or [("?", 0)])[0])
+    return out
+
+
+def foreign(file: str) -> bool:
+    """Whether a file is the emulator's or the compiler's, and not the user's."""
+    return Path(file) in _INSTRUCTIONS or any(root in Path(file).parents for root in _FOREIGN)
+
+
+def _chains(said: str) -> Iterator[list[Location]]:
+    """addr2line's answer: an address, then file:line of each function that was inlined there, the innermost first."""
+    chain: list[Location] | None = None
+    for line in said.splitlines():
+        if line.startswith("0x") and ":" not in line:
+            if chain is not None:
+                yield chain
+            chain = []
+        elif chain is not None:
+            file, _, number = line.split(" (")[0].rpartition(":")
+            if number.isdigit():
+                chain.append((file, int(number)))
+    if chain is not None:
+        yield chain

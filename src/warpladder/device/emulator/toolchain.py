@@ -1,0 +1,279 @@
+"""The compiler that turns kernels into machine code of this CPU, and the folder where the results are kept."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ...errors import DeviceError, KernelError
+
+HEADERS = Path(__file__).resolve().parent / "headers"
+RUNTIME = HEADERS.parent / "runtime"
+MODES = ("fast", "check", "asan")
+
+#: Of the compiler's processes: plain quotation marks in its messages, and none of the sanitizers that this process may have.
+_ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"} | {"LC_ALL": "C"}
+
+#: Libraries that nobody has loaded for so long are deleted, when a process makes its first one.
+KEPT_SECONDS = 30 * 86_400
+
+# DWARF 5 counts files from 0, and addr2line takes some lines of a source that comes from stdin to be stdin's. Of the rest, -g1 keeps what
+# tells a line and the calls that were inlined there; variables, which nobody asks for, take a fifth of the time that a kernel takes to compile.
+_ALWAYS = ("-std=gnu++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-strict-aliasing", "-gdwarf-4", "-g1", "-pthread", "-w")
+#: The switch of stacks pushes where a function without calls would keep its variables.
+_NO_RED_ZONE = ("-mno-red-zone",) if platform.machine() in ("x86_64", "AMD64") else ()
+_RUNTIME_FLAGS = {"fast": (), "check": ("-DEMU_CHECK",), "asan": ("-DEMU_ASAN",)}
+#: Call-outs before each access, which our own runtime answers; volatile ones apart.
+_CALLOUTS = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "--param=tsan-distinguish-volatile=1")
+_VOLATILE = re.compile(r"(?<!asm )(?<!asm)\bvolatile\b")
+_KERNEL_FLAGS = {
+    # Nothing that changes a result: no -ffast-math. Multiply-adds are fused, as nvcc fuses them, which below -O2 is one of the expensive
+    # optimizations. -O3 takes two thirds more time to compile a kernel, and what it gains is a tenth of a long run.
+    "fast": ("-O1", "-fexpensive-optimizations", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fno-finite-loops"),
+    "check": (
+        "-DEMU_CHECK", "-O1", "-march=native", "-fno-math-errno", "-fno-trapping-math",
+        *_CALLOUTS,
+        "-fsanitize=bounds-strict,alignment,integer-divide-by-zero", "-fsanitize-recover=all",
+    ),
+    "asan": (
+        "-DEMU_ASAN", "-O1", "-march=native", "-fno-math-errno", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """g++: how it is called, and what it says it is."""
+
+    command: tuple[str, ...]
+    version: str
+
+
+@cache
+def compiler() -> Compiler:
+    """The compiler of this machine; `DeviceError` says what to install where there is none."""
+    reason = _search()
+    if isinstance(reason, str):
+        raise DeviceError(reason)
+    return reason
+
+
+def why_not() -> str | None:
+    """A reason why kernels cannot be emulated here, or None."""
+    found = _search()
+    return found if isinstance(found, str) else None
+
+
+@cache
+def _search() -> Compiler | str:
+    install = "the emulator compiles kernels with g++ 11 or newer; install it (apt install g++, dnf install gcc-c++) or name it in CXX"
+    if platform.system() != "Linux":
+        return f"the emulator runs on Linux, and this is {platform.system()}"
+    asked = os.environ.get("CXX")
+    if asked:
+        command = tuple(shlex.split(asked))
+    else:
+        names = ("g++", *(f"g++-{number}" for number in range(16, 10, -1)))
+        command = next(((name,) for name in names if shutil.which(name)), ())
+    if not command or not shutil.which(command[0]):
+        return f"{'CXX names ' + repr(asked) + ', which is not there' if asked else 'there is no g++'}: {install}"
+    try:
+        said = subprocess.run(
+            [*command, "-dM", "-E", "-x", "c++", os.devnull], capture_output=True, text=True, timeout=60, env=_ENVIRONMENT
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{shlex.join(command)} does not run ({error}): {install}"
+    macros = dict(re.findall(r"^#define (\S+) (.*)$", said.stdout, re.MULTILINE))
+    version = macros.get("__VERSION__", "").strip('"')
+    if "__clang__" in macros or int(macros.get("__GNUC__", "0")) < 11:
+        return f"{shlex.join(command)} is {version or 'no compiler'}: {install}"
+    return Compiler(command, version)
+
+
+@cache
+def folder() -> Path:
+    """Where compiled kernels are kept: in the user's cache folder, or in a temporary one where that cannot be written."""
+    import platformdirs
+
+    kept = Path(platformdirs.user_cache_dir("warpladder")) / "emulator"
+    try:
+        kept.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=kept):
+            pass
+    except OSError:
+        _temporary.append(tempfile.TemporaryDirectory(prefix="warpladder-emulator-"))
+        return Path(_temporary[0].name)
+    return kept
+
+
+_temporary: list[tempfile.TemporaryDirectory] = []
+
+
+@cache
+def runtime(mode: str) -> Path:
+    """The library that kernels of this mode are linked with."""
+    command = [
+        *_ALWAYS,
+        "-g0",
+        "-O2",
+        "-ftls-model=initial-exec",
+        *_NO_RED_ZONE,
+        *_RUNTIME_FLAGS[mode],
+        "-shared",
+        str(RUNTIME / "runtime.cpp"),
+    ]
+    name = f"runtime-{mode}-{_key(mode, *command)}.so"
+    return _made(name, [*command, f"-Wl,-soname,{name}"], "the emulator's own runtime")
+
+
+def library(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> Path:
+    """A source, ready for the compiler, as a shared library.
+
+    Parameters
+    ----------
+    text : str
+        C++ that includes headers/emulator.h; its #line directives name the kernel's file.
+    mode : str
+    what : str
+        The kernel's file, for messages.
+    extra : tuple of str
+        Flags behind those of the mode.
+
+    Raises
+    ------
+    KernelError
+        With the compiler's first error, which names the kernel's file and line.
+    """
+    linked, flags = runtime(mode), _flags(text, mode, extra)
+    name = _name(text, mode, what, flags)
+    if (folder() / f"{name}.so").is_file():
+        return _used(folder() / f"{name}.so")
+    # Compiled and linked in two steps: linking under -fsanitize=thread would bring the sanitizer's own runtime.
+    # The object is this process's own: another one that makes the same library removes its own when it is done.
+    command = [f"-I{_parsed_headers(*flags)}", *flags, "-c", "-x", "c++", "-"]
+    built = _made(f"{name}-{os.getpid()}-{threading.get_ident()}.o", command, what, text)
+    sanitizers = ["-fsanitize=address,undefined"] if mode == "asan" else []
+    try:
+        return _made(f"{name}.so", ["-shared", str(built), str(linked), "-Wl,-rpath,$ORIGIN", *sanitizers], what)
+    finally:
+        built.unlink(missing_ok=True)
+
+
+def kept(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> bool:
+    """Whether `library` need not compile this."""
+    return (folder() / f"{_name(text, mode, what, _flags(text, mode, extra))}.so").is_file()
+
+
+def _flags(text: str, mode: str, extra: tuple[str, ...]) -> list[str]:
+    polls = _CALLOUTS if mode == "fast" and _VOLATILE.search(text) else ()  # a thread that waits must let others run
+    return [*_ALWAYS, "-fwhole-program", *_KERNEL_FLAGS[mode], *extra, *polls, f"-I{HEADERS}", f"-I{HEADERS / 'cuda'}"]
+
+
+def _name(text: str, mode: str, what: str, flags: list[str]) -> str:
+    """A library's name, without its ending."""
+    return f"{re.sub(r'[^A-Za-z0-9]+', '-', what)}-{mode}-{_key(mode, text, runtime(mode).name, *flags)}"
+
+
+def _parsed_headers(*flags: str) -> Path:
+    """The folder that `_parsed` makes; threads that compile at the same time wait for the first one's."""
+    with _parsing:
+        return _parsed(*flags)
+
+
+_parsing = threading.Lock()
+
+
+@cache
+def _parsed(*flags: str) -> Path:
+    """A folder that holds headers/emulator.h as the compiler keeps it, parsed: that is most of the time that a kernel takes to compile."""
+    made = _made(
+        f"headers-{_key(*flags)}/emulator.h.gch", [*flags, "-x", "c++-header", str(HEADERS / "emulator.h")], "the emulator's headers"
+    )
+    return made.parent
+
+
+@cache
+def _sources() -> bytes:
+    """The emulator's own sources, which every library depends on."""
+    digest = hashlib.sha256()
+    for path in sorted(p for root in (HEADERS, RUNTIME) for p in root.rglob("*") if p.is_file()):
+        digest.update(f"{path.relative_to(HEADERS.parent).as_posix()}\n".encode() + path.read_bytes())
+    return digest.digest()
+
+
+@cache
+def _cpu() -> str:
+    """What -march=native means here."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    wanted = ("model name", "cpu family", "model\t", "stepping", "flags", "Features", "CPU part", "CPU implementer")
+    return "\n".join(sorted({line for line in lines if line.startswith(wanted)}))
+
+
+def _key(*parts: str) -> str:
+    digest = hashlib.sha256(_sources())
+    for part in (compiler().version, shlex.join(compiler().command), _cpu(), *parts):
+        digest.update(f"{len(part)}:{part}".encode())
+    return digest.hexdigest()[:20]
+
+
+def _made(name: str, arguments: list[str], what: str, text: str | None = None) -> Path:
+    """The file of this name in the folder, made by the compiler if it is not there: at every moment it is whole or missing."""
+    target = folder() / name
+    if target.is_file():
+        return _used(target)
+    target.parent.mkdir(exist_ok=True)
+    handle, temporary = tempfile.mkstemp(suffix=".tmp", prefix=target.name[:40], dir=target.parent)
+    os.close(handle)
+    try:
+        done = subprocess.run(
+            [*compiler().command, *arguments, "-o", temporary], input=text, capture_output=True, text=True, env=_ENVIRONMENT
+        )
+        if done.returncode != 0:
+            raise KernelError(_first_error(done.stderr, what))
+        os.chmod(temporary, 0o755)
+        os.replace(temporary, target)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+    _forget_old()
+    return target
+
+
+def _used(path: Path) -> Path:
+    with contextlib.suppress(OSError):
+        if time.time() - path.stat().st_mtime > 86_400:
+            os.utime(path)
+    return path
+
+
+@cache
+def _forget_old() -> None:
+    for path in sorted(folder().rglob("*"), reverse=True):  # what is in a folder first
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > KEPT_SECONDS:
+                path.rmdir() if path.is_dir() else path.unlink()
+
+
+def _first_error(said: str, what: str) -> str:
+    """The compiler's first error in one line: file:line: what is wrong."""
+    for line in said.splitlines():
+        match = re.match(r"(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<why>.*)", line)
+        if match:
+            return f"{match['file']}:{match['line']}: {match['why']}"
+    lines = [line for line in said.splitlines() if line.strip()]
+    return f"{what} does not compile: {lines[0] if lines else 'the compiler says nothing'}"

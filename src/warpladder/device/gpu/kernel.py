@@ -1,0 +1,135 @@
+"""Kernels on a GPU, and their launches: all that can be done before a launch is sent is done when it is bound."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from cuda.bindings import driver as cuda
+
+from ...errors import LaunchError
+from .. import Kernel, Launch, Stream
+from ..arguments import laid_out
+from ..limits import Dim3
+from .attributes import PORTABLE_CLUSTER
+from .driver import FATAL, INVALID_CONTEXT, error, words
+from .program import Program
+from .stream import GpuStream
+
+if TYPE_CHECKING:
+    from .device import GpuDevice
+
+
+class GpuLaunch(Launch):
+    """A launch whose arguments lie ready in host memory, and whose shape stands in the driver's own structure.
+
+    Sending it is one driver call. `cuLaunchKernelEx` takes fewer arguments than `cuLaunchKernel`, so Python spends less on it.
+    """
+
+    def __init__(
+        self, kernel: GpuKernel, grid: Dim3, block: Dim3, shared: int, cooperative: bool, cluster: Dim3,
+        packed: tuple[Any, ...], arguments: tuple[Any, ...],
+    ) -> None:  # fmt: skip
+        super().__init__(kernel, grid, block, shared, cooperative, cluster)
+        self.device, self.function = kernel.device, kernel.function
+        self.arguments = arguments  # keeps the arrays alive
+        self._reference = weakref.ref(self)
+        self._values, self._pointers = laid_out(packed)  # the driver takes a pointer to each argument
+        self.parameters = ctypes.addressof(self._pointers)
+        self.configs: dict[Stream | None, Any] = {None: self._config(self.device.stream.handle)}
+
+    def send(self, stream: Stream | None = None) -> None:
+        config = self.configs.get(stream) or self._on(stream)
+        (status,) = cuda.cuLaunchKernelEx(config, self.function, self.parameters, 0)
+        if status:
+            self._failed(status, config)
+        self.device.last = self._reference
+
+    def _failed(self, status: Any, config: Any) -> None:
+        """Give a thread that never used the GPU a context, and try again; raise what is wrong otherwise."""
+        if status == INVALID_CONTEXT:
+            self.device.enter()
+            (status,) = cuda.cuLaunchKernelEx(config, self.function, self.parameters, 0)
+        if status in FATAL:
+            raise error(status, f"launch {self!r} on {self.device.name}", self.device.last())
+        if status:
+            raise LaunchError(f"{self.device.name} refuses to launch {self!r}: {words(status)}")
+
+    def _on(self, stream: Stream | None) -> Any:
+        if not isinstance(stream, GpuStream) or stream.device is not self.device:
+            raise LaunchError(f"{self!r} is bound to {self.device.name}, and {stream!r} is not one of its streams")
+        config = self.configs[stream] = self._config(stream.handle)
+        return config
+
+    def _config(self, stream: Any) -> Any:
+        config = cuda.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = self.grid
+        config.blockDimX, config.blockDimY, config.blockDimZ = self.block
+        config.sharedMemBytes = self.shared
+        config.hStream = stream
+        attributes = []
+        if self.cooperative:
+            attribute = cuda.CUlaunchAttribute()
+            attribute.id = cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+            attribute.value.cooperative = 1
+            attributes.append(attribute)
+        if self.cluster != (1, 1, 1):
+            attribute = cuda.CUlaunchAttribute()
+            attribute.id = cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+            size = attribute.value.clusterDim
+            size.x, size.y, size.z = self.cluster
+            attributes.append(attribute)
+        config.attrs = attributes
+        config.numAttrs = len(attributes)
+        return config
+
+
+class GpuKernel(Kernel):
+    """A kernel loaded on a GPU; `function` is the driver's handle."""
+
+    device: GpuDevice
+
+    def __init__(self, device: GpuDevice, program: Program, function: Any) -> None:
+        super().__init__(device, program.source, program.signature, program.resources)
+        self.function = function
+        self._dynamic = 0  # bytes of dynamic shared memory that were asked for beyond the default
+
+    def blocks_at_once(self, block: Dim3, shared: int) -> int:
+        """By the driver's own count."""
+        self._allow(shared)
+        each = self.device.call(
+            cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor, self.function, math.prod(block), shared, doing=f"count the blocks of {self.signature.name}"
+        )  # fmt: skip
+        return int(each) * self.device.limits.multiprocessors
+
+    def _launch(
+        self, grid: Dim3, block: Dim3, shared: int, packed: tuple[Any, ...], arguments: tuple[Any, ...], cooperative: bool, cluster: Dim3
+    ) -> GpuLaunch:
+        self._allow(shared)
+        if math.prod(cluster) > PORTABLE_CLUSTER:
+            self._set(cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
+        launch = GpuLaunch(self, grid, block, shared, cooperative, cluster, packed, arguments)
+        if cluster != (1, 1, 1):
+            wanted = math.prod(grid) // math.prod(cluster) if cooperative else 1
+            held = int(
+                self.device.call(cuda.cuOccupancyMaxActiveClusters, self.function, launch.configs[None], doing=f"count the clusters of {launch!r}")
+            )  # fmt: skip
+            if held < wanted:
+                raise LaunchError(
+                    f"kernel {self.signature.name} cannot be launched: {wanted:,} clusters of {cluster} at the same time, and {self.device.name} "
+                    f"holds {held:,} of them (grid {grid}, block {block}, {shared:,} bytes dynamic shared memory)"
+                )
+        return launch
+
+    def _allow(self, shared: int) -> None:
+        """Ask for the shared memory beyond what every kernel gets."""
+        if shared + self.resources.static_shared > self.device.limits.shared_per_block and shared > self._dynamic:
+            self._set(cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
+            self._dynamic = shared
+
+    def _set(self, attribute: Any, value: int) -> None:
+        self.device.call(
+            cuda.cuFuncSetAttribute, self.function, attribute, value, doing=f"prepare {self.signature.name} ({attribute.name})"
+        )

@@ -1,0 +1,99 @@
+"""Work that a vendor's library queues: a plan, made once for shapes and addresses, and the calls that send it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from importlib import metadata
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from ...errors import DeviceError
+from .. import Array, Call, Device, Stream
+
+if TYPE_CHECKING:
+    from .device import GpuDevice
+
+INSTALL = "pip install 'warpladder[cuda13]' (or [cuda12])"
+
+#: The package that calls cuDNN, and the release that device/gpu/cudnn.py is written for, whose handles are numbers; in 1.32 they are objects.
+FRONTEND, RELEASES = "nvidia-cudnn-frontend", "1.25"
+
+#: Bytes of scratch memory that a plan may ask for, at most. cuBLAS advises 32 MB for Hopper.
+MOST_WORKSPACE = 256 << 20
+
+
+def why_not(cublas: bool, cudnn: bool) -> str | None:
+    """A line that says which Python package is missing for these libraries, or is of another release, or None. Nothing is loaded."""
+    if cublas and find_spec("nvmath") is None:
+        return f"nvmath-python, through which cuBLASLt is called, is not installed: {INSTALL}"
+    if cudnn and find_spec("cudnn") is None:
+        return f"{FRONTEND}, through which cuDNN is called, is not installed: {INSTALL}"
+    if cudnn and (found := _release()) is not None and not f"{found}.".startswith(f"{RELEASES}."):
+        return f"{FRONTEND} {found} is installed, and cuDNN is called through {RELEASES}: pip install '{FRONTEND}=={RELEASES}.*'"
+    return None
+
+
+def _release() -> str | None:
+    """The release of cuDNN's frontend; None where the package does not say."""
+    try:
+        return metadata.version(FRONTEND)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def line(error: BaseException) -> str:
+    """A library's message in one line."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+class Plan(ABC):
+    """How a library does one thing, chosen once.
+
+    name : for people.
+    workspace : bytes of scratch memory that it needs.
+    """
+
+    name: str
+    workspace: int
+
+    @abstractmethod
+    def run(self, stream: int, workspace: int) -> None:
+        """Queue it on a stream, by its handle, with scratch memory at an address."""
+
+
+class LibraryCall(Call):
+    """A plan with its scratch memory.
+
+    workspace : (bytes,) uint8, at least as many as the plan needs; it may be shared with other calls of the same stream.
+    """
+
+    def __init__(self, device: Device, plan: Plan, workspace: Array | None) -> None:
+        held = 0 if workspace is None else workspace.nbytes
+        if held < plan.workspace:
+            raise DeviceError(f"{plan.name} needs {plan.workspace:,} bytes of workspace, and has {held:,}")
+        self.device, self.plan, self.workspace = on_gpu(device), plan, workspace
+        self.address = 0 if workspace is None else workspace.address
+
+    @property
+    def name(self) -> str:
+        return self.plan.name
+
+    def send(self, stream: Stream | None = None) -> None:
+        handle = int(self.device.on(stream).handle)
+        try:
+            self.plan.run(handle, self.address)
+        except Exception as error:
+            raise DeviceError(f"{self.name} failed on {self.device.name}: {line(error)}") from error
+
+    def __repr__(self) -> str:
+        return f"<{self.name}, workspace {self.plan.workspace:,}>"
+
+
+def on_gpu(device: Device) -> GpuDevice:
+    """The device, where it is a GPU; the libraries run on nothing else."""
+    if device.hardware is not None:  # what has none needs no CUDA library to be refused
+        from .device import GpuDevice
+
+        if isinstance(device, GpuDevice):
+            return device
+    raise DeviceError(f"cuBLAS and cuDNN run on a GPU, not on {device.name}")

@@ -1,0 +1,77 @@
+"""`OfflineDevice`: kernels compiled for a GPU that is not here, and their launches held to its limits. Nothing runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ...errors import DeviceError
+from .. import Kernel, Launch, Limits, Stream
+from ..idle import IdleDevice, IdleStream
+from ..limits import Dim3
+from .ahead import Compiler
+from .architecture import Capability
+
+#: A GPU of each architecture, as NVIDIA documents its compute capability.
+LIMITS = {
+    "sm_75": Limits(
+        "T4 (offline)", shared_opt_in=64 << 10, threads_per_multiprocessor=1024, blocks_per_multiprocessor=16,
+        shared_per_multiprocessor=64 << 10, memory=16 << 30, multiprocessors=40, cluster=1,
+    ),
+    "sm_80": Limits(
+        "A100 (offline)", shared_opt_in=163 << 10, shared_per_multiprocessor=164 << 10, memory=40 << 30, multiprocessors=108, cluster=1
+    ),
+    "sm_90": Limits("H100 (offline)", memory=80 << 30, multiprocessors=132),
+    "sm_100": Limits("B200 (offline)", memory=180 << 30, multiprocessors=148),
+}  # fmt: skip
+
+#: Addresses begin here, as they may on a GPU.
+BASE = 0x7000_0000_0000
+
+
+class OfflineLaunch(Launch):
+    """A launch that passed the checks and cannot be sent."""
+
+    def send(self, stream: Stream | None = None) -> None:
+        raise DeviceError(f"{self!r} cannot be sent: {self.kernel.device.name} only compiles and checks")
+
+
+class OfflineKernel(Kernel):
+    """A kernel compiled for the architecture."""
+
+    def _launch(
+        self, grid: Dim3, block: Dim3, shared: int, packed: tuple[Any, ...], arguments: tuple[Any, ...], cooperative: bool, cluster: Dim3
+    ) -> OfflineLaunch:
+        return OfflineLaunch(self, grid, block, shared, cooperative, cluster)
+
+
+class OfflineDevice(Compiler, IdleDevice):
+    """Compiles kernels for an architecture, counts memory, and checks launches, on a machine without a GPU.
+
+    Parameters
+    ----------
+    arch : {"sm_75", "sm_80", "sm_90", "sm_100"}
+
+    Attributes
+    ----------
+    kernels : dict
+        All that were asked for, by file and name.
+    """
+
+    def __init__(self, arch: str = "sm_90") -> None:
+        if arch not in LIMITS:
+            raise DeviceError(f"the limits of {arch} are not known; there are {', '.join(LIMITS)}")
+        self.arch, self.limits = arch, LIMITS[arch]
+        self.name = self.limits.device
+        self.capability: Capability = divmod(int(arch.removeprefix("sm_")), 10)
+        self.stream = IdleStream()
+        self.held = {}
+        self._next = BASE
+        self.kernels: dict[tuple[Path, str], OfflineKernel] = {}
+
+    def kernel(self, path: Path | str, name: str) -> OfflineKernel:
+        found = self.program(path, name)
+        key = found.source.path, found.signature.name
+        if key not in self.kernels:
+            self.kernels[key] = OfflineKernel(self, found.source, found.signature, found.resources)
+        return self.kernels[key]

@@ -1,0 +1,120 @@
+"""A Python file of a user's: run as a module of its own, with every way in which it can fail told in one line."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from ..errors import WarpladderError
+
+Result = TypeVar("Result")
+
+#: Modules by path, with the hash of the text that they were made of: a file is run again once it has changed, and only then.
+_known: dict[Path, tuple[str, ModuleType]] = {}
+
+
+def run_file(path: str | os.PathLike[str], error: type[WarpladderError]) -> ModuleType:
+    """The module that a Python file makes.
+
+    Files beside it can be imported from it, after everything that is installed: a file called numpy.py takes nobody's place.
+    A second call gives the same module, unless the file was changed in between.
+
+    Parameters
+    ----------
+    path : path
+    error : type
+        What is raised where the file is missing, is no Python, or fails while it runs: one line with the file, the line and the reason.
+    """
+    name = os.fspath(path)
+    try:
+        content = Path(path).expanduser().read_bytes()
+        at = Path(path).expanduser().resolve()
+    except OSError as trouble:
+        raise error(f"{name}: {trouble.strerror or trouble}") from None
+    digest = hashlib.sha256(content).hexdigest()
+    known = _known.get(at)
+    if known is not None and known[0] == digest:
+        return known[1]
+    try:
+        code = compile(content, str(at), "exec")
+    except SyntaxError as trouble:
+        where = f", line {trouble.lineno}" if trouble.lineno else ""
+        raise error(f"{name}{where}: is not Python: {trouble.msg}") from None
+    except ValueError as trouble:
+        raise error(f"{name}: is not Python: {trouble}") from None
+    module = ModuleType(f"{at.stem}_{digest[:12]}")
+    module.__file__ = str(at)
+    sys.modules[module.__name__] = module  # dataclasses and pickles of worker processes look their module up
+    if str(at.parent) not in sys.path:
+        sys.path.append(str(at.parent))
+    try:
+        with told(name, at, error):
+            exec(code, module.__dict__)
+    except BaseException:
+        del sys.modules[module.__name__]
+        raise
+    _known[at] = digest, module
+    return module
+
+
+def call(module: ModuleType, name: str | os.PathLike[str], error: type[WarpladderError], work: Callable[[], Result]) -> Result:
+    """What a function of a user's module gives; what goes wrong in it is told as `run_file` tells it."""
+    with told(os.fspath(name), Path(module.__file__ or ""), error):
+        return work()
+
+
+@contextmanager
+def told(name: str, at: Path, error: type[WarpladderError]) -> Iterator[None]:
+    """Turn what the code of a file raises into one line that names the file's own last line."""
+    try:
+        yield
+    except (Exception, SystemExit) as trouble:
+        lines = [frame.lineno for frame in traceback.extract_tb(trouble.__traceback__) if frame.filename == str(at)]
+        where = f", line {lines[-1]}" if lines else ""
+        kind = "" if isinstance(trouble, WarpladderError) else f"{type(trouble).__name__}: "
+        raise error(f"{name}{where}: {kind}{' '.join(str(trouble).split())}") from trouble
+
+
+#: What the names of warpladder's own modules begin with.
+OURS = f"{__name__.partition('.')[0]}."
+
+
+def home(kind: type) -> str:
+    """Where a class comes from, as its user would name it: the file that was run, else the module."""
+    ran = next((at.name for at, (_, module) in _known.items() if module.__name__ == kind.__module__), None)
+    return ran or kind.__module__
+
+
+def origins(kinds: Iterable[type]) -> dict[str, Any]:
+    """What another process, given it by `bring`, needs to know those of these classes that are not warpladder's: as `json` can write it, empty for none.
+
+    Raises
+    ------
+    ImportError
+        A class stands in the program itself, which no other process can import.
+    """
+    modules = dict.fromkeys(kind.__module__ for kind in kinds if not kind.__module__.startswith(OURS))
+    if "__main__" in modules:
+        raise ImportError(
+            "a layer, optimizer or schedule stands in the program itself, which no other process can import: put it into a file of its own"
+        )
+    files = {module.__name__: str(at) for at, (_, module) in _known.items()}
+    return {"path": sys.path, "files": [files.get(name) or name for name in modules]} if modules else {}
+
+
+def bring(told: Mapping[str, Any]) -> None:
+    """Import what `origins` names, in the order of that process's imports."""
+    sys.path.extend(place for place in told.get("path", ()) if place not in sys.path)
+    for name in told.get("files", ()):
+        if name.endswith(".py"):
+            run_file(name, WarpladderError)
+        else:
+            import_module(name)

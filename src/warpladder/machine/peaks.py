@@ -1,0 +1,84 @@
+"""The one table of what a GPU's units can do at most, by unit and precision: what floors are made of, and what a GPU lacks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import DeviceError
+from .precision import named
+
+Capability = tuple[int, int]
+
+#: The compute capability of Hopper: the only GPUs with wgmma, and the first with a copy engine for tiles.
+HOPPER: Capability = (9, 0)
+
+#: The units of a multiprocessor that multiply: its ordinary ones, called CUDA cores, and those for small matrices.
+CORES, TENSOR = "cores", "tensor cores"
+
+#: FLOPs that a multiprocessor does in a clock without sparsity, by compute capability, unit and precision, as NVIDIA's data sheets have them;
+#: where GPUs of one capability differ, those of the fastest, since a time below what these allow is refused. Newer ones count as the last.
+RATES: dict[Capability, dict[str, dict[str, int]]] = {
+    (7, 0): {CORES: {"fp64": 64, "fp32": 128}, TENSOR: {"fp16": 1024}},
+    (7, 5): {CORES: {"fp64": 4, "fp32": 128}, TENSOR: {"fp16": 1024}},
+    (8, 0): {CORES: {"fp64": 64, "fp32": 128}, TENSOR: {"fp64": 128, "tf32": 1024, "bf16": 2048, "fp16": 2048}},
+    (8, 6): {CORES: {"fp64": 4, "fp32": 256}, TENSOR: {"tf32": 512, "bf16": 1024, "fp16": 1024}},
+    (8, 7): {CORES: {"fp64": 4, "fp32": 256}, TENSOR: {"tf32": 1024, "bf16": 2048, "fp16": 2048}},
+    (8, 9): {CORES: {"fp64": 4, "fp32": 256}, TENSOR: {"tf32": 512, "bf16": 1024, "fp16": 1024}},
+    (9, 0): {CORES: {"fp64": 128, "fp32": 256}, TENSOR: {"fp64": 256, "tf32": 2048, "bf16": 4096, "fp16": 4096}},
+    (10, 0): {CORES: {"fp64": 128, "fp32": 256}, TENSOR: {"fp64": 256, "tf32": 4096, "bf16": 8192, "fp16": 8192}},
+}
+
+#: Products of tensor cores, at least, that make one of fp32's accuracy: each factor is split into two of 11 bits, and the smallest product left out.
+SPLIT = 3
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """What one GPU can do at most.
+
+    capability : compute capability, (major, minor).
+    multiprocessors : how many there are.
+    clock : Hz at most.
+    """
+
+    capability: Capability
+    multiprocessors: int
+    clock: float
+
+    def of(self, precision: str, unit: str | None = None) -> float:
+        """FLOP/s of products in a precision, at the highest clock.
+
+        Parameters
+        ----------
+        precision : str
+        unit : {"cores", "tensor cores"} or None
+            What multiplies. None is where such products go if nobody splits them: fp32 to the cores, all else to the tensor cores where they take it.
+
+        Raises
+        ------
+        DeviceError
+            The GPU, or that unit of it, has no such products.
+        """
+        rates, name = self._rates(), named(precision).name
+        if unit is None:
+            unit = TENSOR if name != "fp32" and name in rates[TENSOR] else CORES
+        split = name == "fp32" and unit == TENSOR
+        rate = rates[TENSOR]["fp16"] / SPLIT if split else rates[unit].get(name)
+        if rate is None:
+            raise DeviceError(self.lacks(name) or f"the {unit} of a GPU of compute capability {self._told()} have no {name}")
+        return self.multiprocessors * self.clock * rate
+
+    def lacks(self, precision: str) -> str | None:
+        """A line that says that the GPU has no products in a precision, or None where it has."""
+        name = named(precision).name
+        if any(name in rates for rates in self._rates().values()):
+            return None
+        first = min(capability for capability, units in RATES.items() if any(name in rates for rates in units.values()))
+        return f"{name} needs a GPU of compute capability {first[0]}.{first[1]} or later, and this one has {self._told()}"
+
+    def _rates(self) -> dict[str, dict[str, int]]:
+        known = max((capability for capability in RATES if capability <= self.capability), default=min(RATES))
+        return RATES[known]
+
+    def _told(self) -> str:
+        return f"{self.capability[0]}.{self.capability[1]}"

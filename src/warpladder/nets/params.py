@@ -1,0 +1,60 @@
+"""Parameters: one flat float32 buffer, named views into it, and the seeded initial weights.
+
+Order and names are those of PyTorch's `state_dict` of the equal `nn.Sequential`:
+"0.weight", "0.bias", "2.weight", ... where the number is the layer's index.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import Net, Shape
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one parameter tensor lies in the flat buffer, in elements."""
+
+    name: str
+    layer: int
+    shape: Shape
+    start: int
+    stop: int
+
+
+def places(net: Net) -> tuple[Place, ...]:
+    """The parameter tensors of a net, in the order of the flat buffer, without gaps."""
+    out: list[Place] = []
+    start = 0
+    for index, layer in enumerate(net.layers):
+        for kind, shape in layer.param_shapes(net.shapes[index]).items():
+            stop = start + math.prod(shape)
+            out.append(Place(f"{index}.{kind}", index, shape, start, stop))
+            start = stop
+    return tuple(out)
+
+
+def views(net: Net, flat: np.ndarray) -> dict[str, np.ndarray]:
+    """Named, shaped views into a flat buffer (param_count,); writing to a view writes to the buffer."""
+    if flat.shape != (net.param_count,):
+        raise ValueError(f"net {net.name!r} has {net.param_count} parameters, the buffer has shape {flat.shape}")
+    return {place.name: flat[place.start : place.stop].reshape(place.shape) for place in places(net)}
+
+
+def initial(net: Net, seed: int) -> np.ndarray:
+    """(param_count,) float32: weights normal with variance 2 / fan_in (He et al. 2015), biases 0.
+
+    Each tensor draws from its own Philox stream keyed by (seed, tensor number), in float64, and
+    is then rounded: the same bits on every rung and platform.
+    """
+    flat = np.zeros(net.param_count, np.float32)
+    for number, place in enumerate(places(net)):
+        if len(place.shape) > 1:
+            fan_in = math.prod(place.shape[1:])
+            stream = np.random.Generator(np.random.Philox(key=[seed, number]))
+            values = stream.standard_normal(place.stop - place.start) * math.sqrt(2 / fan_in)
+            flat[place.start : place.stop] = values.astype(np.float32)
+    return flat

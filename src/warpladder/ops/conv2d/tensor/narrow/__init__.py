@@ -1,0 +1,4 @@
+"""Convolutions of few channels and outputs: a block keeps all channels of some rows of an image, and all weights.
+
+It imports ops/conv2d and general/. Begin with narrow.py and narrow.cu.
+"""

@@ -1,0 +1,4 @@
+"""Convolutions by warpgroup products (wgmma) of Hopper, on images packed with channels last.
+
+It imports the products of ops/conv2d and device. Begin with warpgroups.py and warpgroups.cu.
+"""

@@ -1,0 +1,35 @@
+"""Grids of one thread for each number: over a flat array, or over samples and the numbers of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...device import Kernel, Launch
+from ...errors import LaunchError
+from .kernels import ceil_div
+
+#: Blocks along a grid's y axis at most; kernels take the samples beyond it in further turns.
+MOST_ALONG_Y = 65535
+
+#: Times that a grid fills the device, one after the other, at most: beyond that a thread takes several samples, and works out its place in a sample
+#: once for all of them. On the emulator, whose one multiprocessor is full soon, that is 10 % of an epoch of the cnn.
+FULL = 128
+
+#: Numbers of a sample at most: its threads, the last block's idle ones included, are counted in 32 bits.
+MOST_IN_SAMPLE = 2**31 - 1024
+
+
+def flat(kernel: Kernel, count: int, block_size: int, *arguments: Any) -> Launch:
+    """One thread for each of `count` numbers."""
+    return kernel.bind(ceil_div(count, block_size), block_size, *arguments)
+
+
+def by_sample(kernel: Kernel, size: int, samples: int, block_size: int, *arguments: Any) -> Launch:
+    """One thread for each of a sample's `size` numbers along x, samples (or slabs of them) along y; more than keep the device busy are taken in turns."""
+    if size > MOST_IN_SAMPLE:
+        raise LaunchError(
+            f"kernel {kernel.signature.name} counts a sample's numbers in 32 bits, and {size:,} are too many: use smaller layers"
+        )
+    limits = kernel.device.limits
+    busy = ceil_div(FULL * limits.multiprocessors * limits.threads_per_multiprocessor, size)
+    return kernel.bind((ceil_div(size, block_size), min(samples, busy, MOST_ALONG_Y)), block_size, *arguments)

@@ -1,0 +1,39 @@
+"""Ops that a vendor's library does: plans, made once for each number of samples, that share one workspace."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from ...device import Call, Device
+from ...device.gpu.library import MOST_WORKSPACE, LibraryCall, Plan
+from .chain import Subgraph
+from .segments import Operands, Segment
+
+
+class PlannedOp(Segment):
+    """A layer's products as plans of a library; the workspace is as large as those for a full batch want it."""
+
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        buffers = operands.buffers
+        capacity = len(buffers.x)
+        wanted = {"y": True, "dw": buffers.dy is not None, "dx": buffers.dx is not None}
+        plans = {name: self.plan(name, capacity, MOST_WORKSPACE) for name, needed in wanted.items() if needed}
+        self.room = max(plan.workspace for plan in plans.values())
+        self.held = self.scratch((self.room,), np.uint8) if self.room else None
+        self.calls = {(name, capacity): self._call(plan) for name, plan in plans.items()}
+
+    @abstractmethod
+    def plan(self, name: str, n: int, room: int) -> Plan:
+        """How to compute "y", "dw" or "dx" of n samples with this many bytes of workspace."""
+
+    def call(self, name: str, n: int) -> Call:
+        """What computes "y", "dw" or "dx" of n samples."""
+        if (name, n) not in self.calls:
+            self.calls[name, n] = self._call(self.plan(name, n, self.room))
+        return self.calls[name, n]
+
+    def _call(self, plan: Plan) -> LibraryCall:
+        return LibraryCall(self.device, plan, self.held)

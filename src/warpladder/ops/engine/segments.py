@@ -1,0 +1,264 @@
+"""Segments: implementations of consecutive nodes of a chain, as kernels; and the table that says which there are.
+
+A segment has launches for the way forward and for the way back. It is bound once to a device and to its arrays; asked for a slice of samples it
+returns launches, in order, and sends none. So a step is a list that can be sent, timed launch by launch, or captured in a graph.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ...device import Array, Call, Device
+from ...errors import RungError
+from ...nets import Net
+from .base import Buffers
+from .chain import Slice, Subgraph
+from .kernels import KernelAccumulate, KernelUpdate, Launches, Log, OnDevice
+from .layer_files import form, others
+
+if TYPE_CHECKING:
+    from ..cost.tiles import Planned
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A data set on the device, as a segment that gathers reads it.
+
+    stored : (samples, *in_shape) uint8 or float32, as the data set is stored.
+    scale : float32, what its numbers are multiplied by.
+    labels : (samples,) int32, or None.
+    order : (ORDER_WORDS,) uint32 in the device's memory, as `order_words` makes it; None takes the rows as they stand.
+    step : (1,) int32, as `Log.step`.
+    """
+
+    stored: Array
+    scale: np.float32
+    labels: Array | None
+    order: Array | None
+    step: Array
+
+
+@dataclass(frozen=True)
+class Operands:
+    """The arrays that a segment reads and writes.
+
+    buffers : Buffers
+        x is what enters its first layer, in that layer's shape, y what leaves its last one, dx and dy are their gradients; w, b, dw and db belong to its first layer
+        that has parameters. A segment that gathers fills x, unless it is the whole chain, which has none of the four; one with the loss has no y
+        and dy, but for the loss alone: x and dx are the net's output and its gradient.
+        Without a dy or a loss a segment only predicts, and `backward` is not called. ReLU is given one array as x and y, and one as dx and dy,
+        wherever nothing else needs the old numbers.
+    params, grads : tuple of Array
+        Weight and bias of each layer that has them, in order, and their gradients.
+    samples : Samples or None
+        For a segment that gathers.
+    target : Array or None
+        (capacity,) int32 labels, or (capacity, *in_shape) float32, the images to reproduce. A segment that gathers fills the labels in.
+    log : Log or None
+        For a segment with the loss.
+    update : KernelUpdate or None
+        The optimizer's step on exactly the segment's parameters, where it `updates` them itself.
+    x_rectified : bool
+        x is the output of a ReLU, and dx shall be the gradient of what entered that, 0 where x is not above 0: given where the segment `rectifies`.
+    dy_rectified : bool
+        y is the output of a ReLU, and dy is 0 already where y is not above 0: whoever computes dy rectifies. A segment may save work that way.
+    before : Segment or None
+        Whose y is x, and whose dy is dx, where such a one computes layers. Two of a kind may agree on other forms of these than the buffers. Nobody refers to
+        a segment behind itself: two that refer to each other would keep their memory until the garbage collector comes.
+    """
+
+    buffers: Buffers
+    params: tuple[Array, ...] = ()
+    grads: tuple[Array, ...] = ()
+    samples: Samples | None = None
+    target: Array | None = None
+    log: Log | None = None
+    update: KernelUpdate | None = None
+    x_rectified: bool = False
+    dy_rectified: bool = False
+    before: Segment | None = None
+
+
+class Segment(OnDevice, ABC):
+    """Consecutive nodes as kernels, in as few launches as the idea allows.
+
+    Parameters
+    ----------
+    device : Device
+    subgraph : Subgraph
+        The nodes.
+    operands : Operands
+        Of device arrays. What stands between the nodes, and is needed on the way back, is scratch memory of the segment's own.
+    block_size : int
+
+    Attributes
+    ----------
+    cost : float
+        Of the class: launches in a step, about. A chain is cut so that the sum is least.
+    reads : tuple of str
+        Of the class: the element types that it can read x in.
+    rectifies : bool
+        Of the class: whether it heeds x_rectified.
+    ordered : bool
+        Whether its launches read the order: sums over all samples need none.
+    setup : sequence of Call
+        The launches that were sent when it was made, such as packing the samples.
+    products : dict of str to Planned
+        The products of matrices whose tiles a tuner may choose, by what they compute: "y", "dx" or "dw".
+    factors : str or None
+        The precision whose numbers its tensor cores multiply, where that is another one than the chain's: its peak is higher.
+    updating : bool
+        Whether it makes the step of the optimizer that it was given. One that finds a launch of its own better, when it is bound, leaves that to others.
+    """
+
+    cost: ClassVar[float] = 3
+    reads: ClassVar[tuple[str, ...]] = ("float32",)
+    rectifies: ClassVar[bool] = False
+    ordered = True
+    setup: tuple[Call, ...] = ()
+    factors: str | None = None
+
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, block_size)
+        self.subgraph, self.operands = subgraph, operands
+        self.layers, self.buffers = subgraph.layers, operands.buffers
+        self.updating = operands.update is not None
+        self.products: dict[str, Planned] = {}
+
+    @classmethod
+    def takes(cls, subgraph: Subgraph) -> bool:
+        """Whether the segment can compute these nodes, whose types are those of one of its entries in a table."""
+        return True
+
+    @classmethod
+    def updates(cls, subgraph: Subgraph) -> bool:
+        """Whether the segment can also update its parameters, with the config's optimizer and schedule, where a batch comes in one piece."""
+        return False
+
+    @classmethod
+    def stores(cls, subgraph: Subgraph) -> str:
+        """The element type of what leaves its last layer, and so of the gradient by that: who writes an array says what it is made of."""
+        return "float32"
+
+    def prepare(self, part: Slice) -> Launches:
+        """What depends on the parameters alone and has to be done, once they have changed, before a forward and a backward of the slice."""
+        return []
+
+    def renews(self, part: Slice) -> bool:
+        """Whether `backward` of such a slice leaves what `prepare` would make of the parameters that it has updated: a next step needs no `prepare` then."""
+        return False
+
+    @abstractmethod
+    def forward(self, part: Slice) -> Launches:
+        """Fill y[:n] from x[:n], or x[:n] and the labels from the samples; follows a prepare of the same slice.
+
+        The loss: fill the net's dx[:n] and the log's entry of the running step. A batch that is larger than the capacity comes in slices: n
+        samples of `batch`, whose mean counts. The first slice sets the entry and the others add to it; the last one adds one to log.step.
+        Sums have a fixed order. Without `part.has_loss` the entry stays as it is, and there are dx and the count of steps alone. A segment with
+        other nodes besides may leave some of that to `backward`.
+        """
+
+    def backward(self, part: Slice) -> Launches:
+        """Fill the gradients of its parameters (overwriting) and dx[:n] where it is bound, from dy[:n]; follows a forward of the same slice."""
+        return []
+
+
+class GatherSegment(Segment):
+    """The gathering alone: from an order's positions step * batch + offset onwards; without an order, from the rows 0 to n as they stand."""
+
+    cost = 1
+
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        assert operands.samples is not None
+        self.samples, self.x, self.target = operands.samples, operands.buffers.x, operands.target
+
+
+class LossSegment(Segment):
+    """The loss alone: all of it on the way forward."""
+
+    cost = 2
+
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        assert operands.log is not None and operands.target is not None
+        self.x, self.dx, self.target, self.log = operands.buffers.x, operands.buffers.dx, operands.target, operands.log
+
+
+@dataclass(frozen=True)
+class KernelTable:
+    """One implementation of everything that a step needs.
+
+    segments : by the types of the nodes, one after another.
+    update : the optimizer's step on all parameters that no segment updates.
+    accumulate : adds gradients up, for batches that come in slices.
+    rivals : other segments for layers with parameters, which a tuner times beside the table's own.
+    unit : what of a GPU multiplies, a name of `peaks`, where that is not where such products usually go.
+    interleaves : whether a call of a graph of many steps may begin before the step before has ended.
+    """
+
+    segments: Mapping[tuple[type, ...], type[Segment]]
+    update: type[KernelUpdate]
+    accumulate: type[KernelAccumulate]
+    rivals: tuple[type[Segment], ...] = ()
+    unit: str | None = None
+    interleaves: bool = False
+
+    def with_files(self, net: Net) -> KernelTable:
+        """The table with the segments of the net's layers that no table lists, from their files `cuda.py`, where it has none for them itself."""
+        own: dict[tuple[type, ...], type[Segment]] = {
+            (kind,): form(kind, "cuda.py").OP for kind in others(net) if (kind,) not in self.segments
+        }
+        return replace(self, segments={**self.segments, **own}) if own else self
+
+    def cut(self, chain: Subgraph) -> Cut | None:
+        """The cheapest way to cut a chain into segments, in order; None where there is none. Of equal ones that with the longer first segments.
+
+        Two layers with a Flatten between that changes shapes are never in one segment. What leaves a chain without a loss is float32.
+        """
+        ends = self._cuts(chain)[len(chain.nodes)]
+        if not chain.turns:
+            return ends.get("float32")
+        return min(ends.values(), key=_rank, default=None)
+
+    def cut_net(self, chain: Subgraph, net: Net) -> Cut:
+        """As `cut`, of a net's chain; `RungError` names the first node that no segment takes."""
+        found = self.cut(chain)
+        if found is None:
+            reached = max(place for place, cuts in enumerate(self._cuts(chain)) if cuts)
+            number, node = chain.numbers[reached], type(chain.nodes[reached]).__name__
+            where = f"net {net.name!r}" if number is None else f"layer {number} of net {net.name!r}"
+            raise RungError(f"these kernels have nothing for {node} ({where})")
+        return found
+
+    def _cuts(self, chain: Subgraph) -> list[dict[str, Cut]]:
+        """For each place between nodes, by the element type of what passes there, the cheapest way to cut all nodes before it."""
+        kinds = tuple(type(node) for node in chain.nodes)
+        longest = max(map(len, self.segments))
+        best: list[dict[str, Cut]] = [{} for _ in range(len(kinds) + 1)]
+        best[0][chain.x_type] = []
+        for first in range(len(kinds)):
+            for x_type, before in best[first].items():
+                for last in range(first + 1, min(first + longest, len(kinds)) + 1):
+                    segment = self.segments.get(kinds[first:last])
+                    part = replace(chain.part(first, last), x_type=x_type)
+                    if segment is None or x_type not in segment.reads or part.flattens or not segment.takes(part):
+                        continue
+                    found, stored = [*before, (part, segment)], segment.stores(part)
+                    if stored not in best[last] or _rank(found) < _rank(best[last][stored]):
+                        best[last][stored] = found
+        return best
+
+
+#: A chain as segments, each with its nodes.
+Cut = list[tuple[Subgraph, type[Segment]]]
+
+
+def _rank(cut: Cut) -> tuple[float, tuple[int, ...]]:
+    """What decides between two ways to cut: the launches, then the lengths of the first segments."""
+    return sum(segment.cost for _, segment in cut), tuple(-len(part.nodes) for part, _ in cut)

@@ -1,0 +1,20 @@
+"""A thin last linear layer and cross-entropy in two launches, beside layers on tensor cores."""
+
+from __future__ import annotations
+
+from ...engine.chain import Subgraph
+from ...engine.tensor_limits import HEAD, is_small
+from ...thin_chain.head import ThinHead
+from ...update.fused import fuses
+
+
+class SmallHead(ThinHead):
+    """ThinHead, which multiplies outside of tensor cores, where its three products are a small share of the net's."""
+
+    @classmethod
+    def takes(cls, subgraph: Subgraph) -> bool:
+        return super().takes(subgraph) and is_small(subgraph, HEAD, products=3)
+
+    @classmethod
+    def updates(cls, subgraph: Subgraph) -> bool:
+        return fuses(subgraph)

@@ -1,0 +1,126 @@
+// Matrix products for linear layers on tensor cores, of packed factors (device/include/tensor_packed.cuh): C = A B, sums in float32.
+//
+// A step is one record of the tile's lines. The panels of the next steps are on their way to a ring of STAGES in shared memory (device/include/pieces.cuh) while the
+// tensor cores multiply, and no register holds what is copied. In fp32 three products make one, of which the fourth, 2^-22 of the whole, is left out. Tensor cores
+// cut off what they add (device/include/mma.cuh). So each 32 terms begin from 0 and are added to a sum in a register by an addition that rounds.
+// arch: sm_80, sm_90, sm_100
+#include "finished.cuh"
+#include "pieces.cuh"
+
+// c (m, n) = A B, + bias and so on (`Product`), and packed for what comes next as well (`Outlet`). A has m lines, B n.
+// A's and B's factor are packed in the formats A and B: both FORMAT, or one of them EXACT where FORMAT is SPLIT, which has no low half to be multiplied.
+// A block makes BM x BN numbers, a warp WM x WN; tiles are numbered along the grid's x, n first. Along its y each sum is cut into parts of `depth` of its
+// `records` records: the blocks of a tile leave their sums in parts (tiles, parts, BM BN), and the last one to arrive adds all of them up, in order.
+// arrived (tiles,) is zero before and afterwards. A block takes STAGES stages of shared memory, each a panel of A, one of B, and their scales; finished sums
+// lie in their place, so that a warp can write 32 x 32 of them.
+template <int FORMAT, int A, int B, int BM, int BN, int WM, int WN, int STAGES, int BLOCKS>
+__global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
+    const unsigned* __restrict__ a, const float* __restrict__ a_undo, int a_lines, const unsigned* __restrict__ b, const float* __restrict__ b_undo,
+    int b_lines, const float* __restrict__ bias, const float* __restrict__ gate, float* __restrict__ c, unsigned* __restrict__ along,
+    float* __restrict__ along_undo, int along_lines, unsigned* __restrict__ across, float* __restrict__ across_undo, int across_lines,
+    float* __restrict__ db, float* __restrict__ parts, unsigned* __restrict__ arrived, int m, int n, int records, int depth, int rectify,
+    float* grads, float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay, float limit
+) {
+    using P = Packed<FORMAT>;
+    using PA = Packed<A>;
+    using PB = Packed<B>;
+    static_assert(PA::TERMS == P::TERMS && PB::TERMS == P::TERMS, "a step takes as many terms of both factors");
+    constexpr int THREADS = BM / WM * (BN / WN) * 32, ACROSS_M = WM / 16, ACROSS_N = WN / 8;
+    constexpr int OF_A = BM * PA::RECORD, OF_B = BN * PB::RECORD;  // words of a stage's panels
+    constexpr int SCALES = SCALED<FORMAT> ? P::TERMS / 32 : 0, STAGE = OF_A + OF_B + (BM + BN) * SCALES;
+    extern __shared__ uint4 shared[];
+    unsigned* ring = reinterpret_cast<unsigned*>(shared);
+    const int tiles_n = (n + BN - 1) / BN;
+    const int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
+    const int from = blockIdx.y * depth, steps = max(0, min(records - from, depth));
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int rows = warp % (BM / WM) * WM, columns = warp / (BM / WM) * WN;  // where the warp's part of the tile begins
+    __shared__ Barrier barriers[STAGES];
+    const Pieces<STAGES, THREADS> pieces(barriers);
+    auto fetch = [&](int step) {
+        if (step < steps) {
+            unsigned* to = ring + step % STAGES * STAGE;
+            const long long record = from + step;
+            pieces.begin(step, 4 * STAGE);
+            pieces.template bring<OF_A>(step, to, a + (record * a_lines + m0) * PA::RECORD);
+            pieces.template bring<OF_B>(step, to + OF_A, b + (record * b_lines + n0) * PB::RECORD);
+            float* undo = reinterpret_cast<float*>(to + OF_A + OF_B);
+#pragma unroll
+            for (int s = 0; s < SCALES; ++s) {
+                pieces.template bring<BM>(step, undo + s * (BM + BN), a_undo + (record * SCALES + s) * a_lines + m0);
+                pieces.template bring<BN>(step, undo + s * (BM + BN) + BM, b_undo + (record * SCALES + s) * b_lines + n0);
+            }
+        }
+        pieces.end();
+    };
+#pragma unroll
+    for (int step = 0; step < STAGES - 1; ++step) fetch(step);
+
+    float sum[ACROSS_M][ACROSS_N][4] = {};
+    for (int step = 0; step < steps; ++step) {
+        pieces.wait(step);         // this stage is here,
+        __syncthreads();           // and everybody has read the one before,
+        fetch(step + STAGES - 1);  // which is written again
+        const unsigned *panel_a = ring + step % STAGES * STAGE, *panel_b = panel_a + OF_A;
+        const float* undo = reinterpret_cast<const float*>(panel_b + OF_B);
+#pragma unroll
+        for (int first = 0; first < P::TERMS; first += 32) {
+            float part[ACROSS_M][ACROSS_N][4] = {};
+#pragma unroll
+            for (int term = first; term < first + 32; term += Held<FORMAT>::TERMS) {
+                unsigned left[PA::COPIES][ACROSS_M][4], right[PB::COPIES][ACROSS_N][2];
+#pragma unroll
+                for (int copy = 0; copy < PA::COPIES; ++copy)
+#pragma unroll
+                    for (int i = 0; i < ACROSS_M; ++i) PA::fragment(left[copy][i], panel_a, rows + 16 * i, PA::chunk(copy, term));
+#pragma unroll
+                for (int copy = 0; copy < PB::COPIES; ++copy)
+#pragma unroll
+                    for (int j = 0; j < ACROSS_N; j += 2) {
+                        unsigned two[4];
+                        PB::fragment(two, panel_b, columns + 8 * j, PB::chunk(copy, term));
+                        right[copy][j][0] = two[0], right[copy][j][1] = two[2], right[copy][j + 1][0] = two[1], right[copy][j + 1][1] = two[3];
+                    }
+#pragma unroll
+                for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product) {  // al bh, ah bl, ah bh: the small ones first, so that less is cut off
+                    if ((product == 0 && A == EXACT) || (product == 1 && B == EXACT)) continue;  // there is no such low half
+#pragma unroll
+                    for (int i = 0; i < ACROSS_M; ++i)
+#pragma unroll
+                        for (int j = 0; j < ACROSS_N; ++j) mma_step<FORMAT>(part[i][j], left[product == 0 ? PA::COPIES - 1 : 0][i], right[product == 1 ? PB::COPIES - 1 : 0][j]);
+                }
+            }
+            const float *of_a = undo + first / 32 * (BM + BN) + rows + g, *of_b = undo + first / 32 * (BM + BN) + BM + columns + 2 * t;
+#pragma unroll
+            for (int i = 0; i < ACROSS_M; ++i)
+#pragma unroll
+                for (int j = 0; j < ACROSS_N; ++j)
+#pragma unroll
+                    for (int l = 0; l < 4; ++l) {
+                        if constexpr (SCALED<FORMAT>) {
+                            const float undo_a = of_a[16 * i + l / 2 * 8] * DOWN, undo_b = of_b[8 * j + l % 2] * UP;
+                            sum[i][j][l] = fmaf(part[i][j][l] * undo_a, undo_b, sum[i][j][l]);
+                        } else {
+                            sum[i][j][l] += part[i][j][l];
+                        }
+                    }
+        }
+    }
+
+    if (gridDim.y > 1) {
+        leave_part<THREADS>(sum, parts);
+        if (!last_of(arrived + blockIdx.x, gridDim.y)) return;
+        add_parts<THREADS>(sum, parts);
+    }
+    static_assert(BM * PITCH<BN> <= STAGES * STAGE, "finished sums lie where panels were");
+    float* tile = reinterpret_cast<float*>(shared);
+    __syncthreads();  // everybody has read the last stage
+    put_sums<BN>(sum, tile, rows, columns);
+    __syncthreads();
+    write_tile<FORMAT, BM, BN, THREADS / 32>(
+        tile,
+        {bias, gate, c, {along, along_undo, along_lines, across, across_undo, across_lines, db}, m, n, rectify,
+         {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit}},
+        m0, n0
+    );
+}

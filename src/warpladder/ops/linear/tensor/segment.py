@@ -1,0 +1,123 @@
+"""Linear, and the ReLU after it, on tensor cores, with factors that are packed once, by whoever writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ....device import Device
+from ....nets import Linear, ReLU
+from ...engine.chain import Slice, Subgraph
+from ...engine.kernels import Launches, ceil_div
+from ...engine.segments import Operands, Segment
+from ...update.fused import fuses, settings
+from .packed import BLOCK, EXACT, FORMATS, Formats, Outlet, PackedFactor, pack, pack_samples
+from .products import NOWHERE, TensorProduct
+
+BIAS = Path(__file__).with_name("tensor_bias.cu")
+
+#: Outputs, and warps, of a block of `finish_bias`.
+COLUMNS, PARTS = 32, 8
+
+
+class TensorLinear(Segment):
+    """[Gather,] Linear [, ReLU]: y = x w' + b, dw = dy' x and dx = dy w on tensor cores, in the chain's precision.
+
+    A matrix is packed once for both ways in which a step sums over it: the weights before a step sees its samples, x by the product that makes it or on
+    its way from where samples are stored, and dy by the product that makes it, where ReLU's gradient and the bias's ride along. Where a segment of another
+    kind comes before or behind, a launch packs what that one leaves. Where SGD has a constant rate the product that finishes dw updates the weights, and leaves them
+    packed for the next step. In fp32, samples that are stored as bytes stay bytes, each in one half, exact: y and dw
+    of such a layer take two products for one, and half of x's memory; the scale of the samples is applied to the sums.
+
+    Attributes
+    ----------
+    fed : bool
+        Whether the segment before packs x, and takes dy packed.
+    behind : bool
+        Whether the segment behind packs dy.
+    """
+
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        t, self.kind = operands.buffers, FORMATS[subgraph.precision]
+        self.rectify = isinstance(subgraph.layers[-1], ReLU)
+        (capacity, inputs), outputs = t.x.shape, t.y.shape[1]
+        self.inputs, self.outputs, kind = inputs, outputs, self.kind
+        trains, passes = t.dy is not None, t.dx is not None
+        samples = operands.samples
+        self.of_x, scale = kind, None
+        if subgraph.precision == "fp32" and samples is not None and samples.stored.dtype == np.uint8:
+            self.of_x, scale = EXACT, samples.scale
+        across = PackedFactor(self, inputs, capacity, self.of_x, scale) if trains else None
+        self.x = Outlet(PackedFactor(self, capacity, inputs, self.of_x, scale), across)
+        self.w = Outlet(PackedFactor(self, outputs, inputs, kind), PackedFactor(self, inputs, outputs, kind) if passes else None)
+        self.y = TensorProduct(self, lambda n: (n, outputs, inputs), capacity, Formats(kind, self.of_x, kind))
+        self.products["y"] = self.y.plan
+        if trains:
+            sums = self.scratch((ceil_div(capacity, BLOCK), outputs))
+            along = PackedFactor(self, capacity, outputs, kind) if passes else None
+            self.dy = Outlet(along, PackedFactor(self, outputs, capacity, kind), sums)
+            self.dw = TensorProduct(self, lambda n: (outputs, inputs, n), capacity, Formats(kind, kind, self.of_x))
+            self.products["dw"] = self.dw.plan
+        if passes:
+            self.dx = TensorProduct(self, lambda n: (n, inputs, outputs), capacity, Formats.alike(kind))
+            self.products["dx"] = self.dx.plan
+        self.behind, self.to_y, self.to_dx, self.gate = False, Outlet(), Outlet(), False
+        self.fed = isinstance(operands.before, TensorLinear) and operands.before.feed(self)
+
+    @classmethod
+    def takes(cls, subgraph: Subgraph) -> bool:
+        return isinstance(subgraph.layers[0], Linear) and subgraph.precision in FORMATS
+
+    @classmethod
+    def updates(cls, subgraph: Subgraph) -> bool:
+        return fuses(subgraph)
+
+    def renews(self, part: Slice) -> bool:
+        return self.operands.update is not None and part.whole
+
+    def feed(self, behind: TensorLinear) -> bool:
+        """Pack y for the segment behind from now on, and take dy as it packs it; what is kept of that one are arrays."""
+        self.to_y = behind.x
+        if behind.buffers.dx is not None:
+            self.behind, behind.to_dx, behind.gate = True, self.dy, self.rectify
+        return True
+
+    def prepare(self, part: Slice) -> Launches:
+        return [pack(self, self.kind, self.buffers.w, self.outputs, self.inputs, self.w)]
+
+    def forward(self, part: Slice) -> Launches:
+        t, n = self.buffers, part.n
+        assert self.w.along is not None and self.x.along is not None
+        found = [] if self.fed else self._packing(part)
+        return [*found, self.y.launch(n, self.x.along, self.w.along, t.y, t.b, self.rectify, to=self.to_y)]
+
+    def _packing(self, part: Slice) -> Launches:
+        """The launches that pack x. Samples take two: y's factor may be packed for the next step while dw's is still read in this one."""
+        samples, target, x, batch = self.operands.samples, self.operands.target, self.x, self.subgraph.batch
+        if samples is None:
+            return [pack(self, self.kind, self.buffers.x, part.n, self.inputs, x)]
+        for_y = pack_samples(self, self.of_x, samples, self.buffers.x, target, part, batch, Outlet(x.along))
+        return (
+            [for_y, pack_samples(self, self.of_x, samples, None, None, part, batch, Outlet(None, x.across))]
+            if x.across is not None
+            else [for_y]
+        )
+
+    def backward(self, part: Slice) -> Launches:
+        t, n, dy = self.buffers, part.n, self.dy
+        assert dy.across is not None and self.x.across is not None
+        found: Launches = [] if self.behind else [pack(self, self.kind, t.dy, n, self.outputs, dy, t.y if self.rectify else None)]
+        if dy.along is not None and self.w.across is not None:  # before dw, whose launch packs new weights
+            dx = None if self.to_dx.across is not None else t.dx
+            found.append(self.dx.launch(n, dy.along, self.w.across, dx, gate=t.x if self.gate else None, to=self.to_dx))
+        update, packed = self.operands.update, self.w if self.renews(part) else NOWHERE
+        found.append(self.dw.launch(n, dy.across, self.x.across, t.dw, to=packed, updated=settings(update, part, t.dw)))
+        bias = self.device.kernel(BIAS, "finish_bias")
+        found.append(
+            bias.bind(
+                ceil_div(self.outputs, COLUMNS), 32 * PARTS, dy.sums, ceil_div(n, BLOCK), self.outputs, t.db, *settings(update, part, t.db)
+            )
+        )
+        return found

@@ -1,0 +1,29 @@
+"""Every operation as array expressions on BLAS, for NumPy and for CuPy."""
+
+from __future__ import annotations
+
+from ...nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, ReLU, Upsample2d
+from ..conv2d.array import ArrayConv2d
+from ..cross_entropy.array import ArrayCrossEntropy
+from ..engine.base import OpTable
+from ..gather.array import ArrayGather
+from ..linear.array import ArrayLinear
+from ..maxpool2d.array import ArrayMaxPool2d
+from ..mse.array import ArrayMSE
+from ..relu.array import ArrayReLU
+from ..update.array import ArrayUpdate
+from ..upsample2d.array import ArrayUpsample2d
+
+TABLE = OpTable(
+    layers={
+        Linear: ArrayLinear,
+        Conv2d: ArrayConv2d,
+        ReLU: ArrayReLU,
+        MaxPool2d: ArrayMaxPool2d,
+        Upsample2d: ArrayUpsample2d,
+    },
+    losses={CrossEntropyLoss: ArrayCrossEntropy, MSELoss: ArrayMSE},
+    update=ArrayUpdate,
+    gather=ArrayGather,
+    file="array.py",
+)

@@ -1,0 +1,36 @@
+"""What the graph rung replays: the gemm rung's kernels, or the tiled rung's where a tuner finds them faster.
+
+A first layer gathers its samples itself, a last thin layer and the loss are one, and so are whole steps of thin nets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...nets import CrossEntropyLoss, Linear, ReLU
+from ..engine.chain import Gather
+from ..engine.separate import Apart
+from ..linear.stem import ShortStem
+from ..thin_chain.chain import ThinChain
+from ..thin_chain.head import ThinHead
+from . import gemm, tiled
+
+
+class Tiled(Apart):
+    """The tiled rung's ops."""
+
+    table = tiled.TABLE
+
+
+TABLE = replace(
+    gemm.TABLE,
+    segments={
+        **gemm.TABLE.segments,
+        (Gather, Linear): ShortStem,
+        (Gather, Linear, ReLU): ShortStem,
+        (Linear, CrossEntropyLoss): ThinHead,
+        (Gather, Linear, CrossEntropyLoss): ThinChain,
+        (Gather, Linear, ReLU, Linear, CrossEntropyLoss): ThinChain,
+    },
+    rivals=(Tiled,),
+)

@@ -1,0 +1,31 @@
+"""The resident rung's kernels, with some operations given to cuBLASLt and cuDNN (S5 adds one after the other)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from ...device.gpu import library
+from ...nets import Conv2d, CrossEntropyLoss, Linear, ReLU
+from ..conv2d.library import LibraryConv2d
+from ..cross_entropy.library import LibraryCrossEntropy
+from ..engine.segments import KernelTable
+from ..linear.library import LibraryLinear
+from . import resident
+
+
+def table(operations: Collection[str]) -> KernelTable:
+    """A table in which these operations, of "linear", "conv2d" and "cross_entropy", are the libraries'."""
+    segments = dict(resident.TABLE.segments)
+    if "linear" in operations:
+        segments[Linear,] = LibraryLinear
+    if "conv2d" in operations:
+        segments[Conv2d,] = segments[Conv2d, ReLU] = LibraryConv2d
+    if "cross_entropy" in operations:
+        segments[CrossEntropyLoss,] = LibraryCrossEntropy
+    return replace(resident.TABLE, segments=segments)
+
+
+def why_not(operations: Collection[str]) -> str | None:
+    """A line that says which package is missing for these operations, or None."""
+    return library.why_not(cublas="linear" in operations, cudnn="conv2d" in operations or "cross_entropy" in operations)

@@ -1,0 +1,29 @@
+"""Every operation as nested loops, compiled, on one thread."""
+
+from __future__ import annotations
+
+from ...nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, ReLU, Upsample2d
+from ..conv2d.loops import LoopsConv2d
+from ..cross_entropy.loops import LoopsCrossEntropy
+from ..engine.base import OpTable
+from ..gather.loops import LoopsGather
+from ..linear.loops import LoopsLinear
+from ..maxpool2d.loops import LoopsMaxPool2d
+from ..mse.loops import LoopsMSE
+from ..relu.loops import LoopsReLU
+from ..update.loops import LoopsUpdate
+from ..upsample2d.loops import LoopsUpsample2d
+
+TABLE = OpTable(
+    layers={
+        Linear: LoopsLinear,
+        Conv2d: LoopsConv2d,
+        ReLU: LoopsReLU,
+        MaxPool2d: LoopsMaxPool2d,
+        Upsample2d: LoopsUpsample2d,
+    },
+    losses={CrossEntropyLoss: LoopsCrossEntropy, MSELoss: LoopsMSE},
+    update=LoopsUpdate,
+    gather=LoopsGather,
+    file="loops.py",
+)

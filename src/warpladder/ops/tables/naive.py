@@ -1,0 +1,32 @@
+"""Every operation as kernels of one thread for each number that is computed."""
+
+from __future__ import annotations
+
+from ...nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, ReLU, Upsample2d
+from ..accumulate.cuda import NaiveAccumulate
+from ..conv2d.cuda import NaiveConv2d
+from ..cross_entropy.cuda import NaiveCrossEntropy
+from ..engine.chain import Gather
+from ..engine.segments import KernelTable
+from ..gather.cuda import NaiveGather
+from ..linear.cuda import NaiveLinear
+from ..maxpool2d.cuda import NaiveMaxPool2d
+from ..mse.cuda import NaiveMSE
+from ..relu.cuda import NaiveReLU
+from ..update.cuda import NaiveUpdate
+from ..upsample2d.cuda import NaiveUpsample2d
+
+TABLE = KernelTable(
+    segments={
+        (Gather,): NaiveGather,
+        (Linear,): NaiveLinear,
+        (Conv2d,): NaiveConv2d,
+        (ReLU,): NaiveReLU,
+        (MaxPool2d,): NaiveMaxPool2d,
+        (Upsample2d,): NaiveUpsample2d,
+        (CrossEntropyLoss,): NaiveCrossEntropy,
+        (MSELoss,): NaiveMSE,
+    },
+    update=NaiveUpdate,
+    accumulate=NaiveAccumulate,
+)

@@ -1,0 +1,39 @@
+"""Linear and Conv2d on tensor cores; the tiled rung's kernels for all that is no product.
+
+A thin last layer is one with its loss, in fp32 whatever the precision, where its products are a small share of the net's (outside.py): they would leave most of a
+fragment of tensor cores empty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...machine.peaks import TENSOR
+from ...nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, ReLU, Upsample2d
+from ..conv2d.tensor.loss import TensorConv2dLoss
+from ..conv2d.tensor.segment import TensorConv2d
+from ..engine.chain import Gather
+from ..linear.tensor.head import SmallHead
+from ..linear.tensor.segment import TensorLinear
+from . import tiled
+
+TABLE = replace(
+    tiled.TABLE,
+    segments={
+        **tiled.TABLE.segments,
+        (Linear,): TensorLinear,
+        (Linear, ReLU): TensorLinear,
+        (Gather, Linear): TensorLinear,
+        (Gather, Linear, ReLU): TensorLinear,
+        (Linear, CrossEntropyLoss): SmallHead,
+        (Conv2d,): TensorConv2d,
+        (Conv2d, ReLU): TensorConv2d,
+        (Conv2d, ReLU, MaxPool2d): TensorConv2d,
+        (Upsample2d, Conv2d): TensorConv2d,
+        (Upsample2d, Conv2d, ReLU): TensorConv2d,
+        (Conv2d, MSELoss): TensorConv2dLoss,
+        (Upsample2d, Conv2d, MSELoss): TensorConv2dLoss,
+    },
+    unit=TENSOR,
+    interleaves=True,
+)

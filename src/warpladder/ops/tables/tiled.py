@@ -1,0 +1,29 @@
+"""Tiles in shared memory, sums by warps, 16 bytes at a time; the naive kernels for layers that only compare or copy."""
+
+from __future__ import annotations
+
+from ...nets import Conv2d, CrossEntropyLoss, Linear, MSELoss, ReLU
+from ..conv2d.tiled import TiledConv2d
+from ..cross_entropy.tiled import TiledCrossEntropy
+from ..engine.chain import Gather
+from ..engine.segments import KernelTable
+from ..gather.wide import WideGather
+from ..linear.tiled import TiledLinear
+from ..mse.tiled import TiledMSE
+from ..update.wide import WideUpdate
+from . import naive
+
+TABLE = KernelTable(
+    segments={
+        **naive.TABLE.segments,
+        (Gather,): WideGather,
+        (Linear,): TiledLinear,
+        (Linear, ReLU): TiledLinear,
+        (Conv2d,): TiledConv2d,
+        (Conv2d, ReLU): TiledConv2d,
+        (CrossEntropyLoss,): TiledCrossEntropy,
+        (MSELoss,): TiledMSE,
+    },
+    update=WideUpdate,
+    accumulate=naive.TABLE.accumulate,
+)

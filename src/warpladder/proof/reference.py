@@ -1,0 +1,212 @@
+"""The truth: training in float64, with the reference operations and nothing clever."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..data.order import Order
+from ..errors import DataError
+from ..machine.precision import named
+from ..nets import Conv2d, CrossEntropyLoss, Layer, Linear, Net
+from ..nets.params import views
+from ..ops.cross_entropy import reference as cross_entropy
+from ..ops.gather import reference as gather
+from ..ops.mse import reference as mse
+from ..ops.tables import reference as layers
+from ..ops.update import reference as update
+from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
+from .tolerance import rounded
+
+if TYPE_CHECKING:
+    from ..data.dataset import Dataset
+
+#: Bytes of the largest activation of those samples that go through the layers together: with more, each layer would find its numbers out of the cache.
+SLICE_BYTES = 1 << 21
+
+#: Called with the number of each trained layer, and the gradient of what leaves the layer.
+Watch = Callable[[int, np.ndarray], None]
+
+
+def slices(net: Net, n: int) -> Iterator[slice]:
+    """Runs of the samples 0..n-1 that stay in the cache on their way through a net in float64."""
+    step = max(1, SLICE_BYTES // (8 * max(map(math.prod, net.shapes))))
+    return (slice(first, min(first + step, n)) for first in range(0, n, step))
+
+
+class ReferenceTrainer(Trainer):
+    """The trainer that all others are compared with; its `State` arrays are float64.
+
+    Inputs are the float32 numbers that every rung sees, widened. Besides the contract it offers what
+    verification asks for: `activations`, `gradients` and `margins`.
+
+    Parameters
+    ----------
+    net, config, state
+        As every rung's `build` is given them.
+    precision : str
+        The truth is fp64. Otherwise a name of `precision.PRECISIONS`: the factors of products are rounded to it, forward and backward, and where that
+        format is also stored what leaves them too; what is then computed is no truth, but what honest arithmetic of that precision makes of it.
+    stores : collection of str
+        What of a layer with weights is rounded on the way forward where the format is stored: its "bias", its "product" before the bias is added, and
+        their "sum". Some programs round a product twice, some once, and compilers leave out what a next step would round anyway.
+    """
+
+    slots: dict[str, np.ndarray]
+    step: int
+
+    def __init__(
+        self, net: Net, config: TrainConfig, state: State, precision: str = "fp64", stores: Collection[str] = ("bias", "sum")
+    ) -> None:
+        self.net, self.config, self.precision, self.stores = net, config, named(precision), stores
+        self.dataset: Dataset | None = None
+        self.set_state(state)
+
+    @property
+    def params(self) -> np.ndarray:
+        """(param_count,) float64: the present parameters."""
+        return self._params
+
+    @params.setter
+    def params(self, values: np.ndarray) -> None:
+        self._params, self._named = values, views(self.net, values)
+
+    def load(self, dataset: Dataset) -> None:
+        check_fit(self.net, dataset)
+        self.dataset = dataset
+
+    def run(self, order: Order, first: int, last: int) -> StepLog:
+        if self.dataset is None:
+            raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
+        samples = len(self.dataset.train_x)
+        check_range(self.config, order, samples, first, last)
+        batch = self.config.batch(samples)
+        log = StepLog(np.zeros(last - first), np.zeros(last - first, np.int64), np.zeros(last - first, np.int64))
+        for row, step in enumerate(range(first, last)):
+            x, y = self.batch(order.indices(step * batch, min((step + 1) * batch, samples)))
+            log.loss[row], log.correct[row], g = self.gradients(x, y)
+            log.size[row] = len(x)
+            rate = float(self.config.rates(self.step, self.step + 1, samples)[0])
+            self.step += 1
+            self.params, self.slots = update.step(self.params, g, self.slots, self.config, rate, self.step)
+        return log if self.config.has_loss(order.epoch) else StepLog.without_loss(log.size)
+
+    def batch(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Samples of the loaded data set: x (n, *in_shape) float64 and their labels, or None."""
+        if self.dataset is None:
+            raise DataError(f"net {self.net.name!r} has no data: call load(dataset) first")
+        x = gather.rows(self.dataset.train_x, indices, self.dataset.scale).astype(np.float64)
+        return x, None if self.dataset.train_y is None else self.dataset.train_y[indices]
+
+    def activations(self, x: np.ndarray) -> list[np.ndarray]:
+        """From samples (n, *in_shape) float64: what enters each layer, and last what leaves the net."""
+        out = [x]
+        for i in range(len(self.net.layers)):
+            out.append(self.leaving(i, out[-1]))
+        return out
+
+    def leaving(self, i: int, x: np.ndarray) -> np.ndarray:
+        """What leaves layer `i`, (n, *shape), where x (n, *shape) enters it, both float64."""
+        layer, named = self.net.layers[i], self._named
+        x, w = self._factors(layer, x, named.get(f"{i}.weight"))
+        return self._with_bias(layer, x, w, named.get(f"{i}.bias"))
+
+    def through(self, x: np.ndarray, first: int = 0, last: int | None = None) -> np.ndarray:
+        """What enters layer `last`, or leaves the net, where x (n, *shape) float64 enters layer `first`; a slice of the samples at a time."""
+        last = len(self.net.layers) if last is None else last
+        out = np.empty((len(x), *self.net.shapes[last]))
+        for some in slices(self.net, len(x)):
+            a = x[some]
+            for i in range(first, last):
+                a = self.leaving(i, a)
+            out[some] = a
+        return out
+
+    def _with_bias(self, layer: Layer, x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
+        """A layer's output."""
+        if b is None:
+            return np.asarray(self._results(layer, layers.forward(layer, x, w, b))[0])
+        b = self._stored("bias", layer, b)
+        if "product" not in self.stores:
+            return self._stored("sum", layer, layers.forward(layer, x, w, b))
+        product = self._stored("product", layer, layers.forward(layer, x, w, np.zeros_like(b)))
+        return self._stored("sum", layer, product + b.reshape(-1, *[1] * (product.ndim - 2)))
+
+    def _stored(self, what: str, layer: Layer, a: np.ndarray) -> np.ndarray:
+        """What is left of a bias, a product or a sum where it is stored."""
+        return np.asarray(self._results(layer, a)[0]) if what in self.stores else a
+
+    def _factors(self, layer: Layer, *given: np.ndarray | None) -> tuple:
+        """What enters a layer's products."""
+        if not isinstance(layer, Linear | Conv2d):
+            return given
+        return tuple(None if a is None else rounded(a, self.precision) for a in given)
+
+    def _results(self, layer: Layer, *given: np.ndarray) -> tuple:
+        """What leaves them."""
+        return self._factors(layer, *given) if self.precision.stored else given
+
+    def gradients(
+        self, x: np.ndarray, y: np.ndarray | None, watch: Watch | None = None, of: int | None = None
+    ) -> tuple[float, int, np.ndarray]:
+        """Mean loss, number of correct samples (0 for MSELoss) and the loss's gradient (param_count,) at the present parameters.
+
+        x is (n, *in_shape) float64, y (n,) labels; MSELoss takes x for its target and ignores y. Where x is a part of `of` samples, loss and gradient
+        are what the part adds to the mean over all of them.
+        """
+        entering = self.activations(x)
+        out = entering[-1]
+        if isinstance(self.net.loss, CrossEntropyLoss):
+            assert y is not None
+            loss, correct, d = cross_entropy.forward(out, y), cross_entropy.correct(out, y), cross_entropy.backward(out, y)
+        else:
+            target = x.reshape(out.shape)
+            loss, correct, d = mse.forward(out, target), 0, mse.backward(out, target)
+        if of is not None and of != len(x):
+            loss, d = loss * (len(x) / of), d * (len(x) / of)
+        flat = np.zeros(self.net.param_count)
+        w, dw = self._named, views(self.net, flat)
+        for i in reversed(range(self.net.first_trained, len(self.net.layers))):
+            layer = self.net.layers[i]
+            if watch is not None and f"{i}.bias" in w:
+                watch(i, d)
+            d, *trained = self._results(layer, *layers.backward(layer, *self._factors(layer, entering[i], w.get(f"{i}.weight"), d)))
+            if trained:
+                dw[f"{i}.weight"][...], dw[f"{i}.bias"][...] = trained
+        return loss, correct, flat
+
+    def margins(self, x: np.ndarray) -> np.ndarray:
+        """(n,): how close each sample of x (n, *in_shape) float64 comes to a switch that rounding could flip.
+
+        The smallest, over all ReLUs, max-pools and other switches behind a trained layer, of the distance to the switch
+        (a ReLU's input from 0, a pool's winner from its runner-up) relative to the root mean square of
+        that sample's numbers there. Ahead of any trained layer there is no rounding, hence no switch.
+        """
+        closest = np.full(len(x), np.inf)
+        for i, a in enumerate(self.activations(x)[:-1]):
+            if i > self.net.first_trained and layers.switches(self.net.layers[i]):
+                closest = np.minimum(closest, layers.margin(self.net.layers[i], a))
+        return closest
+
+    def state(self) -> State:
+        return State(self.params.copy(), {name: slot.copy() for name, slot in self.slots.items()}, self.step)
+
+    def set_state(self, state: State) -> None:
+        self.params, self.step = np.array(state.params, np.float64), state.step
+        self.slots = {name: np.array(state.slot(name), np.float64) for name in self.config.optimizer.slots}
+
+    def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
+        """(samples, *out_shape) float64: unlike the rungs', not rounded."""
+        if x.shape[1:] != self.net.in_shape:
+            raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
+        out = np.empty((len(x), *self.net.out_shape))
+        for some in slices(self.net, len(x)):
+            out[some] = self.through(gather.rows(x, np.arange(len(x))[some], scale).astype(np.float64))
+        return out
+
+    def memory(self) -> dict[str, int]:
+        return {"parameters": self.params.nbytes, "optimizer": sum(slot.nbytes for slot in self.slots.values())}

@@ -1,0 +1,72 @@
+"""A climb of several tasks: a table for each under its heading, and one of all times beside each other."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from .. import Results, RungResult
+from ..sweep import Sweep
+from . import words
+from .columns import fitting
+from .plain import LEAST_WIDTH
+from .table import table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+def show(sweep: Sweep, console: Console) -> None:
+    """Print a table for each task that was begun, below its heading, and where there are several tasks one of all times."""
+    from rich.text import Text
+
+    for at, (heading, results) in enumerate(sweep.items()):
+        if heading:
+            console.print(Text("\n" * (at > 0) + heading, "bold"))
+        console.print(table(results, console.width))
+    if len(sweep.headings) > 1:
+        console.print(times(sweep, console.width))
+        for heading in sweep.missing:
+            console.print(f"{heading}: not reached", markup=False)
+
+
+def as_plain(sweep: Sweep) -> str:
+    """What `show` prints, as plain text, as wide as the terminal; 80 columns where there is none."""
+    from rich.console import Console
+
+    file = io.StringIO()
+    console = Console(file=file, color_system=None, highlight=False)
+    console.width = max(console.width, LEAST_WIDTH)
+    show(sweep, console)
+    return "\n".join(line.rstrip() for line in file.getvalue().rstrip().splitlines())
+
+
+def rows(sweep: Sweep) -> list[tuple[str, str, list[str]]]:
+    """Rung, task, and figures of each rung that has a time somewhere: time per epoch, samples per second and test score; rung after rung, in order."""
+    names = dict.fromkeys(rung.name for results in sweep.tasks for rung in results.timed())
+    return [
+        (name, heading, _figures(rung))
+        for name in names
+        for heading, results in sweep.items()
+        for rung in results.rungs
+        if rung.name == name
+    ]
+
+
+def _figures(rung: RungResult) -> list[str]:
+    if rung.timing is None:
+        return [words.STATUS[rung.status], "", ""]
+    time = words.seconds(rung.timing.seconds_per_epoch) + "*" * rung.timing.scaled
+    return [time, words.count(rung.timing.samples_per_second), words.score(rung)]
+
+
+def score_name(results: Results) -> str:
+    """What the score of a task is, in a word."""
+    return "test MSE" if results.net.loss == "MSELoss" else "test acc."
+
+
+def times(sweep: Sweep, width: int) -> Table:
+    """A row for each rung and task."""
+    groups = (("time per epoch", "images per s"), (score_name(sweep.tasks[0]),))
+    return fitting("All tasks", ["rung", "task"], groups, [((name, heading), figures) for name, heading, figures in rows(sweep)], width)

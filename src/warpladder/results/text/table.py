@@ -1,0 +1,87 @@
+"""The results as a table for a terminal of 60 columns or more."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from .. import Results, RungResult
+from . import words
+from .columns import add_columns, cells
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+#: Columns that the idea and all figures side by side take at least.
+WIDE = 80
+
+
+def table(results: Results, width: int = WIDE) -> Table:
+    """A rich table for a terminal of this width: a row for each rung and peer that can train here, remarks and the closing sentence below."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    net, data, narrow = results.net, results.data, width < WIDE
+    batch = results.config.get("batch_size") or "full"
+    trained = f"batch {batch}, {words.optimizer(results)}{words.losses(results)}"
+    title = f"{net.name} on {data.name}: {data.train:,} samples, {trained}, tested after {words.epochs(results.epochs)}"
+    out = Table(
+        title=Text(title, "bold"),
+        title_justify="left",
+        caption=_caption(results),
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        padding=0,  # the box puts a space between columns, and 80 columns have no room for more
+    )
+    out.add_column("rung", no_wrap=not narrow, overflow="fold", ratio=1 if narrow else None)
+    if not narrow:
+        out.add_column("idea", ratio=1, min_width=12, overflow="fold")
+    score = "test\nMSE" if results.net.loss == "MSELoss" else "test\nacc."
+    groups = (("time per\nepoch", "images\nper s"), ("over\nfirst", "over\nbelow"), ("error",), (score, "peak\nMB"))
+    add_columns(out, groups, narrow)
+    fastest = None if results.disturbed else results.fastest(peers=True)
+    rungs = words.shown(results)
+    for at, rung in enumerate(rungs):
+        style = "" if rung.timing else "dim" if rung.status == "missing" else "red"
+        style = "green" if rung is fastest else style
+        name = Text(_folded(rung.name), "bold")
+        about = [name.append(f"\n{rung.title}", "not bold")] if narrow else [name, Text(rung.title)]
+        out.add_row(*about, *map(Text, cells(groups, _figures(results, rung), narrow)), style=style)
+        following = rungs[at + 1 : at + 2]
+        if following and following[0].peer and not rung.peer:
+            out.add_section()
+    return out
+
+
+def _caption(results: Results) -> Text:
+    from rich.text import Text
+
+    out = Text(style="not italic not dim")
+    for name, remark in words.remarks(results):
+        out.append(f"{name}: ", "bold").append(f"{remark}\n")
+    absent = words.absent(results)
+    for who, why in absent:
+        out.append(f"{who}: ", "bold").append(f"{why}\n")
+    if absent:
+        out.append(f"{words.LISTED}\n")
+    for warning in words.warnings(results):
+        out.append(f"{warning}\n", "bold yellow")
+    return out.append(words.conclusion(results), "bold")
+
+
+def _folded(name: str) -> str:
+    """A long name on several lines, one for each option, broken at its hyphens, so that it leaves room for figures."""
+    rung, options = words.parts_of(name)
+    return "\n".join([*textwrap.wrap(rung, 13), *(f":{option}" for option in options)])
+
+
+def _figures(results: Results, rung: RungResult) -> list[str]:
+    """The cells behind the idea."""
+    time, rate = "\n".join(textwrap.wrap(words.STATUS.get(rung.status, ""), 8)), ""
+    if rung.timing is not None:
+        time = words.seconds(rung.timing.seconds_per_epoch) + ("*" if rung.timing.scaled else "")
+        rate = words.count(rung.timing.samples_per_second)
+    speedups = words.times(results.over_first(rung)), words.times(results.over_below(rung))
+    return [time, rate, *speedups, words.error(rung), words.score(rung), words.megabytes(rung.peak_rss_bytes)]

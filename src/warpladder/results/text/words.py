@@ -1,0 +1,270 @@
+"""Figures as people read them, and the sentence that closes a climb."""
+
+from __future__ import annotations
+
+from .. import Results, RungResult
+from ..profiled import Profile
+
+
+def seconds(value: float) -> str:
+    """A time with three digits and its unit: 2.13 s, 453 us."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= 0.9995 * size:
+            return f"{three(value / size)} {unit}"
+    return f"{three(value * 1e9)} ns"
+
+
+def short(text: str) -> str:
+    """A figure without zeros at the end of its fraction, for axes: "8 us" for "8.00 us"."""
+    figure, space, unit = text.partition(" ")
+    return (figure.rstrip("0").rstrip(".") if "." in figure else figure) + space + unit
+
+
+def parts_of(name: str) -> tuple[str, list[str]]:
+    """A rung's name apart: the name without options, and each option as "block_size=512"."""
+    rung, *options = name.split(":")
+    return rung, options
+
+
+def three(value: float) -> str:
+    """Three significant digits, never in powers of ten where a table can show them: 0.0213, 2.13, 48.1, 481, 12,900."""
+    if value >= 999.5:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    if value < 0.9995:
+        return f"{value:.3g}"
+    digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"{value:.{digits}f}"
+
+
+def count(value: float) -> str:
+    """A large number in short: 281 k, 1.3 M."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= 9.995 * size or (unit != "k" and value >= 0.9995 * size):
+            return f"{three(value / size)} {unit}"
+    return three(value) if value < 999.5 else f"{value:,.0f}"
+
+
+def tensor_share(found: Profile) -> str:
+    """A sentence on what a profile's products of matrices run on, for one that knows."""
+    share = found.tensor_share or 0.0
+    return f"{share:.1%} of the FLOPs of its products of matrices run in kernels whose machine code has tensor core instructions."
+
+
+def rest_of_a_step(found: Profile) -> str:
+    """A sentence on why the times of a profile's parts do not add up to that of a whole step."""
+    if found.inside:
+        return (
+            "The difference is what stands around the instructions: threads that wait for each other, gradients of their shares that are added up, "
+            "the call itself. What a part finds in a cache costs it no bytes here: the least that it must take is arithmetic, and samples read once."
+        )
+    return "The difference is starting, waiting and what overlaps; alone, a part may also find its numbers in a cache."
+
+
+def times(value: float | None) -> str:
+    """A speed-up: 3.4x; nothing where there is none."""
+    return "" if value is None else f"{three(value) if value >= 0.9995 else f'{value:.2g}'}x"
+
+
+def epochs(value: int) -> str:
+    return f"{value:,} epoch{'s' * (value != 1)}"
+
+
+def setting(value: object) -> str:
+    """A setting's value: that of an optimizer or schedule as its name and its own settings."""
+    if isinstance(value, dict):
+        own = [f"{name} {setting(each)}" for name, each in value.items() if name != "name"]
+        return ", ".join([str(value.get("name", "-")), *own])
+    return "-" if value is None else " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def optimizer(results: Results) -> str:
+    """The optimizer with its learning rate, and the schedule where the rate does not stay: "Adam 0.001, Cosine"."""
+    config = results.config
+    own, schedule = config.get("optimizer"), config.get("schedule")
+    told = own if isinstance(own, dict) else {"name": "SGD", **config}  # as older files have it
+    out = f"{told.get('name', '-')} {setting(told.get('learning_rate'))}"
+    if told.get("momentum"):
+        out += f", momentum {setting(told['momentum'])}"
+    if isinstance(schedule, dict) and (schedule.get("name") != "Constant" or schedule.get("warmup")):
+        out += f", {schedule.get('name', '-')}"
+    return out
+
+
+def losses(results: Results) -> str:
+    """How often losses were computed and read, where that was asked for: ", loss every 10 epochs, read every 100 steps"; older files did as they liked."""
+    if "loss_every" not in results.config:
+        return ""
+    computed, read = results.config["loss_every"], results.config.get("log_every")
+    parts = [f"loss every {computed} epochs"] if computed != 1 else []
+    parts += [f"losses read every {f'{read} steps' if read != 1 else 'step'}"] if read is not None else []
+    return "".join(f", {part}" for part in parts)
+
+
+def megabytes(value: int | None) -> str:
+    return "" if value is None else f"{value / 1e6:,.0f}"
+
+
+def score(rung: RungResult) -> str:
+    """Test accuracy in per cent, or for a net without classes its test loss."""
+    if rung.test_accuracy is not None:
+        return f"{100 * rung.test_accuracy:.2f} %"
+    return "" if rung.test_loss is None else f"{rung.test_loss:.3g}"
+
+
+def error(rung: RungResult) -> str:
+    return "" if rung.check is None or rung.check.error is None else f"{rung.check.error:.0e}"
+
+
+#: A rung without a time, in the place of its time.
+STATUS = {
+    "unsupported": "not here",
+    "failed": "failed",
+    "refused": "refused",
+    "unjudged": "cannot judge",
+    "missing": "not reached",
+}
+
+
+def shown(results: Results) -> list[RungResult]:
+    """The rungs that a table has rows for: all but those that cannot train here, of which `absent` speaks."""
+    return [rung for rung in results.rungs if rung.status != "unsupported"]
+
+
+def absent(results: Results) -> list[tuple[str, str]]:
+    """What cannot train here: who, and why, a line for each reason."""
+    reasons: dict[str, list[RungResult]] = {}
+    for rung in results.rungs:
+        if rung.status == "unsupported":
+            reasons.setdefault(rung.reason.rstrip("."), []).append(rung)
+    return [(_who(rungs), f"not here: {reason}.") for reason, rungs in reasons.items()]
+
+
+def _who(rungs: list[RungResult]) -> str:
+    """One or two by their names, more by their number."""
+    if len(rungs) < 3:
+        return " and ".join(rung.name for rung in rungs)
+    counts = (("rung", sum(not rung.peer for rung in rungs)), ("peer", sum(rung.peer for rung in rungs)))
+    return " and ".join(f"{number} {kind}{'s' * (number != 1)}" for kind, number in counts if number)
+
+
+#: Where to read more of what cannot train here.
+LISTED = "'warpladder rungs' lists what cannot train here, each with its reason."
+
+
+def proof(rung: RungResult) -> str:
+    """What became of a rung's proof, in a word or two."""
+    if rung.check is None:
+        return "not checked"
+    if not rung.check.passed:
+        return "cannot judge" if rung.status == "unjudged" else "does not agree"
+    return "agrees (kept)" if rung.check.kept else "agrees"
+
+
+def news(rung: RungResult) -> str:
+    """A line about a rung as soon as there is something to tell of it."""
+    if rung.timing is None:
+        return f"{rung.name:<14} {STATUS[rung.status]}: {rung.reason}"
+    time = seconds(rung.timing.seconds_per_epoch) + "*" * rung.timing.scaled
+    rate = count(rung.timing.samples_per_second)
+    made = rung.check.seconds if rung.check else None
+    kept = "proof kept" if rung.check and rung.check.kept else "proven" + ("" if made is None else f" in {seconds(made)}")
+    return f"{rung.name:<14} {time:>8} an epoch, {rate} images per s; {kept}, timed once so far"
+
+
+def unit(results: Results, rung: RungResult) -> str:
+    """The peak that a rung is measured by, and whose it is: the 207 GFLOP/s that 2 threads of the CPU can do."""
+    peak = results.peak(rung)
+    if peak is None:
+        return ""
+    whose, precision = _unit(results, rung)
+    return f"{three(peak / 1e9)} GFLOP/s that {whose} can do{precision}"
+
+
+def unit_name(results: Results, rung: RungResult) -> str:
+    """What a rung computes on: 2 threads of the CPU, or the NVIDIA H200 in bf16."""
+    return "".join(_unit(results, rung))
+
+
+def _unit(results: Results, rung: RungResult) -> tuple[str, str]:
+    """The unit, and what its peak is taken for: on a GPU the precision, and what multiplies where that is not the usual; on the CPU fp64 alone is told."""
+    m = results.machine
+    if results.on_cpu(rung):
+        return f"{m.threads} thread{'s' * (m.threads != 1)} of the CPU", " in fp64" if rung.precision == "fp64" else ""
+    return f"the {m.gpu.name if m.gpu else 'GPU'}", f" in {rung.precision}{f' on its {rung.unit}' if rung.unit else ''}"
+
+
+def floors(results: Results) -> list[tuple[str, float]]:
+    """Each unit that rungs compute on, and the seconds that the net's own arithmetic takes it for an epoch at least."""
+    found: dict[str, float] = {}
+    for rung in results.timed():
+        peak = results.peak(rung)
+        if rung.timing is not None and peak is not None:
+            found.setdefault(unit_name(results, rung), results.net.train_flops * rung.timing.epoch_samples / peak)
+    return list(found.items())
+
+
+def remarks(results: Results) -> list[tuple[str, str]]:
+    """What must be said beside the figures: of which rungs, and why they have no time, what was scaled, how peers deviate."""
+    told: dict[str, list[str]] = {}
+    for rung in shown(results):
+        notes = [rung.reason] if rung.timing is None else []
+        if rung.timing is not None and rung.timing.scaled:
+            of, each = rung.timing.of_epochs, rung.timing.steps // rung.timing.of_epochs
+            which = f"{each:,} of its {rung.timing.epoch_steps:,} steps" + (f", taken of each of {of} epochs" if of > 1 else "")
+            notes.append(f"seconds per epoch are scaled up from {which}")
+        if rung.timing is not None and rung.reason:
+            notes.append(rung.reason)
+        if rung.same_bits is False and rung.timing is not None:
+            notes.append("its runs do not repeat bit for bit")
+        if rung.deviations and rung.status != "missing":  # where it was not reached there is no figure that deviates
+            notes.append(f"it deviates: {'; '.join(rung.deviations)}")
+        if notes:
+            told.setdefault("; ".join(note.rstrip(".") for note in notes) + ".", []).append(rung.name)
+    lines = [(", ".join(names), text) for text, names in told.items()]
+    return lines + [("note", f"{note.rstrip('.')}.") for note in results.notes]
+
+
+def warnings(results: Results) -> list[str]:
+    """What makes the figures less than they seem; it stands before them."""
+    out = []
+    if results.stopped:
+        left = [rung.name for rung in results.rungs if rung.status == "missing"]
+        without = f" Without a time: {', '.join(left)}." if left else ""
+        out.append(f"This climb did not come to its end: {results.stopped.rstrip('.')}.{without}")
+    if results.disturbed:
+        out.append(
+            f"Disturbed: other processes kept up to {results.disturbance:.2g} of {results.machine.cores} processors busy while rungs were "
+            "timed. These times may be too long, and their ratios say little: measure again on a quiet machine."
+        )
+    return out
+
+
+def conclusion(results: Results) -> str:
+    """Which is fastest, and why, in a sentence or two."""
+    best = results.fastest(peers=True)
+    if best is None:
+        return "No rung was timed."
+    if results.disturbed:
+        return f"The least time of this disturbed run is that of {best.name}{', a peer' * best.peer}: {seconds(_per_epoch(best))} an epoch."
+    timed = results.timed()
+    first = next((r for r in timed if not r.peer), None)
+    rival = min((r for r in timed if r.peer != best.peer), key=_per_epoch, default=None)
+    compared = []
+    for kind, other in (("the first rung", first), ("the fastest peer" if not best.peer else "the fastest rung", rival)):
+        if other is not None and other is not best and not (kind == "the first rung" and other is rival):
+            compared.append(f"{three(_per_epoch(other) / _per_epoch(best))} times as fast as {other.name}, {kind}")
+    text = f"{'So far ' * bool(results.stopped)}{best.name}{', a peer,' * best.peer} is fastest: {seconds(_per_epoch(best))} an epoch"
+    text += f", {' and '.join(compared)}. " if compared else ". "
+    share = results.share(best)
+    if share is not None:
+        text += f"It computes at {percent(share)} of the {unit(results, best)}. Its idea: {best.idea.rstrip('.')}."
+    return text
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 0.0995 else f"{100 * share:.0f} %"
+
+
+def _per_epoch(rung: RungResult) -> float:
+    assert rung.timing is not None
+    return rung.timing.seconds_per_epoch

@@ -1,0 +1,144 @@
+"""Peak memory of training with one rung, measured where nothing else is: in a fresh process that does only this.
+
+In the climb's own process the peak would be that of all rungs and libraries together. The child
+gets random samples of the data set's sizes and types; what they show takes no memory.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from time import perf_counter, sleep
+
+import numpy as np
+
+from .. import ladder
+from ..checkpoint import net_from_json, net_to_json
+from ..config import TrainConfig
+from ..data.dataset import Dataset
+from ..data.order import Order
+from ..files.python import bring, origins
+from ..machine.facts import resident_peak
+from ..nets import CrossEntropyLoss, Net
+from ..nets.params import initial
+from ..rungs.base import Rung
+from ..train import score
+from ..trainers.base import State
+from .beside import sleepy
+from .task import kinds
+
+LIMIT = 300  # seconds that a child may take
+PATIENCE = 3  # seconds of evaluation, after which the rest of the test set is left out
+
+
+class Weighing:
+    """Rungs on the scales, a few processes at a time, beside whatever else is done; those that are left when it ends are ended."""
+
+    def __init__(self, net: Net, data: Dataset, config: TrainConfig, at_a_time: int) -> None:
+        self.what = net, data, config
+        self.pool = ThreadPoolExecutor(at_a_time, thread_name_prefix="weighing")
+        self.found: dict[str, Future[tuple[int | None, str]]] = {}
+        self.children: set[subprocess.Popen[str]] = set()
+
+    def add(self, rung: Rung) -> None:
+        """Weigh a rung as soon as there is room, unless it was added before."""
+        if rung.name not in self.found:
+            self.found[rung.name] = self.pool.submit(peak_rss, rung, *self.what, self.children)
+
+    def settle(self) -> None:
+        """Wait for the processes that there are; rungs that have none yet are as if they had not been added."""
+        for name in [name for name, future in self.found.items() if future.cancel()]:
+            del self.found[name]
+        wait(self.found.values())
+
+    def result(self, rung: Rung) -> tuple[int | None, str]:
+        """What `peak_rss` says of a rung that was added; waits for it."""
+        return self.found[rung.name].result()
+
+    def close(self) -> None:
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        while not all(each.done() for each in self.found.values()):  # a process may be about to begin
+            for child in tuple(self.children):
+                child.kill()
+            sleep(0.01)
+        self.pool.shutdown()
+
+
+def peak_rss(
+    rung: Rung, net: Net, data: Dataset, config: TrainConfig, children: set[subprocess.Popen[str]] | None = None
+) -> tuple[int | None, str]:
+    """Largest resident set, in bytes, of a process that trains some steps and evaluates; or None and the reason.
+
+    children : holds the process while it runs.
+    """
+    name = ladder.spelled(rung)
+    if name is None:
+        return None, "only a rung of warpladder's ladder, or one from a file, can be built in a process of its own"
+    try:
+        outside = origins(kinds(net, config))
+    except ImportError as error:
+        return None, str(error)
+    order = {
+        "rung": name,
+        "net": net_to_json(net),
+        "config": config.as_dict(),
+        "train": [list(data.train_x.shape), str(data.train_x.dtype)],
+        "test": [list(data.test_x.shape), str(data.test_x.dtype)],
+        "scale": data.scale,
+        "outside": outside,
+    }
+    package = str(Path(__file__).parents[2])
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); from warpladder.timing.footprint import child; child()"]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    children = set() if children is None else children
+    try:
+        with subprocess.Popen(command, text=True, env=sleepy(), **pipes) as child:  # type: ignore[call-overload]
+            children.add(child)
+            try:
+                out, err = child.communicate(json.dumps(order), timeout=LIMIT)
+            except subprocess.TimeoutExpired:
+                return None, f"no end after {LIMIT} s"
+            finally:
+                child.kill()
+                children.discard(child)
+    except OSError as error:
+        return None, f"no new process: {error}"
+    if child.returncode != 0:
+        return None, (err.strip().splitlines() or [f"the process ended with {child.returncode}"])[-1]
+    if not out.strip().isdecimal():
+        return None, "the process ended without a figure"
+    return int(out), ""
+
+
+def child() -> None:
+    """Train as standard input says, and print the peak in bytes."""
+    told = json.load(sys.stdin)
+    bring(told["outside"])
+    net, config = net_from_json(told["net"]), TrainConfig.from_dict(told["config"])
+    classes = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else None
+    train_x, train_y = _random(told["train"], classes)
+    test_x, test_y = _random(told["test"], classes)
+    data = Dataset("random", train_x, train_y, test_x, test_y, told["scale"])
+    with ladder.find(told["rung"]).build(net, config, State(initial(net, config.seed))) as trainer:
+        trainer.load(data)
+        last = config.steps(len(train_x))
+        for epoch in dict.fromkeys((0, config.loss_every - 1)):  # without losses, if there is such a one, and with them
+            order = Order(config.seed, epoch, len(train_x), config.shuffle)
+            trainer.run(order, 0, 1)
+        start = perf_counter()
+        trainer.run(order, last - 1, last)
+        per_sample = (perf_counter() - start) / (len(train_x) - (last - 1) * config.batch(len(train_x)))
+        some = min(len(test_x), max(1, int(PATIENCE / per_sample)))
+        if some:
+            score(trainer, data.test_x[:some], None if data.test_y is None else data.test_y[:some], data.scale)
+        print(resident_peak())
+
+
+def _random(what: tuple[list[int], str], classes: int | None) -> tuple[np.ndarray, np.ndarray | None]:
+    shape, dtype = what
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, shape, np.uint8) if dtype == "uint8" else rng.random(shape, np.float32)
+    return x, None if classes is None else rng.integers(0, classes, shape[0], np.int32)

@@ -1,0 +1,171 @@
+"""Where the time of a training step goes, and the memory: measured with clocks and events alone, against the least that each part must do."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from ...config import TrainConfig
+from ...data.dataset import Dataset
+from ...data.order import Order
+from ...errors import RungError
+from ...machine import facts as machine
+from ...nets import CrossEntropyLoss, Net
+from ...nets.params import initial
+from ...results.profiled import KernelTime as KernelTime
+from ...results.profiled import Lane as Lane
+from ...results.profiled import LaunchShape as LaunchShape
+from ...results.profiled import Part as Part
+from ...results.profiled import Profile as Profile
+from ...results.profiled import Tiles as Tiles
+from ...rungs.base import Rung
+from ...trainers.base import State, Trainer, check_fit, check_settings
+from ...trainers.kernelwise.trainer import KernelTrainer
+from ...trainers.layerwise import LayerwiseTrainer
+from ...trainers.native.trainer import NativeTrainer
+from . import kernels, layerwise, native, units
+
+ROUNDS = 5
+PATIENCE = 0.5  # seconds that whole steps are run in each round
+EPOCHS = 400  # in a round at most, where an epoch is one step
+
+WHOLE = "this rung is one program: its parts cannot be run alone"
+FOREIGN = "the trainer of this rung is its own: its parts are not known, so whole steps are timed, and the rest is what the trainer says of itself"
+
+
+def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile:
+    """Measure one rung on one net.
+
+    Parameters
+    ----------
+    rung : Rung
+    net : Net
+    data : Dataset
+        What its steps train on.
+    config : TrainConfig
+        For the batch size, and for what a step does.
+
+    Raises
+    ------
+    RungError
+        The rung cannot train this net here.
+    """
+    check_fit(net, data)
+    check_settings(net, config, len(data.train_x))
+    if reason := rung.unsupported(net, config):
+        raise RungError(f"rung {rung.name!r} cannot train net {net.name!r}: {reason}")
+    start = State(initial(net, config.seed))
+    with rung.build(net, config, start) as trainer:
+        trainer.load(data)
+        step_seconds = whole_steps(trainer, data, config)
+        trainer.set_state(start)
+        parts: tuple[Part, ...] = ()
+        lanes: tuple[Lane, ...] = ()
+        tiles: tuple[Tiles, ...] = ()
+        hidden, share = 0.0, None
+        if isinstance(trainer, KernelTrainer):
+            lanes, hidden = kernels.timeline(trainer)
+            parts = kernels.parts(trainer)
+            tiles = kernels.tiles(trainer)
+            share = units.tensor_share(trainer, kernels.full(trainer))
+        elif isinstance(trainer, LayerwiseTrainer):
+            parts = layerwise.parts(trainer)
+        elif isinstance(trainer, NativeTrainer):
+            steps = Steps(trainer, data, config)
+            parts = native.parts(trainer, partial(steps.run, steps.within(PATIENCE, step_seconds)), data.train_x.dtype.itemsize)
+        flops, bandwidth, device, facts = _peaks(trainer, rung)
+        batch = config.batch(len(data.train_x))
+        return Profile(
+            net=net.name,
+            rung=rung.name,
+            device=device,
+            samples=batch,
+            step_seconds=step_seconds,
+            flops=batch * trainer.flops(),
+            flops_per_second=flops,
+            bytes_per_second=bandwidth,
+            parts=parts,
+            memory=trainer.memory(),
+            host_bytes=resident(),
+            transfers=transfers(trainer, net, data, batch),
+            timeline=lanes,
+            hidden=hidden,
+            reason="" if parts else WHOLE if rung.path is None else FOREIGN,
+            machine=facts,
+            tiles=tiles,
+            spans={name: float(seconds) for name, seconds in trainer.spans().items()},
+            tensor_share=share,
+            inside=isinstance(trainer, NativeTrainer) and bool(parts),
+        )
+
+
+class Steps:
+    """Consecutive steps of a trainer, loss and all: of one epoch, or epochs of one step."""
+
+    def __init__(self, trainer: Trainer, data: Dataset, config: TrainConfig) -> None:
+        self.trainer, self.steps = trainer, config.steps(len(data.train_x))
+        self.most = self.steps if self.steps > 1 else EPOCHS
+        self.order = Order(config.seed, 0, len(data.train_x), config.shuffle)
+
+    def within(self, seconds: float, each: float) -> int:
+        """How many steps take so many seconds, if each takes these: one at least, and not more than can be run at once."""
+        return max(1, min(self.most, math.ceil(seconds / max(each, 1e-7))))
+
+    def run(self, count: int) -> int:
+        """Train so many steps; returns their number."""
+        if self.steps > 1:
+            self.trainer.run(self.order, 0, count)
+        else:
+            self.trainer.run_epochs([self.order] * count)
+        return count
+
+
+def whole_steps(trainer: Trainer, data: Dataset, config: TrainConfig) -> float:
+    """Seconds a step: the median of several rounds of consecutive steps."""
+    steps = Steps(trainer, data, config)
+
+    def measured(count: int) -> float:
+        begin = perf_counter()
+        steps.run(count)
+        return (perf_counter() - begin) / count
+
+    measured(1)
+    count = steps.within(PATIENCE, measured(min(2, steps.most)))
+    return statistics.median(measured(count) for _ in range(ROUNDS))
+
+
+def _peaks(trainer: Trainer, rung: Rung) -> tuple[float, float, str, dict[str, Any]]:
+    """Peaks of the unit that computes, in FLOP/s and bytes/s; its name; and what there is to say of the machine."""
+    facts = machine.facts(rung.options.chosen().get("threads"))
+    if (peak := trainer.peak()) is not None:
+        limits = trainer.device.limits if isinstance(trainer, KernelTrainer) else None
+        return peak, (limits and limits.bandwidth) or math.nan, limits.device if limits else "the GPU", facts
+    if rung.precision == "fp64":
+        facts["fma_peak_fp64"] = machine.fma_peak(facts["threads"], "fp64")
+    return facts.get("fma_peak_fp64", facts["fma_peak"]), facts["bandwidth"], facts["cpu"], facts
+
+
+def transfers(trainer: Trainer, net: Net, data: Dataset, batch: int) -> dict[str, int]:
+    """Bytes between host and device in one step, by what they are; none where the samples live where they are used."""
+    from ...trainers.kernelwise.feeds import ResidentFeed, SyncFeed
+
+    if not isinstance(trainer, KernelTrainer) or isinstance(trainer.feed, ResidentFeed):
+        return {}
+    out = {"samples to the device": batch * math.prod(net.in_shape) * data.train_x.dtype.itemsize}
+    if isinstance(net.loss, CrossEntropyLoss):
+        out["labels to the device"] = 4 * batch
+    if isinstance(trainer.feed, SyncFeed):
+        out["loss and correct to the host"] = 16
+    return out
+
+
+def resident() -> int:
+    """Bytes of memory that this process holds now; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))
+    except (OSError, StopIteration):
+        return 0

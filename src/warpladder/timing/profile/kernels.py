@@ -1,0 +1,158 @@
+"""The parts of a step that is made of launches and library calls, timed by events: each alone, many times over."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+from ...data.order import Order
+from ...device import Call, Device, Graph, Launch
+from ...device.occupancy import occupancy
+from ...device.timing import clocked
+from ...ops.engine.chain import Slice
+from ...results.profiled import KernelTime, Lane, LaunchShape, Part, Tiles
+from ...trainers.kernelwise.chain import Stage
+from ...trainers.kernelwise.feeds import StreamedFeed
+from ...trainers.kernelwise.timeline import Timeline, overlap
+from ...trainers.kernelwise.trainer import REPEATS, KernelTrainer
+from ...trainers.tuning.candidates import products
+from . import floor
+from .units import on_tensor_cores
+
+ROUNDS = 5
+LEAST = 2e-3  # seconds that one measurement should take, so that the clock's steps do not count
+STEPS = 12  # in a timeline
+
+
+def parts(trainer: KernelTrainer) -> tuple[Part, ...]:
+    """Every part of a full step: of one slice, as often as the step has slices. State and log are spoiled; set the state again afterwards."""
+    part = full(trainer)
+    trainer.rewind()  # one more step beyond the epoch's last would leave the log
+    for launch in trainer.program(part):
+        launch.send()
+    trainer.device.synchronize()
+    slices = trainer.batch / part.n
+    stages = trainer.stages(part, again=True)
+    if isinstance(trainer.feed, StreamedFeed):  # a lane's launches are known when its turn comes: all lanes do the same
+        stages = [Stage("feed", range(0), trainer.feed.lanes[0].launches(part)), *stages]
+    return tuple(_part(trainer, stage, slices) for stage in stages if stage.launches)
+
+
+def full(trainer: KernelTrainer) -> Slice:
+    """The first slice of a full step."""
+    return Slice(min(trainer.capacity, trainer.batch), trainer.batch, 0)
+
+
+def _part(trainer: KernelTrainer, stage: Stage, slices: float) -> Part:
+    if stage.phase == "update":
+        slices = 1
+    kernels: dict[str, KernelTime] = {}
+    for call in stage.launches:
+        seconds = slices * alone(trainer, call)
+        known = kernels.get(call.name)
+        made = shape(trainer.device, call)
+        kernels[call.name] = _added(known, seconds, made) if known else KernelTime(call.name, 1, seconds, made, on_tensor_cores(call))
+    return Part(
+        _name(trainer, stage),
+        stage.phase,
+        sum(k.seconds for k in kernels.values()),
+        _floor(trainer, stage, trainer.batch),
+        tuple(kernels.values()),
+    )
+
+
+def alone(trainer: KernelTrainer, call: Call) -> float:
+    """Seconds that a launch or a library's call takes on the device: the median of several runs of it, over and over with nothing between.
+
+    The runs are one graph, so that the host's time to start each does not count. A launch that counts the step on is stopped from leaving
+    the log: the counter is set back before each measurement.
+    """
+    device = trainer.device
+
+    def measured(graph: Graph, repeats: int) -> float:
+        trainer.rewind()
+        return clocked(device, graph) / repeats
+
+    once = device.graph([call])
+    measured(once, 1)
+    repeats = max(1, min(REPEATS, math.ceil(LEAST / max(measured(once, 1), 1e-7))))
+    graph = device.graph([call] * repeats)
+    measured(graph, repeats)
+    return statistics.median(measured(graph, repeats) for _ in range(ROUNDS))
+
+
+def _added(known: KernelTime, seconds: float, shape: LaunchShape | None) -> KernelTime:
+    """One more launch of a kernel; the larger one's shape is kept."""
+    larger = known.shape is None or shape is None or math.prod(known.shape.grid) >= math.prod(shape.grid)
+    return KernelTime(known.name, known.launches + 1, known.seconds + seconds, known.shape if larger else shape, known.tensor)
+
+
+def shape(device: Device, call: Call) -> LaunchShape | None:
+    """How a call is launched and what it takes; None for a library's, which does not tell."""
+    if not isinstance(call, Launch):
+        return None
+    resources = call.kernel.resources
+    return LaunchShape(
+        call.grid, call.block, call.shared, resources.registers, resources.static_shared, resources.spill_stores,
+        occupancy(call.block, call.shared, resources, device.limits),
+    )  # fmt: skip
+
+
+def _name(trainer: KernelTrainer, stage: Stage) -> str:
+    layers = ", ".join(f"{i} {type(trainer.net.layers[i]).__name__}" for i in stage.layers)
+    return layers or stage.phase
+
+
+def _floor(trainer: KernelTrainer, stage: Stage, n: int) -> floor.Floor:
+    net, config = trainer.net, trainer.config
+    assert trainer.chain is not None
+    # Layers whose segments update them: those of a batch in one piece.
+    fused = {int(name.partition(".")[0]) for name in trainer.chain.updated} if trainer.capacity >= n else set()
+    if stage.phase == "prepare":
+        return floor.prepare(net, stage.layers)
+    if stage.phase == "forward":
+        return floor.forward(net, stage.layers, n)
+    if stage.phase == "backward":
+        gradients, own = (
+            floor.backward(net, stage.layers, n),
+            floor.update(net, config, layers=fused.intersection(stage.layers), fused=True),
+        )
+        return floor.Floor(gradients.flops + own.flops, gradients.bytes + own.bytes)
+    if stage.phase == "step":
+        return floor.step(net, n, trainer.itemsize, config if fused else None)
+    if stage.phase == "loss":
+        return floor.loss(net, n)
+    if stage.phase == "feed":
+        return floor.feed(net, n, trainer.itemsize)
+    if stage.phase == "update":
+        return floor.update(net, config, layers=set(range(len(net.layers))) - fused)
+    return floor.Floor(net.param_count, 3 * floor.FLOAT * net.param_count)
+
+
+def tiles(trainer: KernelTrainer) -> tuple[Tiles, ...]:
+    """How the products of a full step's slice are computed, and who chose that."""
+    chain = trainer.chain
+    if chain is None:
+        return ()
+    n, tuned = chain.capacity, trainer.tuned.products if trainer.tuned is not None else ()
+    found = []
+    for choice in products(chain, range(len(chain.segments))):
+        plan = choice.now
+        layers = tuple(range(choice.layer, choice.layer + len(choice.op.layers)))
+        found.append(Tiles(layers, choice.product, n, str(plan.tile), plan.depth, plan.parts, choice.told(plan) in tuned))
+    return tuple(found)
+
+
+def timeline(trainer: KernelTrainer) -> tuple[tuple[Lane, ...], float]:
+    """What copying and computing did in some steps of the streamed feed, and the share of the copying that was hidden; nothing for other feeds."""
+    if not isinstance(trainer.feed, StreamedFeed):
+        return (), 0.0
+    order = Order(trainer.config.seed, 0, trainer.samples, trainer.config.shuffle)
+    steps = min(STEPS, trainer.config.steps(trainer.samples))
+    trainer.run(order, 0, steps)
+    watch = Timeline(trainer.feed)
+    trainer.run(order, 0, steps)
+    spans = watch.spans()
+    watch.close()
+    lanes = tuple(Lane(name, tuple((s.step, s.begin, s.end) for s in spans if s.what == name)) for name in ("copy", "compute"))
+    return lanes, overlap(spans)

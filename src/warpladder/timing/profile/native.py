@@ -1,0 +1,85 @@
+"""The parts of a step of the native rung, whose steps are one program: a clock around each instruction while whole steps run."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+
+from ...nets import Flatten, Net
+from ...results.profiled import KernelTime, Part
+from ...trainers.native.compiler.clocks import Spent
+from ...trainers.native.trainer import NativeTrainer
+from . import floor
+
+ROUNDS = 5
+
+
+def parts(trainer: NativeTrainer, run: Callable[[], int], itemsize: int) -> tuple[Part, ...]:
+    """Every part of a full step, with the median time of each of its instructions; nothing where the system has no clock for them.
+
+    Parameters
+    ----------
+    trainer : NativeTrainer
+        Loaded; its state is spoiled.
+    run : callable
+        Trains some steps, and returns how many.
+    itemsize : int
+        Bytes of a stored number of a sample.
+    """
+    rounds: list[tuple[int, list[Spent]]] = []
+    with trainer.clocked() as clocks:
+        run()
+        clocks.read()
+        for _ in range(ROUNDS):
+            steps = run()
+            rounds.append((steps, clocks.read()))
+    if not any(spent.seconds for _, told in rounds for spent in told):
+        return ()
+    found: dict[tuple[str, range], dict[str, KernelTime]] = {}
+    for at, whose in enumerate(_whose(trainer)):
+        name = rounds[0][1][at].operation
+        calls, seconds = (statistics.median(getattr(told[at], what) / steps for steps, told in rounds) for what in ("calls", "seconds"))
+        kernels = found.setdefault(whose, {})
+        known = kernels.get(name, KernelTime(name, 0, 0.0, None))
+        kernels[name] = KernelTime(name, known.launches + round(calls), known.seconds + seconds, None)
+    return tuple(
+        Part(_name(trainer.net, phase, layers), phase, sum(k.seconds for k in kernels.values()),
+             _floor(trainer, phase, layers, itemsize), tuple(kernels.values()))
+        for (phase, layers), kernels in found.items()
+    )  # fmt: skip
+
+
+def _whose(trainer: NativeTrainer) -> list[tuple[str, range]]:
+    """Of each row of the program its phase and its layers."""
+    sections, phases = trainer.plan.sections, ("prepare", "forward", "backward", "backward", "update")
+    alone = {"forward": "feed", "backward": "loss"}  # rows for no layers
+    out: list[tuple[str, range]] = []
+    for (first, last), phase in zip(sections, phases, strict=True):
+        out += [(phase if layers else alone.get(phase, phase), layers) for layers in trainer.plan.layers[first:last]]
+    return out
+
+
+def _name(net: Net, phase: str, layers: range) -> str:
+    """Layers by number and kind, but for a Flatten that another one includes; the phase where there are none."""
+    kinds = {i: net.layers[i] for i in layers}
+    told = {i: layer for i, layer in kinds.items() if not isinstance(layer, Flatten)} or kinds
+    return ", ".join(f"{i} {type(layer).__name__}" for i, layer in told.items()) or phase
+
+
+def _floor(trainer: NativeTrainer, phase: str, layers: range, itemsize: int) -> floor.Floor:
+    """A part's arithmetic; and bytes of samples alone, where it is the first to read them: all others are meant to stay in caches."""
+    net, config, n = trainer.net, trainer.config, trainer.batch
+    stepped = set(trainer.plan.stepped)
+    if phase == "feed":
+        return floor.feed(net, n, itemsize, 0)
+    if phase == "forward":
+        samples = floor.feed(net, n, itemsize, 0).bytes if trainer.plan.enters(layers.start) else 0
+        return floor.Floor(floor.forward(net, layers, n).flops, samples)
+    if phase == "backward":
+        own = floor.update(net, config, layers=stepped.intersection(layers), fused=True)
+        return floor.Floor(floor.backward(net, layers, n).flops + own.flops)
+    if phase == "loss":
+        return floor.Floor(floor.loss(net, n).flops)
+    if phase == "update":
+        return floor.Floor(floor.update(net, config, layers=set(range(len(net.layers))) - stepped).flops)
+    return floor.Floor()

@@ -1,0 +1,40 @@
+"""Which of a step's products of matrices run on tensor cores: told by the machine code of the kernels that are launched, and by no name or setting."""
+
+from __future__ import annotations
+
+from ...device import Call, Launch
+from ...machine.peaks import TENSOR
+from ...ops.engine.chain import Slice, products
+from ...trainers.kernelwise.chain import Stage
+from ...trainers.kernelwise.trainer import KernelTrainer
+
+#: By the phase of a stage, which products of a layer it computes: y, dw, dx.
+PRODUCTS = {"forward": slice(0, 1), "backward": slice(1, None), "step": slice(None)}
+
+
+def on_tensor_cores(call: Call) -> bool:
+    """Whether a call launches a kernel whose machine code multiplies on tensor cores; a vendor's library does not tell."""
+    return isinstance(call, Launch) and call.kernel.tensor
+
+
+def tensor_share(trainer: KernelTrainer, part: Slice) -> float | None:
+    """Of the FLOPs of a slice's products of matrices, those in kernels with tensor core instructions, at least: 0 to 1.
+
+    Each such launch stands for one product of its stage, or as many as it says it computes, those of the fewest FLOPs first, and launches of one product
+    count once. None where the trainer's kernels are not meant for tensor cores.
+    """
+    if trainer.table.unit != TENSOR:
+        return None
+    total = found = 0
+    for stage in trainer.stages(part):
+        each = _flops(trainer, stage)
+        total += sum(each)
+        launched = {id(call if call.product is None else call.product): call.products for call in stage.launches if on_tensor_cores(call)}
+        found += sum(each[: sum(launched.values())])
+    return found / total
+
+
+def _flops(trainer: KernelTrainer, stage: Stage) -> list[int]:
+    """FLOPs of one sample in each product of a stage, the fewest first."""
+    which = PRODUCTS.get(stage.phase)
+    return sorted(flops for layer in stage.layers for flops in products(trainer.net, layer)[which]) if which is not None else []

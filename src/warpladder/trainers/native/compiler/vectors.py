@@ -1,0 +1,31 @@
+"""How long this processor's vectors are, and what a panel of weights follows from it; numba need not be imported to know."""
+
+from __future__ import annotations
+
+import platform
+
+from ....ops.jit.target import target
+
+#: the sum of two vectors of 512 bits, to see which registers a processor adds them in
+_SIXTEEN = "define <16 x float> @f(<16 x float> %a, <16 x float> %b) { %c = fadd <16 x float> %a, %b\n ret <16 x float> %c }"
+
+
+def _lanes() -> int:
+    """float32 lanes of a vector register of the processor that numba compiles for: this machine's, or the one that NUMBA_CPU_NAME names."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return 4
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    processor, features = target()
+    machine = llvm.Target.from_default_triple().create_target_machine(cpu=processor, features=features)
+    # asked by example: a processor's name stands for features that no list tells
+    return 16 if "zmm" in machine.emit_assembly(llvm.parse_assembly(_SIXTEEN)) else 8
+
+
+LANES = _lanes()
+WIDE = LANES == 16  # AVX-512: 32 registers, twice as long as those of AVX2
+VECTORS = 2  # of a tile's row
+WIDTH = LANES if WIDE else 2 * LANES  # columns of a panel of weights: the same for every x86, so that layouts and padding are
+TOGETHER = VECTORS * LANES // WIDTH  # panels that a tile multiplies at once

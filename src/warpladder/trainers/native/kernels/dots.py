@@ -1,0 +1,93 @@
+"""Products of rows with rows, for layers with few outputs: vectors run along the inputs, so that neither side has to be transposed.
+
+What is left of an output is then a vector of sums, whose lanes must still be added up. That is done for LANES outputs together::
+
+    a    a0 a1 a2 a3     halves    a0+a2 a1+a3 b0+b2 b1+b3     halves again    a    b    c    d
+    b    b0 b1 b2 b3      side     c0+c2 c1+c3 d0+d2 d1+d3
+    c    ...               by
+    d    ...              side
+
+so that what took log2(LANES) shuffles and additions an output takes two shuffles and one addition, in the same order, and outputs end as neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from ..compiler.emit import I64, INTEGERS, VECTOR, counted, first_lanes, fma, intrinsic, load, maximum, pointers, splat, unpacked, zeros
+from ..compiler.vectors import LANES
+
+
+def across(builder: ir.IRBuilder, vectors: list[ir.Value]) -> ir.Value:
+    """A vector of the sums of up to LANES vectors' lanes, half onto half; zeros behind the last."""
+    size = LANES
+    while size > 1:
+        half = size // 2
+        low = [start + i for start in range(0, 2 * LANES, size) for i in range(half)]
+        pairs = zip(vectors[::2], [*vectors[1::2], zeros()], strict=False)  # a last one without a neighbour has zeros beside it
+        vectors = [_halves(builder, a, b, low, half) for a, b in pairs]
+        size = half
+    return vectors[0]
+
+
+def _halves(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, low: list[int], half: int) -> ir.Value:
+    first = builder.shuffle_vector(a, b, ir.Constant(INTEGERS, low))
+    return builder.fadd(first, builder.shuffle_vector(a, b, ir.Constant(INTEGERS, [i + half for i in low])))
+
+
+def store_first(builder: ir.IRBuilder, base: ir.Value, index: ir.Value, value: ir.Value, count: ir.Value) -> None:
+    """Store the first `count` lanes, all of them where there are fewer."""
+    mask = first_lanes(builder, count)
+    pointer = builder.bitcast(builder.gep(base, [index]), VECTOR.as_pointer())
+    kind = ir.FunctionType(ir.VoidType(), [VECTOR, pointer.type, ir.IntType(32), mask.type])
+    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.store.v{LANES}f32.p0")
+    builder.call(function, [value, pointer, ir.IntType(32)(4), mask])
+
+
+def row_of_floats(context: Any, builder: ir.IRBuilder, kind: Any, value: ir.Value, at: ir.Value) -> ir.Value:
+    """Pointer to element `at` of an array of floats."""
+    return builder.gep(context.make_array(kind)(context, builder, value).data, [at])
+
+
+def make_dot(rows: int, columns: int, row: Callable[..., ir.Value] = row_of_floats, read: Callable[..., ir.Value] = load):  # type: ignore[no-untyped-def]
+    """An intrinsic: y[m, n] = max(floor, scale * sum over k < length of a_m[k] * b[at[rows + n] + k] + bias[bias_at + n]), for n < count.
+
+    a_m : where `row` says that a's at[m] begins; `read` loads LANES numbers of it as floats. y[m, 0] is target[to + at[rows + columns + m]].
+    length : a multiple of LANES. floor : -inf for none; a NaN stays.
+    """
+
+    @intrinsic
+    def dot(typing, a, b, at, length, bias, scale, floor, result, count):  # type: ignore[no-untyped-def]
+        signature = types.void(a, b, at, types.int64, bias, types.float32, types.float32, result, types.int64)
+
+        def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
+            _, b, at, length, _, scale, floor, _, count = pointers(context, builder, signature, values)
+            (bias, bias_at), (target, to) = (unpacked(context, builder, signature.args[i], values[i]) for i in (4, 7))
+            where = [builder.load(builder.gep(at, [I64(i)])) for i in range(rows + columns + rows)]
+            a_row = [row(context, builder, signature.args[0], values[0], where[m]) for m in range(rows)]
+            b_row = [builder.gep(b, [where[rows + n]]) for n in range(columns)]
+            step, sums, close = counted(builder, builder.sdiv(length, I64(LANES)), [zeros()] * (rows * columns))
+            k = builder.mul(step, I64(LANES))
+            left = [read(builder, each, k) for each in a_row]
+            new = list(sums)
+            for n in range(columns):  # a right factor at a time: all of them and the sums may be more than the registers
+                right = load(builder, b_row[n], k)
+                for m in range(rows):
+                    new[m * columns + n] = fma(builder, left[m], right, sums[m * columns + n])
+            close(new)
+            for n in range(0, columns, LANES):
+                for m in range(rows):
+                    value = across(builder, sums[m * columns + n : m * columns + min(n + LANES, columns)])
+                    value = builder.fadd(builder.fmul(value, splat(builder, scale)), load(builder, bias, builder.add(bias_at, I64(n))))
+                    place = builder.add(builder.add(to, where[rows + columns + m]), I64(n))
+                    store_first(builder, target, place, maximum(builder, value, splat(builder, floor)), builder.sub(count, I64(n)))
+            return context.get_dummy_value()
+
+        return signature, emit
+
+    return dot

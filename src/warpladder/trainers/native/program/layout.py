@@ -1,0 +1,120 @@
+"""How the native trainer stores parameters, and the way to and from PyTorch's order.
+
+Wide layers: panels (out / WIDTH, kernel row, kernel column, input channel, WIDTH) so that a tile
+reads its weights as one stream. Thin Linear layers: rows (out, pitch), as PyTorch stores them.
+Padding holds zeros and stays zero, because its gradients are zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....nets import Flatten, Linear, MaxPool2d, Net
+from ....nets.params import Place, places
+from ..compiler.vectors import WIDTH
+
+GAPS_FROM = 128  # channels from which a gap follows each pixel (tensors.py)
+
+
+def padded(count: int) -> int:
+    """Rounded up to whole panels."""
+    return -(-count // WIDTH) * WIDTH
+
+
+def is_thin(inputs: int, outputs: int) -> bool:
+    """Whether panels would waste more than rows of vectors along the inputs do, whose sums across lanes need many inputs to pay."""
+    return inputs >= 128 and outputs <= 32 and 4 * outputs <= 3 * padded(outputs)
+
+
+def stays_in_place(net: Net, index: int) -> bool:
+    """Whether layer `index` is a Flatten that costs nothing: the Linear layer behind it takes a pool's pixels as they lie, and its weights in that order."""
+    layers = net.layers
+    if not 0 < index < len(layers) - 1 or not isinstance(layers[index], Flatten):
+        return False
+    channels = net.shapes[index][0]
+    dense = isinstance(layers[index - 1], MaxPool2d) and channels == padded(channels) < GAPS_FROM
+    return dense and index > net.first_trained and isinstance(layers[index + 1], Linear)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One layer's parameters in the native buffer, in elements.
+
+    weight, bias : where they begin; stop : where the next layer begins.
+    inputs, outputs : channels with padding (thin: outputs as they are). taps : kernel_size, 1 for Linear.
+    """
+
+    weight: int
+    bias: int
+    stop: int
+    inputs: int
+    outputs: int
+    taps: int
+    thin: bool
+
+
+class Layout:
+    """All parameters of a net in native order."""
+
+    def __init__(self, net: Net) -> None:
+        self.layers: dict[int, Stored] = {}
+        pairs: dict[int, list[Place]] = {}
+        for place in places(net):
+            pairs.setdefault(place.layer, []).append(place)
+        order = []
+        start = 0
+        for index, (weight, bias) in pairs.items():
+            stored, where = _store(net, index, weight, start)
+            order.append(where)
+            order.append(_pad_to(np.arange(bias.start, bias.stop), stored.stop - stored.bias))
+            self.layers[index] = stored
+            start = stored.stop
+        self.count = start
+        #: for each native element which element of the flat buffer it is, -1 for padding
+        self.place = np.concatenate(order)
+        self._real = np.flatnonzero(self.place >= 0)
+
+    def to_flat(self, native: np.ndarray) -> np.ndarray:
+        """Native order to the flat buffer of params.py, a copy."""
+        flat = np.empty(self._real.size, np.float32)
+        flat[self.place[self._real]] = native[self._real]
+        return flat
+
+    def from_flat(self, flat: np.ndarray, native: np.ndarray) -> None:
+        """Fill `native` from the flat buffer; padding becomes 0."""
+        native[:] = 0
+        native[self._real] = flat[self.place[self._real]]
+
+
+def _store(net: Net, index: int, weight: Place, start: int) -> tuple[Stored, np.ndarray]:
+    layer = net.layers[index]
+    numbers = np.arange(weight.start, weight.stop).reshape(weight.shape)
+    out = weight.shape[0]
+    if isinstance(layer, Linear):
+        if stays_in_place(net, index - 1):
+            numbers = numbers.reshape(out, *net.shapes[index - 1]).transpose(0, 2, 3, 1).reshape(out, -1)
+        inputs = padded(weight.shape[1])
+        if is_thin(weight.shape[1], out):
+            where = _pad(numbers, (out, inputs))
+            bias = start + where.size
+            return Stored(start, bias, bias + padded(out), inputs, out, 1, True), where.ravel()
+        numbers = numbers[:, :, None, None]
+        taps = 1
+    else:
+        taps = weight.shape[2]
+        # an image that enters the net keeps its few channels, everything else is padded
+        inputs = weight.shape[1] if index <= net.first_trained else padded(weight.shape[1])
+    wide = _pad(numbers, (padded(out), inputs, taps, taps))
+    where = wide.reshape(-1, WIDTH, inputs, taps, taps).transpose(0, 3, 4, 2, 1)
+    bias = start + where.size
+    return Stored(start, bias, bias + padded(out), inputs, padded(out), taps, False), where.ravel()
+
+
+def _pad(numbers: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return np.pad(numbers, [(0, want - have) for want, have in zip(shape, numbers.shape, strict=True)], constant_values=-1)
+
+
+def _pad_to(numbers: np.ndarray, count: int) -> np.ndarray:
+    return np.pad(numbers, (0, count - numbers.size), constant_values=-1)

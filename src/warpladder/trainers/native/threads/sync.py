@@ -1,0 +1,184 @@
+"""What threads inside compiled code need to wait for each other: atomics, clocks, and a barrier that spins, and then sleeps.
+
+A barrier of the operating system costs several microseconds, a step of a small net a few
+dozen: so threads spin. One that waits for longer than any share of a step takes waits for a thread that has no
+core, and keeps it from one by spinning: where more threads want to run than there are cores, all would wait for those that spin. So it sleeps.
+How long threads had to wait for a core is added up, so that fewer of them run where cores are short (workers.py).
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from ..compiler.emit import I64, intrinsic
+from ..compiler.inner import shared
+from ..program.program import ARRIVED, GENERATION, IMPATIENCE, SLEEPERS, SLEPT, WAITS, WOKEN
+
+SPINS = 4000  # about 100 us of waiting before a thread sleeps
+LEAST = 250  # and so few at last, where spinning is for nothing: they halve with every wait that ends in sleep, and grow again with others
+NAP = 1_000_000  # nanoseconds of one sleep, at most
+
+WALL, ON_CORE = "CLOCK_MONOTONIC", "CLOCK_THREAD_CPUTIME_ID"  # clocks: of the machine, and of the time that this thread has had a core
+
+FUTEX = {"x86_64": 202, "amd64": 202, "aarch64": 98, "arm64": 98}  # the system call's number, by processor
+WAIT, WAKE = 128, 129  # what it is asked for, among the threads of one process
+
+
+def _element(context, builder, signature, values):  # type: ignore[no-untyped-def]
+    return builder.gep(context.make_array(signature.args[0])(context, builder, values[0]).data, [values[1]])
+
+
+@intrinsic
+def atomic_add(typing, array, index, value):  # type: ignore[no-untyped-def]
+    """Add to array[index] (int64) in one indivisible step; returns what it held before."""
+
+    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        return builder.atomic_rmw("add", _element(context, builder, signature, values), values[2], "seq_cst")
+
+    return types.int64(array, types.int64, types.int64), emit
+
+
+@intrinsic
+def atomic_load(typing, array, index):  # type: ignore[no-untyped-def]
+    """array[index] (int64), read afresh; what its writer stored before is visible after."""
+
+    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        return builder.load_atomic(_element(context, builder, signature, values), "acquire", 8)
+
+    return types.int64(array, types.int64), emit
+
+
+@intrinsic
+def atomic_store(typing, array, index, value):  # type: ignore[no-untyped-def]
+    """array[index] = value (int64), after everything this thread stored before."""
+
+    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        builder.store_atomic(values[2], _element(context, builder, signature, values), "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.int64), emit
+
+
+@intrinsic
+def relax(typing):  # type: ignore[no-untyped-def]
+    """Tell the core that this is a waiting loop."""
+
+    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        machine = platform.machine().lower()
+        if machine in ("x86_64", "amd64"):
+            kind = ir.FunctionType(ir.VoidType(), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause"), [])
+        elif machine in ("aarch64", "arm64"):
+            kind = ir.FunctionType(ir.VoidType(), [ir.IntType(32)])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.aarch64.hint"), [ir.IntType(32)(1)])
+        return context.get_dummy_value()
+
+    return types.void(), emit
+
+
+def _clock(name: str):  # type: ignore[no-untyped-def]
+    """An intrinsic: nanoseconds on the clock of this name; always 0 on Windows, which has no such function."""
+    which = getattr(time, name, None)
+
+    @intrinsic
+    def now(typing):  # type: ignore[no-untyped-def]
+        def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
+            if which is None:
+                return I64(0)
+            i32 = ir.IntType(32)
+            kind = ir.ArrayType(I64, 2)  # seconds and nanoseconds
+            place = cgutils.alloca_once(builder, kind)
+            function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(i32, [i32, kind.as_pointer()]), "clock_gettime")
+            builder.call(function, [i32(which), place])
+            seconds, rest = (builder.load(builder.gep(place, [i32(0), i32(i)])) for i in range(2))
+            return builder.add(builder.mul(seconds, I64(1_000_000_000)), rest)
+
+        return types.int64(), emit
+
+    return now
+
+
+wall_clock, own_clock = _clock(WALL), _clock(ON_CORE)
+
+
+@intrinsic
+def sleep(typing, array, index, value):  # type: ignore[no-untyped-def]
+    """Sleep while array[index] (int64) is `value`, until `wake` or for a millisecond: less on systems but Linux, and not at all on Windows."""
+
+    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        if number := _futex():
+            length = cgutils.alloca_once_value(builder, ir.Constant(ir.ArrayType(I64, 2), [0, NAP]))  # seconds and nanoseconds
+            _call(builder, "syscall", I64(number), _word(context, builder, signature, values), I64(WAIT), values[2], length)
+        elif platform.system() != "Windows":
+            _call(builder, "usleep", ir.IntType(32)(50))
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.int64), emit
+
+
+@intrinsic
+def wake(typing, array, index):  # type: ignore[no-untyped-def]
+    """Wake all who `sleep` because of array[index]; on systems but Linux they wake by themselves."""
+
+    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        if number := _futex():
+            _call(builder, "syscall", I64(number), _word(context, builder, signature, values), I64(WAKE), I64(2**31 - 1))
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), emit
+
+
+def _futex() -> int | None:
+    """Linux' number of the system call that lets a thread sleep on a number in memory; None elsewhere."""
+    return FUTEX.get(platform.machine().lower()) if platform.system() == "Linux" else None
+
+
+def _word(context, builder, signature, values):  # type: ignore[no-untyped-def]
+    """Address of the low half of an element: the kernel compares 32 bits, and every processor that we run on stores them first."""
+    return builder.bitcast(_element(context, builder, signature, values), ir.IntType(32).as_pointer())
+
+
+def _call(builder: ir.IRBuilder, name: str, *arguments: ir.Value) -> None:
+    """Call a function of the C library whose first argument is a number and which gives one of the same width; more arguments are variadic."""
+    kind = ir.FunctionType(arguments[0].type, [arguments[0].type], var_arg=len(arguments) > 1)
+    builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
+
+
+@shared
+def barrier(sync, threads):  # type: ignore[no-untyped-def]
+    """Wait until all threads are here. sync: (16,) int64, zeros at first, shared by them and used for nothing else."""
+    if threads > 1:
+        generation = atomic_load(sync, GENERATION)
+        if atomic_add(sync, ARRIVED, 1) == threads - 1:
+            atomic_store(sync, ARRIVED, 0)
+            if atomic_load(sync, SLEEPERS) > 0:
+                atomic_store(sync, WOKEN, wall_clock())
+            atomic_store(sync, GENERATION, generation + 1)
+            if atomic_load(sync, SLEEPERS) > 0:
+                wake(sync, GENERATION)
+        else:
+            impatience = atomic_load(sync, IMPATIENCE)
+            spins = impatience
+            while spins < SPINS and atomic_load(sync, GENERATION) == generation:
+                relax()
+                spins += 1
+            if atomic_load(sync, GENERATION) != generation:
+                if impatience > 0:
+                    atomic_store(sync, IMPATIENCE, impatience - impatience // 8 - 1)
+            else:
+                atomic_store(sync, IMPATIENCE, min(SPINS - LEAST, (SPINS + impatience) // 2))
+                began = wall_clock()
+                atomic_add(sync, SLEEPERS, 1)
+                # A waker that looks for sleepers just before this one is counted leaves it asleep: hence a nap and no long sleep, which spares
+                # every barrier the fence that would order the two.
+                while atomic_load(sync, GENERATION) == generation:
+                    sleep(sync, GENERATION, generation)
+                atomic_add(sync, SLEEPERS, -1)
+                atomic_add(sync, WAITS, 1)
+                # from being woken until now it waited for a core; a waker that did not see it asleep left an older time
+                atomic_add(sync, SLEPT, max(atomic_load(sync, WOKEN) - began, 0))

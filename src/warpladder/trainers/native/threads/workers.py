@@ -1,0 +1,143 @@
+"""The threads that do a trainer's parts: one for each part, or fewer while the system has no core for each.
+
+A class of thirty on one server, two threads each: whoever waits at a barrier waits for a thread that waits for a core, sixty of them
+for two. The same steps on one thread for each process never wait. So compiled code adds up how long its threads waited for cores (sync.py), and where
+that is much, fewer threads do the parts, some of them one after the other. A step's bits depend on the parts alone.
+
+::
+
+    parts        0  1  2  3            0  1  2  3            0  1  2  3
+    threads      a  b  c  d            a  a  b  b            a  a  a  a
+                 cores for all         for half              for one
+
+Before fewer are tried, each gets a processor of its own while it runs: a system may leave two threads on one processor though others are idle.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import numpy as np
+
+from ..program.program import J_FIRST, J_LAST, J_PATIENCE, J_WORKERS, RAN, SLEPT, SPAN, STOPPED, WAITS
+
+ENOUGH = 2e-3  # seconds on cores, or waiting for one, that a judgement rests on
+SHARE = 0.75  # of the time that threads want a core they must get one: two threads that share a core with a third get two thirds
+FEW, MANY = 2, 4096  # waits that end in sleep until it is looked why: at first, and where cores were never short
+SOON, LATE = 0.05, 5.0  # seconds until more threads are tried again: at first, and at most, where cores stay short
+
+
+class Workers:
+    """Threads for `parts` parts of work; `count` is how many do it at present."""
+
+    def __init__(self, parts: int) -> None:
+        self.parts = self.count = parts
+        self._pool = ThreadPoolExecutor(parts - 1) if parts > 1 else None
+        self._patience = FEW
+        self._pause = SOON
+        self._next = 0.0  # when more threads are tried, by `time.perf_counter`
+        self._tries = False  # whether more threads than before are just being tried
+        self._apart = False  # whether each thread is kept on a processor of its own while it runs
+        self._turn = os.getpid()  # which processors these are: others for other processes, and every time
+        self._step = 0.0  # seconds of a step, lately
+        self._ran = self._waited = 0.0  # seconds on cores and waiting for one, since the last judgement
+
+    def train(self, call: Callable[[int, int], None], job: np.ndarray, sync: np.ndarray, steps: int) -> None:
+        """Have `steps` steps of a job done, by as many threads as there are cores for.
+
+        call : the compiled function; called with a thread's number and the job's address. job : (JOB,) int64, see program.py. sync : (16,) int64.
+        """
+        done = 0
+        if self.parts == 1 and steps:  # which waits for nobody
+            job[J_LAST] = done = steps
+            self.everywhere(call, job)
+        while done < steps:
+            began = time.perf_counter()
+            last = done + self._at_once(steps - done, began)
+            sync[[WAITS, STOPPED, SPAN, RAN, SLEPT]] = 0
+            job[[J_FIRST, J_LAST, J_PATIENCE]] = done, last, self._patience
+            self.everywhere(call, job)
+            last = int(sync[STOPPED]) or last
+            self._step = (time.perf_counter() - began) / (last - done)
+            done = last
+            if self.count > 1:
+                self._judge(1e-9 * int(sync[RAN]), 1e-9 * int(sync[SPAN] - sync[RAN] - sync[SLEPT]))
+
+    def everywhere(self, call: Callable[[int, int], None], job: np.ndarray) -> None:
+        """Call a compiled function on each of the threads that do the work at present."""
+        at = job.ctypes.data
+        job[J_WORKERS] = self.count if self._pool else 1
+        if self._apart:
+            call = _kept_apart(call, self.count, self._turn)
+        others = [self._pool.submit(call, worker, at) for worker in range(1, self.count)] if self._pool else []
+        call(0, at)
+        for other in others:
+            other.result()
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def _at_once(self, left: int, now: float) -> int:
+        """Steps, of those that are left, until it is time to try more threads; where it is, they are tried."""
+        if self.count == self.parts or self._tries:
+            return left
+        if now >= self._next:
+            self._tries = True
+            self.count = min(self.parts, 2 * self.count)
+            self._patience = FEW
+            self._keep_apart()
+            return left
+        return max(1, min(left, int((self._next - now) / self._step)))
+
+    def _judge(self, ran: float, waited: float) -> None:
+        """Go on with these threads or with fewer, by the seconds that they ran and that they waited for a core."""
+        self._ran += ran
+        self._waited += max(waited, 0.0)
+        if self._ran + self._waited < ENOUGH:
+            return
+        got = self._ran / (self._ran + self._waited)
+        self._ran = self._waited = 0.0
+        if not got >= SHARE and not self._apart and self._keep_apart():
+            self._patience = FEW
+            return
+        if not got >= SHARE:
+            self._apart = False
+            self.count = max(1, int(self.count * got))
+            self._next = time.perf_counter() + self._pause
+            self._pause = min(2 * self._pause, LATE)
+            self._patience = FEW
+        else:
+            if self._tries:
+                self._pause = SOON
+                self._next = time.perf_counter() + SOON
+            self._patience = min(2 * self._patience, MANY)
+        self._tries = False
+
+    def _keep_apart(self) -> bool:
+        """Keep each thread on a processor of its own from now on, where the system has that; whether it has."""
+        self._apart = hasattr(os, "sched_setaffinity") and self.count > 1
+        self._turn += self.count
+        return self._apart
+
+
+def _kept_apart(call: Callable[[int, int], None], count: int, turn: int) -> Callable[[int, int], None]:
+    """`call` for a thread, one of `count`, that stays on one of the processors it may use meanwhile, as far from the other threads as can be."""
+
+    def kept(worker: int, at: int) -> None:
+        here = os.sched_getaffinity(0)
+        places = sorted(here)
+        with suppress(OSError):  # a processor that was taken from this process meanwhile
+            os.sched_setaffinity(0, {places[(turn + worker * max(1, len(places) // count)) % len(places)]})
+        try:
+            call(worker, at)
+        finally:
+            with suppress(OSError):
+                os.sched_setaffinity(0, here)
+
+    return kept

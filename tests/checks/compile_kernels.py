@@ -1,0 +1,159 @@
+"""Compile every kernel for every architecture that it declares, without a GPU, and fail on errors, spills and unexpected local memory.
+
+Instances of templates are those that the rungs ask for on the five networks, and those that a file declares:
+// instance: tiled<16, true>. A kernel that may take local memory says why: // local memory: kernel: reason.
+"""
+
+import importlib
+import pkgutil
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest import mock
+
+import numpy as np
+
+import warpladder
+from warpladder import rungs
+from warpladder.config import TrainConfig
+from warpladder.data.dataset import Dataset
+from warpladder.device import Resources, Source
+from warpladder.device import source as sources
+from warpladder.device.gpu.cache import compiled
+from warpladder.device.gpu.compile import compile
+from warpladder.device.gpu.offline import LIMITS, OfflineDevice
+from warpladder.device.gpu.program import plain
+from warpladder.device.signature import templates
+from warpladder.device.source import HEADERS
+from warpladder.errors import KernelError, WarpladderError
+from warpladder.machine import facts as machine
+from warpladder.machine.peaks import Peaks
+from warpladder.nets import ZOO, CrossEntropyLoss, Net, params
+from warpladder.rungs.base import Rung
+from warpladder.trainers.base import State
+from warpladder.trainers.kernelwise import where
+from warpladder.trainers.kernelwise.trainer import KernelTrainer
+
+PACKAGE = Path(warpladder.__file__).parent
+BATCH = 64
+
+
+def kernel_rungs() -> list[Rung]:
+    """Every rung that trains by kernels, whether it stands in the ladder yet or not."""
+    modules = [importlib.import_module(f"warpladder.rungs.{module.name}") for module in pkgutil.iter_modules(rungs.__path__)]
+    return [module.RUNG for module in modules if hasattr(module, "RUNG") and module.RUNG.has("device")]
+
+
+def dataset(net: Net, samples: int) -> Dataset:
+    images = np.zeros((samples, *net.in_shape), np.uint8)
+    labels = np.zeros(samples, np.int32) if isinstance(net.loss, CrossEntropyLoss) else None
+    return Dataset("zeros", images, labels, images[:1], None if labels is None else labels[:1], 1 / 255)
+
+
+def bind(rung: Rung, net: Net, device: OfflineDevice) -> None:
+    """Prepare a rung's training steps, of a whole batch and of a last one of 1, on a device that is not here: every launch is checked."""
+    with mock.patch.object(where, "open_device", lambda name: device):
+        state = State(params.initial(net, 0))
+        with rung.build(net, TrainConfig(batch_size=BATCH), state) as trainer:
+            trainer.load(dataset(net, 2 * BATCH + 1))
+            if isinstance(trainer, KernelTrainer):
+                for step in range(3):
+                    for part in trainer._slices(trainer._size(step)):
+                        trainer.program(part)
+
+
+#: By file and kernel.
+Taken = dict[tuple[Path, str], Resources]
+
+
+def refuses(rung: Rung, net: Net, arch: str) -> bool:
+    """Whether a rung says that it cannot train a net on a GPU of this architecture."""
+    peaks = Peaks((int(arch[3:-1]), int(arch[-1])), LIMITS[arch].multiprocessors, 1e9)
+    with mock.patch.object(where, "why_not", lambda name: None), mock.patch.object(where, "peaks", lambda name: peaks):
+        return rung.unsupported(net, TrainConfig()) is not None
+
+
+def asked_for(arch: str) -> tuple[Taken, list[str]]:
+    """The kernels that the rungs use on a GPU of this architecture, and what is wrong with them."""
+    device, wrong = OfflineDevice(arch), []
+    for rung in kernel_rungs():
+        for make in ZOO:
+            try:
+                if not refuses(rung, make(), arch):
+                    bind(rung, make(), device)
+            except Exception as error:
+                wrong.append(f"{rung.name} on {make().name} for {arch}: {type(error).__name__}: {error}")
+    return {key: kernel.resources for key, kernel in device.kernels.items()}, wrong
+
+
+def declared(path: Path, arch: str) -> tuple[Taken, list[str]]:
+    """The kernels of a file that are no templates, and the instances that it declares."""
+    source, wrong = sources.read(path), []
+    taken: Taken = {}
+    for group in (plain(source), *((name,) for name in source.instances)):
+        try:
+            found = compiled(source, group, arch).resources if group else {}
+        except WarpladderError as error:
+            wrong.append(f"{error} (for {arch})")
+        else:
+            taken |= {(path, name): resources for name, resources in found.items()}
+    return taken, wrong
+
+
+def local_memory(source: Source, name: str, arch: str, taken: Resources) -> Iterator[str]:
+    """A line where a kernel takes local memory and its file does not say why."""
+    spilled = taken.spill_loads + taken.spill_stores
+    if (spilled or taken.local) and name.partition("<")[0] not in source.local_memory:
+        spills = f", of it spilled registers ({spilled} bytes of loads and stores)" if spilled else ""
+        yield f"{source.path}: {name} for {arch} takes {taken.local} bytes of local memory{spills}; avoid it, or say why: // local memory: kernel: reason"
+
+
+def alone(header: Path) -> list[str]:
+    """What is wrong with a header that no kernel of the package includes: it is there for users' kernels, and has to compile."""
+    with TemporaryDirectory() as folder:
+        probe = Path(folder) / "probe.cu"
+        probe.write_text(f'#include "{header.name}"\nextern "C" __global__ void probe(int* x) {{ *x = 1; }}\n')
+        try:
+            for arch in ("sm_80", "sm_90", "sm_100"):
+                compile(sources.read(probe), ("probe",), arch)
+        except KernelError as error:
+            return [f"{header}: {error}"]
+    return []
+
+
+def main() -> int:
+    began = time.perf_counter()
+    files = sorted(PACKAGE.rglob("*.cu"))
+    work = [(path, arch) for path in files for arch in sources.read(path).archs]
+    with ProcessPoolExecutor(machine.cores()) as pool:
+        used = zip(LIMITS, pool.map(asked_for, LIMITS), strict=True)
+        others = zip([arch for _, arch in work], pool.map(declared, *zip(*work, strict=True)), strict=True)
+        answers = [*used, *others]
+
+    wrong = [line for _, (_, lines) in answers for line in lines]
+    most: Taken = {}
+    for arch, (found, _) in answers:
+        for (path, name), taken in found.items():
+            wrong += local_memory(sources.read(path), name, arch, taken)
+            before = most.get((path, name))
+            most[path, name] = taken if before is None or taken.registers > before.registers else before
+    for path in files:
+        for template in sorted(set(templates(sources.read(path))) - {name.partition("<")[0] for file, name in most if file == path}):
+            wrong.append(f"{path}: no rung asks for an instance of {template}; declare one: // instance: {template}<...>")
+    included = {header for path in files for header in sources.read(path).headers}
+    for header in sorted(set(HEADERS.glob("*.cuh")) - included):
+        wrong += alone(header)
+
+    for (path, name), taken in sorted(most.items()):
+        print(f"{path.relative_to(PACKAGE)}: {name}: {taken.registers} registers, {taken.static_shared} bytes of shared memory")
+    print(f"{len(most)} kernels of {len(files)} files, compiled in {time.perf_counter() - began:.1f} s")
+    for line in dict.fromkeys(wrong):
+        print(f"WRONG: {line}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

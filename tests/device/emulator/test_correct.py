@@ -1,0 +1,45 @@
+"""Correct kernels compute what NumPy does and raise no alarm: in every mode, in every order."""
+
+import re
+
+import correct_samples
+import pytest
+from correct_samples import CASES, FOLDER, Bench, every_order
+
+from warpladder.device.emulator import EmulatedDevice, asan, locals, why_not
+
+if (reason := why_not()) is not None:  # before the compiler is asked
+    pytest.skip(reason, allow_module_level=True)
+
+
+@pytest.mark.parametrize("run", CASES, ids=lambda run: run.__name__)
+@pytest.mark.parametrize("mode", ["fast", "check"])
+def test_results_are_numpys_and_nothing_is_reported(mode, run):
+    every_order(mode, run)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not locals.comparable(), reason="g++ 12 can fill local variables")
+@pytest.mark.parametrize("run", CASES, ids=lambda run: run.__name__)
+def test_no_result_depends_on_local_variables_without_a_value(run):
+    run(Bench(EmulatedDevice("fast", local="pattern")))
+
+
+@pytest.mark.slow
+@pytest.mark.slow
+def test_asan_finds_nothing():
+    done = asan.run([correct_samples.__file__, "asan"])
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.split() == [run.__name__ for run in CASES]
+
+
+def test_every_kernel_of_the_samples_is_run():
+    kernels = {
+        name
+        for path in FOLDER.glob("*.cu")
+        for name in re.findall(r"__global__ void (?:__launch_bounds__\([^)]*\)+ )?(\w+)\(", path.read_text())
+    }
+    source = "".join(
+        samples.read_text(encoding="utf-8") for samples in (FOLDER.parent / "correct_samples.py", FOLDER.parent / "hopper_samples.py")
+    )
+    assert {name for name in kernels if f'"{name}"' not in source and f'f"{name}<' not in source} == set()

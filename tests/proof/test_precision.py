@@ -1,0 +1,173 @@
+"""Trainers that say that they round the factors of their products are proven with that format's bounds, which still catch all that is worse."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from liars import LIARS, Liar
+from test_verify import CODER, SQUARE, made_once
+from test_verify import cases_once as cases_once  # a fixture
+from wrong_steps import WRONG_STEPS
+
+from warpladder import nets
+from warpladder.config import TrainConfig
+from warpladder.data.dataset import Dataset
+from warpladder.data.order import Order
+from warpladder.machine.precision import PRECISIONS
+from warpladder.nets import Linear, MSELoss, Net, ReLU
+from warpladder.nets.params import initial
+from warpladder.proof import verify
+from warpladder.proof.bounds import output_bound
+from warpladder.proof.draws import Noise
+from warpladder.proof.kinks import on_grid
+from warpladder.proof.maker import Maker
+from warpladder.proof.reference import ReferenceTrainer
+from warpladder.proof.tolerance import bound, rounded
+from warpladder.proof.verdict import distance
+from warpladder.trainers.base import State, StepLog, Trainer
+
+MLP = nets.mlp((1, 8, 8))
+COARSE = tuple(name for name, each in PRECISIONS.items() if each.coarse)
+
+#: Liars whose fault is smaller than the rounding of the format that they claim.
+SMALLER = {
+    "tf32": {"RoundsItsRate", "ReportsAWrongLoss"},
+    "bf16": {"RoundsItsRate", "ReportsAWrongLoss", "SlightlyWrongInTheLastRow", "QuarterOfAPercent"},
+}
+
+
+class Rounding(Trainer):
+    """Honest arithmetic of a precision: float64 with rounded factors, float32 weights."""
+
+    def __init__(self, net: Net, config: TrainConfig, state: State, precision: str) -> None:
+        self.net, self.config = net, config
+        self.inner = ReferenceTrainer(net, config, state, precision)
+
+    def load(self, dataset: Dataset) -> None:
+        self.inner.load(dataset)
+
+    def run(self, order: Order, first: int, last: int) -> StepLog:
+        logs = []
+        for step in range(first, last):
+            logs.append(self.inner.run(order, step, step + 1))
+            self.set_state(self.state())
+        return StepLog(*(np.concatenate([np.zeros(0, t), *(getattr(log, k) for log in logs)]) for k, t in FIELDS))
+
+    def state(self) -> State:
+        return self.inner.state().copied(np.float32)
+
+    def set_state(self, state: State) -> None:
+        self.inner.set_state(state)
+
+    def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
+        return self.inner.predict(x, scale).astype(np.float32)
+
+
+FIELDS = (("loss", np.float64), ("correct", np.int64), ("size", np.int64))
+
+
+def rounding(precision: str) -> partial[Rounding]:
+    return partial(Rounding, precision=precision)
+
+
+#: bf16 before all nets, the other formats before one; .ci/run has the rest.
+ROUNDED = [
+    pytest.param(precision, net, id=f"{precision}-{net.name}", marks=[] if precision == "bf16" or net is MLP else [pytest.mark.slow])
+    for precision in COARSE
+    for net in (nets.softmax((1, 8, 8)), MLP, nets.cnn((1, 8, 8)), CODER, SQUARE)
+]
+
+
+@pytest.mark.parametrize(("precision", "net"), ROUNDED)
+def test_honest_rounding_passes_as_what_it_is(precision: str, net: Net) -> None:
+    config = TrainConfig(batch_size=4, momentum=0.9, nesterov=True, weight_decay=5e-4, clip_value=5.0)
+    verdict = verify(rounding(precision), net, config, precision=precision)
+    assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize(("precision", "claimed"), [("tf32", "fp32"), ("fp16", "fp32"), ("bf16", "fp32"), ("bf16", "tf32")])
+def test_rounding_does_not_pass_as_a_finer_one(precision: str, claimed: str) -> None:
+    verdict = verify(rounding(precision), MLP, TrainConfig(batch_size=8), precision=claimed)
+    assert not verdict.passed
+    assert verdict.reason.startswith(("update", "loss")), verdict.reason
+
+
+@pytest.mark.parametrize("liar", (*LIARS, *WRONG_STEPS), ids=str)
+@pytest.mark.parametrize("precision", [pytest.param(name, marks=[] if name == "bf16" else [pytest.mark.slow]) for name in SMALLER])
+@pytest.mark.usefixtures("cases_once")
+def test_liars_are_caught_in_coarse_formats_too(precision: str, liar: Liar) -> None:
+    config = TrainConfig(batch_size=8).but(**liar.settings)
+    if not liar.applies(MLP, config):
+        pytest.skip("its fault makes no difference to this net")
+    verdict = verify(liar.build, MLP, config, precision=precision)
+    if "data" in liar.caught_by:
+        made_once.cache_clear()  # it has written into them
+    assert verdict.passed == (str(liar) in SMALLER[precision]), verdict.reason
+
+
+@pytest.mark.parametrize(("precision", "seed"), [("bf16", 34), ("bf16", 39), ("fp16", 13), ("tf32", 9)])
+def test_a_sample_is_not_predicted_alone_for_one_lucky_witness(precision: str, seed: int) -> None:
+    """With these seeds honest rounding was refused: samples were chosen by the size of all outputs, and judged by that of the chosen ones."""
+    net = Net("narrow", (8,), (Linear(out_features=2), Linear(out_features=8), ReLU()), MSELoss())
+    verdict = verify(rounding(precision), net, TrainConfig(batch_size=2), seed=seed, precision=precision)
+    assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize("stores", [(), ("bias", "product"), ("bias", "sum"), ("bias", "product", "sum")], ids="+".join)
+def test_wherever_results_are_stored_the_predictions_of_one_sample_pass(stores: tuple[str, ...]) -> None:
+    """A fused kernel rounds nothing on its way, plain PyTorch every result: all are honest, and each sample predicted alone has to suit all of them."""
+    net = Net("thin", (4,), (Linear(out_features=3), ReLU(), Linear(out_features=4)), MSELoss())
+    for seed in range(10):
+        maker = Maker(net, TrainConfig(batch_size=2), np.random.default_rng(seed), "bf16")
+        state, pools = maker.pools((Noise(net, np.float32), Noise(net, np.uint8)), 7)
+        program = ReferenceTrainer(net, TrainConfig(), state, "bf16", stores)
+        for pool in pools:
+            size = np.full((1, *net.out_shape), np.sqrt(np.mean(pool.truth**2)))
+            for i in pool.alone:
+                got = program.predict(pool.x[i : i + 1], pool.scale)
+                assert distance(got, pool.truth[i : i + 1], size) <= output_bound(net, "bf16")
+
+
+def test_a_precision_has_to_be_known() -> None:
+    with pytest.raises(ValueError, match="precision wants one of fp64, fp32, tf32"):
+        verify(rounding("tf32"), MLP, TrainConfig(), precision="half")
+
+
+def test_numbers_are_rounded_to_the_nearest() -> None:
+    a = np.random.default_rng(0).normal(size=1000).astype(np.float32)
+    assert np.array_equal(rounded(a, "fp16"), a.astype(np.float16).astype(np.float32))
+    for precision, bits in (("tf32", 13), ("bf16", 16)):  # of a float32 that the format leaves out
+        whole = a.view(np.uint32)
+        tie_to_even = ((whole >> bits) & 1) + (1 << (bits - 1)) - 1
+        wanted = ((whole + tie_to_even.astype(np.uint32)) >> bits << bits).view(np.float32)
+        assert np.array_equal(rounded(a, precision), wanted)
+    assert rounded(a, "fp32") is a
+    assert np.isnan(rounded(np.array([np.nan]), "tf32")).all()
+    assert rounded(np.array([0.0, np.inf]), "bf16").tolist() == [0.0, np.inf]
+
+
+def test_bounds_of_chains_of_products() -> None:
+    assert bound("tf32", 1, products=4) == pytest.approx(2 * bound("tf32", 1), rel=1e-3)
+    assert bound("fp32", 100, products=9) == bound("fp32", 100)
+    with pytest.raises(ValueError, match="products of at least 1"):
+        bound("tf32", 1, products=0)
+    assert set(PRECISIONS) - set(COARSE) == {"fp64", "fp32"}
+
+
+@pytest.mark.parametrize("precision", COARSE)
+def test_exact_data_stay_exact_in_coarse_formats(precision: str) -> None:
+    """Up to the last switch every factor and every sum is a number that the format holds, and the weights keep about their size."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 4, (40, *CODER.in_shape)) / 4
+    start = initial(CODER, 1)
+    state = on_grid(CODER, State(start), x, rng, precision)
+    reference = ReferenceTrainer(CODER, TrainConfig(), state)
+    entering = reference.activations(x)
+    for i in range(6):  # up to Upsample2d: the last convolution is past the last switch
+        assert np.array_equal(rounded(entering[i], precision), entering[i])
+        assert np.any(entering[i])
+    exact = ReferenceTrainer(CODER, TrainConfig(), state, precision).activations(x)
+    assert np.array_equal(exact[5], entering[5])
+    assert 0.5 <= np.linalg.norm(state.params) / np.linalg.norm(start) <= 2

@@ -1,0 +1,103 @@
+"""Batches by which nobody can be judged are told apart from others: terms that cancel, and like terms that round alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sweep_proofs import Shared, sized
+
+from warpladder import data, ladder
+from warpladder.config import TrainConfig
+from warpladder.data.order import Order
+from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net
+from warpladder.proof import maker, sums
+from warpladder.proof.draws import Noise
+from warpladder.proof.sums import Sums, in_a_row
+
+NET = Net("two", (1, 2, 2), (Flatten(), Linear(out_features=2)), CrossEntropyLoss())
+BOUND = 1e-5
+
+
+def unfit(terms: np.ndarray, met: np.ndarray | None = None, which: np.ndarray | None = None) -> str:
+    """What the sums say of terms, (distinct, 2), of which the witness has made `met`, (size, 2)."""
+    which = np.arange(len(terms)) if which is None else which
+    seen = Sums(NET, which)
+    counts = np.bincount(which)
+    for times in np.unique(counts):
+        some = np.flatnonzero(counts == times)
+        seen.expect(some, len(some), 1, terms[some] * len(which) / len(some))
+    seen.meet(0, 1, (terms[which] if met is None else met).astype(np.float32))
+    gradient = np.zeros(NET.param_count)
+    gradient[-2:] = terms[which].sum(axis=0)
+    return seen.cancel(gradient, {"1.bias": BOUND}, 3.0) or seen.unfit(gradient, {"1.bias": BOUND}, 3.0)
+
+
+def test_terms_of_both_signs_are_fit() -> None:
+    assert unfit(np.random.default_rng(0).normal(size=(1000, 2))) == ""
+
+
+def test_terms_that_cancel_are_not() -> None:
+    terms = np.random.default_rng(0).normal(size=(1000, 2))
+    terms -= terms.mean(axis=0) * (1 - 1e-4)
+    assert "the gradient of 1.bias is off by" in unfit(terms)
+
+
+def test_the_luck_of_the_witness_is_seen_through() -> None:
+    """Its errors cancel to the last bit, and what is left of the terms does nearly."""
+    terms = np.array([[1.0, 1.0], [2.0**-10 - 1, 2.0**-11 - 1]])
+    error = 2.0**-22 * np.array([[1.0, 1.0], [-1.0, -1.0]])
+    assert unfit(terms + 0.5) == ""
+    assert "where like terms are rounded alike" in unfit(terms, terms + error)
+
+
+def test_like_terms_that_are_added_one_by_one_are_not_fit() -> None:
+    """A hundred thousand times a tenth in float32 is off in the fourth digit; added in pairs it is exact nearly to the last."""
+    terms = np.array([[0.1, 0.1]])
+    which = np.zeros(100_000, int)
+    assert abs(np.full(len(which), 0.1, np.float32).sum() / 1e4 - 1) < 1e-6
+    assert "where its terms are added one after the other" in unfit(terms, which=which)
+    assert unfit(terms, which=which[:2]) == ""
+
+
+def test_other_orders_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they stand the partial sums are small, and hardly anything is rounded; in another order they are large."""
+    one = np.random.default_rng(0).uniform(0.5, 1, (500, 2))
+    terms = np.stack([one, 0.005 - one], axis=1).reshape(-1, 2)
+    assert "one after the other" in unfit(terms)
+    monkeypatch.setattr(sums, "ORDERS", 1)
+    assert unfit(terms) == ""
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("rows", "channels"), [(1, 1), (9000, 1), (9000, 2), (9000, 3), (3000, 16), (700, 257)])
+def test_terms_in_a_row_are_rounded_after_each(rows: int, channels: int, dtype: type) -> None:
+    """NumPy adds numbers in pairs where they lie side by side; here that would be another sum."""
+    rng = np.random.default_rng(0)
+    terms: np.ndarray = rng.normal(size=(rows, channels)).astype(np.float32)
+    total: np.ndarray = rng.normal(size=channels).astype(dtype)
+    wanted = total.copy()
+    for row in terms:
+        wanted += row
+    assert in_a_row(total, terms).tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize(("size", "distinct"), [(90_000, 10_000), (64, 64)])
+def test_no_sample_is_repeated_often(size: int, distinct: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maker, "BATCH_FLOPS", 64 * NET.train_flops)
+    made = maker.Maker(NET, TrainConfig(batch_size=None), np.random.default_rng(0))
+    case = made.case("far", Order(0, 0, size), [Noise(NET, np.uint8)], updates=False)
+    assert len(np.unique(case.dataset.train_x, axis=0)) == distinct
+    assert size <= maker.REPEATED * distinct
+
+
+@pytest.mark.parametrize(
+    ("name", "batch", "seed"),
+    [("mlp10", 64, 18), ("mlp10", 2048, 5), ("mlp10", 10_000, 5), pytest.param("autoencoder", 1, 2, marks=pytest.mark.slow)],
+    ids=lambda value: str(value),
+)
+def test_one_accumulator_is_honest(name: str, batch: int, seed: int) -> None:
+    """On one thread the native rung adds up the samples one after the other: these cases once refused it, by up to twice a bound."""
+    digits = data.load("digits")
+    verdict = Shared(*sized(name, digits, batch), digits, seed).verdict(ladder.find("native", threads=1).build)
+    assert verdict.passed, verdict.reason
+    assert verdict.error < 0.8 * verdict.bound

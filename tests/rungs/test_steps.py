@@ -1,0 +1,327 @@
+"""Whole training steps of every rung on drawn nets against the float64 reference, and what a trainer promises besides."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from magnitudes import longest_chain, magnitudes
+from rungs_here import HERE, TEMPLATED
+from strategies import NARROW, ZOO, Case, case, cases
+from updates import sizes as update_sizes
+
+from warpladder import nets
+from warpladder.config import TrainConfig
+from warpladder.data.dataset import pixels
+from warpladder.data.order import ORDER_WORDS
+from warpladder.errors import ConfigError, DataError
+from warpladder.ladder import find
+from warpladder.nets import Flatten, Net, ReLU, params
+from warpladder.proof.reference import ReferenceTrainer
+from warpladder.proof.tolerance import bound
+from warpladder.rungs.base import Rung
+from warpladder.trainers import layerwise
+from warpladder.trainers.base import State, Trainer
+
+rungs = pytest.mark.parametrize("rung", HERE, ids=lambda rung: rung.name)
+
+#: Rungs that have the kernels of naive or tiled, and another way of bringing samples.
+FEEDS = ("streamed-emulated", "resident-emulated")
+
+#: A rate at which a step's update dwarfs the weights, so that an error in it cannot hide behind them.
+RATE = 64.0
+
+
+def build(rung: Rung, drawn: Case) -> Trainer:
+    reason = rung.unsupported(drawn.net, drawn.config)
+    assert reason is None, reason
+    trainer = rung.build(drawn.net, drawn.config, drawn.state)
+    trainer.load(drawn.dataset)
+    return trainer
+
+
+def float32(state: State) -> State:
+    return state.copied(np.float32)
+
+
+def agree(net: Net, found: np.ndarray, wanted: np.ndarray, terms: np.ndarray, limit: float, what: str) -> None:
+    """Tensor by tensor, normwise, relative to the absolute values of the terms that were added."""
+    for name, scale in params.views(net, terms).items():
+        error = np.linalg.norm(params.views(net, found - wanted)[name])
+        assert error <= limit * np.linalg.norm(scale), f"{what} of {name}: {error:.1e} against terms of {np.linalg.norm(scale):.1e}"
+
+
+def same_count(wanted_out: np.ndarray, sizes: np.ndarray, limit: float) -> bool:
+    """Whether no sample's two largest outputs are so close that rounding could swap them."""
+    rows = np.arange(len(wanted_out))
+    best = wanted_out.argmax(axis=1)
+    gap = wanted_out[rows, best][:, None] - wanted_out
+    safe = gap > limit * (sizes + sizes[rows, best][:, None])
+    safe[rows, best] = True
+    return bool(safe.all())
+
+
+def compare_epoch(rung: Rung, drawn: Case) -> int:
+    """Take every step of an epoch from the same float32 states along a float64 trajectory; returns how many could be compared."""
+    net, samples = drawn.net, len(drawn.dataset.train_x)
+    config = drawn.config.but(learning_rate=RATE)
+    walker = ReferenceTrainer(net, drawn.config, drawn.state)
+    walker.load(drawn.dataset)
+    reference = ReferenceTrainer(net, config, drawn.state)
+    reference.load(drawn.dataset)
+    compared = 0
+    with build(rung, replace(drawn, config=config)) as trainer:
+        for step in range(drawn.steps):
+            start = float32(walker.state())
+            for each in (walker, reference, trainer):
+                each.set_state(start)
+            batch = config.batch(samples)
+            x, y = reference.batch(drawn.order.indices(step * batch, min((step + 1) * batch, samples)))
+            limit = bound("float32", longest_chain(net, len(x)))
+            sizes = magnitudes(reference, x, y)
+            out = reference.activations(x)[-1]
+            wanted, found = reference.run(drawn.order, step, step + 1), trainer.run(drawn.order, step, step + 1)
+            assert found.size.tolist() == [len(x)]
+            assert abs(found.loss[0] - wanted.loss[0]) <= limit * sizes.loss
+            if y is None:
+                assert found.correct.tolist() == [0]
+            elif same_count(out, sizes.output, limit):
+                assert found.correct.tolist() == wanted.correct.tolist()
+            if (sizes.closest > limit).all():  # otherwise rounding may throw a switch
+                w_start, rate = start.params.astype(float), float(config.rates(start.step, start.step + 1, samples)[0])
+                held = {name: slot.astype(float) for name, slot in start.slots.items()}
+                change, slot_terms = update_sizes(config, w_start, sizes.grads, held, rate, start.step + 1)
+                after = trainer.state()
+                assert after.step == reference.step == start.step + 1
+                assert after.slots.keys() == slot_terms.keys()
+                agree(net, after.params, reference.params, abs(w_start) + change, limit, "update")
+                for name, terms in slot_terms.items():
+                    agree(net, after.slots[name], reference.slots[name], terms, limit, name)
+                compared += 1
+            walker.run(drawn.order, step, step + 1)
+    return compared
+
+
+@rungs
+def test_steps_of_drawn_nets(rung: Rung) -> None:
+    """150 nets; on the emulator, where each takes half a second, ten by day and 150 in the nightly run."""
+    usual = settings().max_examples
+    examples = usual * 3 // 2
+    if rung.name.endswith("emulated"):
+        examples = usual // 10 if usual <= 100 else usual * 3 // 10
+
+    @settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(drawn=cases())
+    def agree_on(drawn: Case) -> None:
+        assume(compare_epoch(rung, drawn) or not drawn.steps)
+
+    agree_on()
+
+
+def clear_of_switches(net: Net, config: TrainConfig, samples: int) -> Case:
+    """A case whose samples, out of many, are those farthest from any switch; biases decide most ReLUs one way or the other."""
+    drawn = case(net, config, seed=1, samples=40)
+    for name, bias in params.views(net, drawn.state.params).items():
+        if name.endswith("bias"):
+            bias *= 20
+    reference = ReferenceTrainer(net, config, drawn.state)
+    reference.load(drawn.dataset)
+    x, y = reference.batch(np.arange(40))
+    best = np.sort(np.argsort(-magnitudes(reference, x, y).closest)[:samples])
+    chosen = drawn.dataset.but(train_x=drawn.dataset.train_x[best], train_y=None if y is None else y[best])
+    return replace(drawn, dataset=chosen, order=replace(drawn.order, n=samples))
+
+
+@pytest.mark.parametrize(
+    ("rung", "net"),
+    [
+        pytest.param(rung, net, id=f"{net.name}-{rung.name}", marks=[pytest.mark.slow] * (net is ZOO[-1] and rung.name in FEEDS))
+        for net in ZOO
+        for rung in HERE
+    ],
+)
+def test_steps_of_the_zoo(rung: Rung, net: Net) -> None:
+    config = TrainConfig(batch_size=2, learning_rate=1e-5, momentum=0.9, nesterov=True, weight_decay=1e-2)
+    assert compare_epoch(rung, clear_of_switches(net, config, samples=3)) == 2
+
+
+@pytest.mark.parametrize("rung", TEMPLATED, ids=lambda rung: rung.name)
+@pytest.mark.parametrize(
+    "net",
+    [nets.mlp((1, 8, 8)), nets.cnn((1, 8, 8)), pytest.param(nets.autoencoder((1, 8, 8)), marks=pytest.mark.slow)],
+    ids=lambda net: net.name,
+)
+def test_steps_of_kernels_with_instances(rung: Rung, net: Net) -> None:
+    config = TrainConfig(batch_size=2, learning_rate=1e-5, momentum=0.9, nesterov=True, weight_decay=1e-2)
+    assert compare_epoch(rung, clear_of_switches(net, config, samples=3)) == 2
+
+
+SMALL = nets.cnn((1, 8, 8), classes=4)
+SETTINGS = TrainConfig(batch_size=4, learning_rate=0.05, momentum=0.9, weight_decay=1e-3)
+
+
+def bits(state: State) -> bytes:
+    return state.bits()
+
+
+@rungs
+def test_the_same_bits_however_an_epoch_is_cut(rung: Rung) -> None:
+    drawn = case(SMALL, SETTINGS, seed=1, samples=18)
+    with build(rung, drawn) as whole, build(rung, drawn) as cut:
+        log = whole.run(drawn.order, 0, 5)
+        logs = [cut.run(drawn.order, 0, 1)]
+        cut.predict(drawn.dataset.train_x[:7], drawn.dataset.scale)  # asking disturbs nothing
+        logs.append(cut.run(drawn.order, 1, 1))
+        held = cut.state()
+        cut.run(drawn.order, 1, 3)
+        cut.set_state(held)
+        logs.append(cut.run(drawn.order, 1, 4))
+        logs.append(cut.run(drawn.order, 4, 5))
+        assert bits(whole.state()) == bits(cut.state())
+        assert log.loss.tolist() == np.concatenate([part.loss for part in logs]).tolist()
+        assert log.size.tolist() == [4, 4, 4, 4, 2]
+
+
+@rungs
+def test_state_is_a_copy(rung: Rung) -> None:
+    drawn = case(SMALL, SETTINGS, seed=2, samples=8)
+    with build(rung, drawn) as trainer:
+        assert bits(trainer.state()) == bits(drawn.state)
+        held = trainer.state()
+        before = bits(held)
+        trainer.run(drawn.order, 0, 2)
+        assert bits(held) == before
+        assert bits(trainer.state()) != before
+        held.params[...] = 0
+        assert trainer.state().params.any()
+
+
+@rungs
+@pytest.mark.parametrize("net", ZOO, ids=lambda net: net.name)
+def test_predict_any_number_of_samples(rung: Rung, net: Net) -> None:
+    """More and fewer than the batch, one, and none; before and after data were loaded."""
+    drawn = case(net, SETTINGS.but(batch_size=3), seed=3, samples=7)
+    reference = ReferenceTrainer(net, drawn.config, drawn.state)
+    x, scale = drawn.dataset.train_x, drawn.dataset.scale
+    limit = bound("float32", longest_chain(net, 1))
+    wanted = reference.predict(x, scale)
+    terms = magnitudes(reference, pixels(x, scale).astype(float), np.zeros(7, np.int32)).output
+    with rung.build(net, drawn.config, drawn.state) as trainer:
+        for loaded in (False, True):
+            if loaded:
+                trainer.load(drawn.dataset)
+            for count in (7, 1, 2, 3, 0, 5):
+                out = trainer.predict(x[:count], scale)
+                assert out.shape == (count, *net.out_shape)
+                assert out.dtype == np.float32
+                assert np.linalg.norm(out - wanted[:count]) <= limit * np.linalg.norm(terms[:count])
+
+
+@rungs
+def test_predict_more_samples_than_any_slice(rung: Rung) -> None:
+    net = nets.mlp((1, 8, 8))
+    drawn = case(net, TrainConfig(), seed=4, samples=1500)
+    x, scale = drawn.dataset.train_x, drawn.dataset.scale
+    reference = ReferenceTrainer(net, drawn.config, drawn.state)
+    with rung.build(net, drawn.config, drawn.state) as trainer:
+        out = trainer.predict(x, scale)
+        assert np.linalg.norm(out - reference.predict(x, scale)) <= bound("float32", 64 + 256) * np.linalg.norm(out)
+        assert np.array_equal(trainer.predict(x.astype(np.float32), scale), out)
+
+
+@rungs
+def test_load_again(rung: Rung) -> None:
+    """A second data set, smaller than the batch, then the first one again."""
+    drawn = case(SMALL, SETTINGS, seed=5, samples=9)
+    other = case(SMALL, SETTINGS, seed=6, samples=3, as_bytes=False)
+    with build(rung, drawn) as trainer, build(rung, drawn) as fresh:
+        trainer.load(other.dataset)
+        trainer.run(other.order, 0, 1)
+        trainer.load(drawn.dataset)
+        trainer.set_state(drawn.state)
+        trainer.run(drawn.order, 0, 3)
+        fresh.run(drawn.order, 0, 3)
+        assert bits(trainer.state()) == bits(fresh.state())
+
+
+@rungs
+def test_what_cannot_be_asked_for_is_refused(rung: Rung) -> None:
+    drawn = case(SMALL, SETTINGS, seed=7, samples=9)
+    other = case(nets.cnn((1, 9, 9), classes=4), SETTINGS, seed=7, samples=9)
+    with rung.build(drawn.net, drawn.config, drawn.state) as trainer:
+        with pytest.raises(DataError, match="load"):
+            trainer.run(drawn.order, 0, 1)
+        with pytest.raises(DataError):
+            trainer.load(other.dataset)
+        trainer.load(drawn.dataset)
+        with pytest.raises(ConfigError):
+            trainer.run(drawn.order, 0, 4)
+        with pytest.raises(ConfigError):
+            trainer.run(replace(drawn.order, n=8), 0, 1)
+        with pytest.raises(DataError, match=r"\(1, 8, 8\)"):
+            trainer.predict(other.dataset.train_x, 1.0)
+
+
+@pytest.mark.parametrize("name", ["loops", "numpy"])
+@pytest.mark.parametrize("net", ZOO, ids=lambda net: net.name)
+def test_batches_larger_than_the_buffers(name: str, net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch in slices, the last one partial, is still one step with the whole batch's mean."""
+    sample = 4 * sum(math.prod(s) for s, layer in zip(net.shapes[1:], net.layers, strict=True) if not isinstance(layer, (ReLU, Flatten)))
+    monkeypatch.setattr(layerwise, "SLICE_BYTES", 2 * (sample + 4 * math.prod(net.in_shape)))
+    config = TrainConfig(batch_size=5, learning_rate=1e-5, momentum=0.9, weight_decay=1e-2, clip_value=1.0)
+    drawn = clear_of_switches(net, config, samples=8)
+    with build(find(name), drawn) as trainer:
+        assert isinstance(trainer, layerwise.LayerwiseTrainer) and trainer.batch is not None
+        assert trainer.batch.capacity == 2
+    assert compare_epoch(find(name), drawn) == 2
+
+
+@rungs
+def test_memory_counts_the_data_as_bytes(rung: Rung) -> None:
+    drawn = case(SMALL, SETTINGS, seed=8, samples=50)
+    with build(rung, drawn) as trainer:
+        held = trainer.memory()
+    assert held["parameters"] >= 4 * SMALL.param_count
+    whole = drawn.dataset.train_x.nbytes + 4 * 50
+    if rung.name.startswith(("naive", "streamed")):  # only batches are on the device, one or three
+        assert held["data"] * 50 == whole * SETTINGS.batch(50) * (3 if rung.name.startswith("streamed") else 1)
+    else:  # on a device with the nine words of an epoch's order
+        assert held["data"] == whole + (4 * ORDER_WORDS if rung.has("device") else 0)
+    assert held["activations"] > 0
+    assert held["gradients"] > 0
+
+
+def test_numpy_keeps_to_its_threads() -> None:
+    """While it computes, BLAS has as many threads as the config says, and afterwards what it had."""
+    from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
+
+    def threads() -> set[int]:
+        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+    before = threads()
+    seen: list[set[int]] = []
+    drawn = case(SMALL, SETTINGS, seed=9, samples=8)
+    with build(find("numpy", threads=1), drawn) as trainer:
+        update = trainer.update  # type: ignore[attr-defined]
+        step = update.step
+
+        def watched(numbers: np.ndarray) -> None:
+            seen.append(threads())
+            step(numbers)
+
+        update.step = watched
+        trainer.run(drawn.order, 0, 1)
+    assert seen == [{1}]
+    assert threads() == before
+
+
+@rungs
+def test_divergence_is_seen_in_the_loss_and_warns_of_nothing_else(rung: Rung, recwarn: pytest.WarningsRecorder) -> None:
+    drawn = case(NARROW, TrainConfig(batch_size=2, learning_rate=1e3), seed=1, samples=8)
+    with build(rung, drawn) as trainer:
+        losses = np.concatenate([trainer.run(replace(drawn.order, epoch=epoch), 0, 4).loss for epoch in range(3)])
+    assert not np.isfinite(losses[-1])
+    assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]

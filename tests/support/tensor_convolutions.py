@@ -1,0 +1,212 @@
+"""Convolutions on tensor cores, asked for one by one: y, dx and dw in each precision, at any size of the numbers, against float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from tensor_tools import placed
+
+from warpladder.appendix.gemm.formats import held
+from warpladder.appendix.gemm.proof import DEPTH as MMA
+from warpladder.appendix.gemm.proof import judged
+from warpladder.device import Device, Source
+from warpladder.device import source as sources
+from warpladder.device.emulator import EmulatedDevice
+from warpladder.device.emulator.kernel import EmulatedKernel
+from warpladder.machine.precision import named
+from warpladder.nets import Conv2d, Shape
+from warpladder.ops.conv2d.reference import backward, forward
+from warpladder.ops.conv2d.tensor.dispatch import General
+from warpladder.ops.conv2d.tensor.general.general import DEPTH, FORMATS, PACK, SOURCE, WEIGHTS, TensorConvolution
+from warpladder.ops.conv2d.tensor.segment import TensorConv2d
+from warpladder.ops.engine.base import Buffers
+from warpladder.ops.engine.chain import subgraph, whole
+from warpladder.ops.engine.kernels import ceil_div
+from warpladder.ops.engine.segments import Operands
+from warpladder.proof.tolerance import bound
+
+PRECISIONS = tuple(FORMATS)
+
+#: What x, the weights and dy are drawn as. In "far apart" images, and outputs, are 2^30 times as large as others.
+KINDS = ("normal", "positive", "huge", "tiny", "far apart")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A convolution of n images.
+
+    offset : floats from a 16-byte boundary to each array's first number.
+    whole : sums of y in one part, whatever the model says.
+    enlarged : whether the images are enlarged by 2 before the window.
+    """
+
+    layer: Conv2d
+    in_shape: Shape
+    n: int
+    precision: str = "fp32"
+    kind: str = "normal"
+    offset: int = 0
+    whole: bool = False
+    enlarged: bool = False
+
+    @property
+    def read(self) -> Shape:
+        """The image that the window goes over."""
+        c, h, w = self.in_shape
+        return (c, 2 * h, 2 * w) if self.enlarged else self.in_shape
+
+    @property
+    def terms(self) -> tuple[int, int]:
+        """How many products are added up for a number of y, and for one of dx; an enlarged layer's weights are folded before, to 2 x 2 and 4 x 4."""
+        window = self.layer.kernel_size**2
+        y, dx = (4, 16) if self.enlarged else (window, window)
+        return y * self.in_shape[0], dx * self.layer.out_channels
+
+
+Numbers = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def drawn(asked: Asked, seed: int = 0) -> Numbers:
+    """x (n, c, h, w), the weights (o, c, k, k) and dy (n, o, oh, ow), float32."""
+    rng, layer = np.random.default_rng(seed), asked.layer
+    shapes = (asked.n, *asked.in_shape), layer.param_shapes(asked.in_shape)["weight"], (asked.n, *layer.out_shape(asked.read))
+    found = [rng.random(shape) + 0.5 if asked.kind == "positive" else rng.normal(size=shape) for shape in shapes]
+    if asked.kind == "far apart":
+        images = np.exp2(rng.integers(-30, 31, (asked.n, 1, 1, 1)))  # of x and dy alike
+        found = [found[0] * images, found[1] * np.exp2(rng.integers(-30, 31, (shapes[1][0], 1, 1, 1))), found[2] * images]
+    scales = {"huge": (2.0**100, 2.0**10, 2.0**10), "tiny": (2.0**-100, 2.0**-10, 2.0**-10)}.get(asked.kind, (1.0, 1.0, 1.0))
+    x, w, dy = ((array * scale).astype(np.float32) for array, scale in zip(found, scales, strict=True))
+    return x, w, dy
+
+
+def convolved(device: Device, asked: Asked, numbers: Numbers) -> dict[str, np.ndarray]:
+    """y, dx and dw, all full of NaN before."""
+    x, w, dy = numbers
+    host = {"x": x, "w": w, "dy": dy, "b": np.zeros(len(w), np.float32)}
+    host |= {name: np.full(like.shape, np.nan, np.float32) for name, like in (("y", dy), ("dx", x), ("dw", w), ("db", w[:, 0, 0, 0]))}
+    # dy begins on a boundary of 16 bytes: the kernel that sums it for the bias reads four numbers at a time, as on every rung.
+    arrays = {name: placed(device, array, 0 if name == "dy" else asked.offset) for name, array in host.items()}
+    nodes = replace(subgraph((asked.layer,), asked.in_shape, asked.n, device.limits), precision=asked.precision)
+    buffers = Buffers(**arrays)
+    segment = TensorConv2d(device, nodes, Operands(buffers, (buffers.w, buffers.b), (buffers.dw, buffers.db)), 256)
+    if asked.whole:
+        assert isinstance(segment.way, General) and isinstance(segment.way.y_pass, TensorConvolution)
+        cut = next(cut for cut in segment.way.y_pass._cuts(asked.n) if cut.parts == 1)
+        segment.way.y_pass.cut = lambda n: cut  # type: ignore[method-assign]
+    for step in (segment.prepare, segment.forward, segment.backward):
+        for launch in step(whole(asked.n)):
+            launch.send()
+    return {name: arrays[name].download() for name in ("y", "dx", "dw")}
+
+
+def truth(asked: Asked, numbers: Numbers) -> dict[str, np.ndarray]:
+    """The same in float64."""
+    x, w, dy = (array.astype(float) for array in numbers)
+    layer = asked.layer
+    if asked.enlarged:
+        x = x.repeat(2, axis=2).repeat(2, axis=3)
+    y = forward(x, w, np.zeros(len(w)), layer.stride, layer.padding)
+    dx, dw, _ = backward(x, w, dy, layer.stride, layer.padding)
+    if asked.enlarged:
+        dx = dx.reshape(*dx.shape[:2], dx.shape[2] // 2, 2, dx.shape[3] // 2, 2).sum(axis=(3, 5))
+    return {"y": y, "dx": dx, "dw": dw}
+
+
+def folded(w: np.ndarray) -> np.ndarray:
+    """The 4 x 4 weights of an enlarged layer's 3 x 3 ones: (o, c, 4, 4), each a sum of those that meet the same small pixel, in w's type and a fixed order."""
+    found = np.zeros((*w.shape[:2], 4, 4), w.dtype)
+    for i, j, e, f in np.ndindex(4, 4, 2, 2):
+        if 0 <= 2 - i + e < 3 and 0 <= 2 - j + f < 3:
+            found[:, :, i, j] += w[:, :, 2 - i + e, 2 - j + f]
+    return found
+
+
+def truth_of_folded(numbers: Numbers) -> dict[str, np.ndarray]:
+    """y, dx and dw of an enlarged layer from x, the folded weights (o, c, 4, 4) and dy, in float64: dy meets them with stride 2, and x is what that gives."""
+    x, w, dy = (array.astype(float) for array in numbers)
+    w = w.transpose(1, 0, 2, 3)
+    y, of_folded, _ = backward(dy, w, x, 2, 1)
+    dw = np.zeros((len(w[0]), len(w), 3, 3))
+    for i, j, e, f in np.ndindex(3, 3, 2, 2):
+        dw[:, :, i, j] += of_folded[:, :, 2 - i + e, 2 - j + f].T
+    return {"y": y, "dx": forward(dy, w, np.zeros(len(w)), 2, 1), "dw": dw}
+
+
+def rounded(asked: Asked, numbers: Numbers) -> dict[str, np.ndarray]:
+    """The truth of the very factors that are multiplied, in a precision that rounds them."""
+    x, w, dy = numbers
+    x, w, dy = (held(array, named(asked.precision)) for array in (x, folded(w) if asked.enlarged else w, dy))
+    return truth_of_folded((x, w, dy)) if asked.enlarged else truth(asked, (x, w, dy))
+
+
+def prove(device: Device, asked: Asked, seed: int = 0) -> float:
+    """The largest error of the three; raises where one is beyond its precision's bound, or sums are not kept in fp32."""
+    numbers = drawn(asked, seed)
+    found, wanted, sizes = convolved(device, asked, numbers), truth(asked, numbers), truth(asked, tuple(map(abs, numbers)))  # type: ignore[arg-type]
+    lengths = {"y": asked.terms[0], "dx": asked.terms[1], "dw": numbers[2].size // len(numbers[1])}
+    kind, worst = named(asked.precision), 0.0
+    of_rounded = rounded(asked, numbers) if kind.coarse else None
+    for name, got in found.items():
+        assert np.isfinite(got).all(), f"{asked}: some numbers of {name} were never written, or are not finite"
+        some, length, where = sizes[name] > 0, lengths[name], f"{name} of {asked} is wrong at {got.shape}"
+        assert not got[~some].any(), f"{where}: there is nothing to add up"
+        got, size = got[some][None], sizes[name][some][None]
+        worst = max(worst, judged(got, wanted[name][some][None], size, bound(kind, length), bound(kind, 16 * length, products=16), where))
+        if (
+            of_rounded is not None
+        ):  # the sums alone, of the very numbers that were multiplied: few cuts add up, since sums leave the tensor cores
+            cuts = ceil_div(min(length, DEPTH), MMA // 2)
+            limits = bound("fp32", length, cuts=cuts), bound("fp32", 16 * length, cuts=4 * cuts)
+            judged(got, of_rounded[name][some][None], size, *limits, f"{where}, of rounded factors")
+    return worst
+
+
+class Edited:
+    """The emulator, where the kernels of convolutions on tensor cores, or their headers, read otherwise."""
+
+    paths: ClassVar[tuple[Path, ...]] = (SOURCE, PACK, WEIGHTS)
+    headers: ClassVar[tuple[str, ...]] = ("tensor_pixels.cuh", "tensor_panels.cuh")
+
+    def __init__(self, honest: EmulatedDevice, *edits: tuple[str, str]) -> None:
+        self.honest, self.sources = honest, {path: self._read(path) for path in self.paths}
+        for before, after in edits:
+            having = {path: source.text.count(before) for path, source in self.sources.items() if before in source.text}
+            assert having and set(having.values()) == {1}, f"the kernels have no longer one line {before!r}"
+            for path in having:
+                self.sources[path] = replace(self.sources[path], text=self.sources[path].text.replace(before, after))
+
+    def _read(self, path: Path) -> Source:
+        source = sources.read(path)
+        text, headers = source.text, {header.name: header.read_text().replace("#pragma once", "") for header in source.headers}
+        for name in self.headers:
+            text = text.replace(f'#include "{name}"', headers.get(name, ""))
+        return replace(source, text=text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.honest, name)
+
+    def kernel(self, path: Path, name: str) -> EmulatedKernel:
+        return self.honest.kernel(self.sources.get(path, path), name)
+
+
+def conv(outputs: int, k: int, stride: int = 1, padding: int = 0) -> Conv2d:
+    return Conv2d(out_channels=outputs, kernel_size=k, stride=stride, padding=padding)
+
+
+Make = Callable[..., Asked]
+
+#: Sizes that no tile divides: thin first layers, few and many outputs, channels that fill no line of 32, and windows that leave pixels out.
+SHAPES: tuple[tuple[Conv2d, Shape, int], ...] = (
+    (conv(17, 3), (1, 9, 11), 5),
+    (conv(5, 3, padding=1), (3, 6, 7), 7),
+    (conv(70, 3, padding=1), (37, 7, 6), 3),
+    (conv(3, 3, padding=1), (65, 5, 9), 2),
+    (conv(9, 5, 2, 2), (33, 9, 8), 3),
+    (conv(20, 2, 3), (12, 8, 11), 4),
+    (conv(6, 1), (40, 13, 12), 2),
+    (conv(4, 11, 1, 5), (9, 6, 19), 2),
+)
